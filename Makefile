@@ -1,0 +1,73 @@
+# Few, obvious targets. `make run` and `make test` set up all that they need.
+PYTHON ?= python3.11
+BIN := .venv/bin
+UV := $(BIN)/uv pip
+INSTALL = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --compile-bytecode --require-hashes
+
+.PHONY: help setup run check verify test test-engines bench soak planted lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
+
+setup: .venv/.dev  ## everything that development needs, in .venv
+
+.venv/bin/uv: requirements/uv.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "Steelyard needs Python 3.11; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+# The project itself: a .pth file into src/ beside a console script, so that an edit needs no new install.
+.venv/.project: .venv/bin/uv pyproject.toml requirements/build.txt
+	VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --require-hashes -r requirements/build.txt
+	VIRTUAL_ENV=$(CURDIR)/.venv $(UV) install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.local: .venv/bin/uv requirements/local.txt .venv/.project
+	@test -e .venv/.dev || { echo "Installing what one machine needs into .venv ..."; $(INSTALL) -r requirements/local.txt; }
+	@touch $@
+
+.venv/.dev: .venv/bin/uv requirements/dev.txt .venv/.project
+	@echo "Installing the development environment into .venv ..."
+	$(INSTALL) -r requirements/dev.txt
+	@touch $@ .venv/.local
+
+run: .venv/.local  ## real data through a real model to a verified, scored evaluation
+	@$(BIN)/python -m compileall -q src
+	@$(BIN)/steelyard run examples/digits --state-dir .steelyard --start
+
+check: setup  ## lint, types, layers
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+verify: setup  ## generated files are what the schema says
+	$(BIN)/python -m steelyard.schema.generate
+	git diff --exit-code -- deploy docs/reference
+
+test: setup  ## unit tests, then integration on the embedded engines
+	@$(BIN)/python -m compileall -q src
+	$(BIN)/pytest -q -n 2 src
+	$(BIN)/pytest -q tests --ignore tests/engines
+
+test-engines: setup  ## the real engines
+	$(BIN)/python -m tests.engines
+
+bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
+	$(BIN)/python -m benchmarks
+
+soak: setup  ## the long forms of the tests
+	$(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
+
+planted: setup  ## planted bugs that named tests must find
+	$(BIN)/python -m tests.planted
+
+COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --generate-hashes --no-emit-index-url --no-header -q
+lock: .venv/bin/uv  ## lock the dependencies anew
+	$(COMPILE) pyproject.toml --extra local --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
+	$(COMPILE) requirements/build.in -o requirements/build.txt
+	$(COMPILE) requirements/uv.in -o requirements/uv.txt
+
+clean:  ## remove what the targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist build
