@@ -1,0 +1,1 @@
+"""Kubernetes as raw objects: client, informers, work queue, leader election, and an in-memory double."""

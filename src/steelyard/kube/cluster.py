@@ -1,0 +1,97 @@
+"""The protocol between our code and a Kubernetes API: raw objects in, raw objects out.
+
+`client.RestCluster` speaks it to a server, `memory.MemoryCluster` is the double; `contract.py` holds both to
+the same rules. Refusals are the exceptions of `errors.py`.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from steelyard.kube.resource import Json, Resource
+
+__all__ = ["Cluster", "Json", "ObjectList", "Patch", "Resource", "WatchEvent", "WatchType"]
+
+Patch = Json | list[Json]  # merge patch, JSON patch
+WatchType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+@dataclass(frozen=True)
+class ObjectList:
+    """What a list found, and the resourceVersion from which a watch goes on without a gap."""
+
+    items: list[Json]
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """One change; a BOOKMARK's object holds a resourceVersion only, an ERROR's object is a Status."""
+
+    type: WatchType
+    object: Json
+
+
+class Cluster(Protocol):
+    """A Kubernetes API. Objects belong to the caller; those of an informer's cache must not be changed."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ObjectList:
+        """All objects, of one namespace or of all; every item carries apiVersion and kind."""
+        ...
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        """POST into the namespace of `obj.metadata.namespace`."""
+        ...
+
+    async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
+        """PUT; with a resourceVersion in `obj` only if that is still the object's."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Json:
+        """A dict is a merge patch, a list a JSON patch."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> None:
+        """NotFound when there is none, Conflict when `uid` is another's."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int | None = None,
+    ) -> AsyncIterator[WatchEvent]:
+        """Changes after `resource_version`; ends when the server closes; Gone when its history is lost."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,86 @@
+"""What the API calls a resource: where its objects live and what they are called.
+
+Everything that speaks REST names its resource with one of the constants below.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of object: enough to build every URL of its API."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """The URL path of one object, or of the collection; without a namespace, of all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            root = f"{root}/namespaces/{namespace}"
+        elif self.namespaced and name:
+            raise ValueError(f"{self.kind} {name!r} needs a namespace")
+        path = f"{root}/{self.plural}"
+        if name:
+            path = f"{path}/{name}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+SERVICES = Resource("", "v1", "services", "Service")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+EVENTS = Resource("", "v1", "events", "Event")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+JOBS = Resource("batch", "v1", "jobs", "Job")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+
+EVALUATIONS = Resource("dyff.io", "v1alpha1", "evaluations", "Evaluation")
+MODELS = Resource("dyff.io", "v1alpha1", "models", "Model")
+INFERENCE_SERVICES = Resource("dyff.io", "v1alpha1", "inferenceservices", "InferenceService")
+INFERENCE_SESSIONS = Resource("dyff.io", "v1alpha1", "inferencesessions", "InferenceSession")
+REPORTS = Resource("dyff.io", "v1alpha1", "reports", "Report")
+AUDITS = Resource("dyff.io", "v1alpha1", "audits", "Audit")
+
+BUILT_IN = (
+    PODS,
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+    EVENTS,
+    SERVICE_ACCOUNTS,
+    NODES,
+    NAMESPACES,
+    JOBS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    ENDPOINT_SLICES,
+    LEASES,
+    CRDS,
+)
+DYFF = (EVALUATIONS, MODELS, INFERENCE_SERVICES, INFERENCE_SESSIONS, REPORTS, AUDITS)
+
+_BY_KIND = {(each.api_version, each.kind): each for each in (*BUILT_IN, *DYFF)}
+
+
+def resource_of(obj: Json) -> Resource:
+    """The resource of an object, by its apiVersion and kind; KeyError for one not listed here."""
+    return _BY_KIND[(obj["apiVersion"], obj["kind"])]
