@@ -1,0 +1,52 @@
+"""The `steelyard` command: assembles the command groups, each of which imports what it needs when it is called."""
+
+import sys
+
+import typer
+
+from steelyard import __version__
+from steelyard.cli import run, service, up
+
+app = typer.Typer(
+    name="steelyard",
+    help="Train, serve, evaluate and audit AI systems, on Kubernetes or on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(up.up)
+app.command()(up.status)
+app.command()(up.down)
+app.command()(run.run)
+app.command()(service.service)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"steelyard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def steelyard(
+    _version_: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Train, serve, evaluate and audit AI systems, on Kubernetes or on this machine."""
+
+
+def main() -> None:
+    """Entry point. A user's mistake is one line on stderr and exit status 2 or 1, never a traceback."""
+    from steelyard.errors import SteelyardError
+
+    try:
+        app()
+    except SteelyardError as error:
+        print(f"steelyard: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from error
+
+
+if __name__ == "__main__":
+    main()

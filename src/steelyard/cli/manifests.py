@@ -1,0 +1,96 @@
+"""Reads a folder of manifests for `steelyard run` and gives every resource in it a fresh id and name."""
+
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from steelyard.errors import UsageError
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One document of a file."""
+
+    file: Path
+    content: Json
+
+    @property
+    def kind(self) -> str:
+        return str(self.content["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.content["metadata"]["name"])
+
+
+def read_manifests(folder: Path) -> list[Manifest]:
+    """Every document of the folder's YAML files, in the order of the files' names.
+
+    Raises UsageError, which names the file and the field, for what is not a manifest.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: there is no such folder; it should hold manifests (*.yaml)")
+    files = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml"})
+    manifests = [manifest for file in files for manifest in _documents(file)]
+    if not manifests:
+        raise UsageError(f"{folder}: holds no manifest (*.yaml)")
+    return manifests
+
+
+def _documents(file: Path) -> list[Manifest]:
+    try:
+        documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file}: not YAML: {error}") from error
+    for number, document in enumerate(documents, 1):
+        _check(f"{file} (document {number})", document)
+    return [Manifest(file, document) for document in documents]
+
+
+def _check(where: str, document: object) -> None:
+    if not isinstance(document, dict):
+        raise UsageError(f"{where}: is a {type(document).__name__}; a manifest is a mapping with apiVersion and kind")
+    for field in ("apiVersion", "kind", "metadata"):
+        if field not in document:
+            raise UsageError(f"{where}: {field} is missing")
+    if not isinstance(document["metadata"], dict) or not isinstance(document["metadata"].get("name"), str):
+        raise UsageError(f"{where}: metadata.name is missing; it should be a text")
+
+
+def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.uuid4().hex) -> list[Manifest]:
+    """The same manifests with fresh ids and names, also wherever one refers to another.
+
+    A second run of an example must not meet the first one's resources: specs are immutable and names are unique.
+    """
+    renamed: dict[str, str] = {}
+    for manifest in manifests:
+        spec = manifest.content.get("spec")
+        if isinstance(spec, dict) and isinstance(spec.get("id"), str):
+            renamed.setdefault(spec["id"], fresh())
+    for manifest in manifests:
+        if not any(old in manifest.name for old in renamed):
+            renamed.setdefault(manifest.name, f"{manifest.name}-{fresh()[:6]}")
+    if not renamed:
+        return manifests
+    longest_first = sorted(renamed, key=len, reverse=True)
+    word = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![A-Za-z0-9])")
+
+    def replace(value: Any) -> Any:
+        match value:
+            case str():
+                return word.sub(lambda found: renamed[found[0]], value)
+            case dict():
+                return {key: item if key == "kind" else replace(item) for key, item in value.items()}
+            case list():
+                return [replace(item) for item in value]
+            case _:
+                return value
+
+    return [Manifest(manifest.file, replace(manifest.content)) for manifest in manifests]

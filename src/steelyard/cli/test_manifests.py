@@ -1,0 +1,62 @@
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.manifests import freshen, read_manifests
+from steelyard.errors import UsageError
+
+OLD = "0" * 31 + "1"
+
+
+def numbered() -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"{next(numbers):032x}".replace("0", "f")
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_an_id_is_replaced_wherever_another_manifest_refers_to_it(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        a=f"apiVersion: dyff.io/v1alpha1\nkind: Model\nmetadata: {{name: model-{OLD}}}\nspec: {{id: '{OLD}'}}\n",
+        b=f"apiVersion: dyff.io/v1alpha1\nkind: Report\nmetadata: {{name: scores}}\nspec: {{source: models/{OLD}}}\n",
+    )
+    model, report = freshen(read_manifests(tmp_path), numbered())
+    new = model.content["spec"]["id"]
+    assert new != OLD
+    assert model.name == f"model-{new}"
+    assert report.content["spec"]["source"] == f"models/{new}"
+    assert report.name.startswith("scores-")
+
+
+def test_a_name_is_replaced_only_as_a_whole_word(tmp_path: Path) -> None:
+    write(tmp_path, a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: digits}\ndata: {a: digits, b: digitsonly}\n")
+    (manifest,) = freshen(read_manifests(tmp_path), numbered())
+    assert manifest.content["data"] == {"a": manifest.name, "b": "digitsonly"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- a\n", "is a list"),
+        ("kind: Model\nmetadata: {name: a}\n", "apiVersion is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {}\n", "metadata.name is missing"),
+        ("a: [\n", "not YAML"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
+    write(tmp_path, wrong=text)
+    with pytest.raises(UsageError, match=fault) as refused:
+        read_manifests(tmp_path)
+    assert "wrong.yaml" in str(refused.value)
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no manifest"):
+        read_manifests(tmp_path)

@@ -1,0 +1,68 @@
+"""`make planted`: applies each patch of this folder in a scratch worktree and expects the test that it names to fail.
+
+A patch's first line is `# test: PATH::NAME`; the rest is a unified diff. A patch that no longer applies, or a test
+that passes in spite of the bug, is a failure.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def named_tests(patch: Path) -> list[str]:
+    found = re.match(r"# tests?: (.+)", patch.read_text())
+    if not found:
+        raise SystemExit(f"{patch.name}: its first line should be '# test: PATH::NAME'")
+    return found[1].split()
+
+
+def verdict(patch: Path, tree: Path) -> str:
+    """Empty when the named test failed because of the patch; else what is wrong."""
+    applied = run("git", "apply", "--recount", str(patch), cwd=tree)
+    if applied.returncode:
+        return f"does not apply: {applied.stderr.strip()}"
+    try:
+        env = os.environ | {"PYTHONPATH": str(tree / "src")}
+        tests = named_tests(patch)
+        done = run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests, cwd=tree, env=env)
+        if done.returncode == 0:
+            return f"survives: {' '.join(tests)} passed in spite of it"
+        if done.returncode != 1:
+            return f"pytest exited {done.returncode}: {(done.stdout + done.stderr)[-400:]}"
+        return ""
+    finally:
+        run("git", "checkout", "-q", "--", ".", cwd=tree)
+        run("git", "clean", "-qfd", "--", "src", "tests", cwd=tree)
+
+
+def main() -> int:
+    patches = [HERE / name for name in sys.argv[1:]] or sorted(HERE.glob("*.patch"))
+    scratch = Path(tempfile.mkdtemp(prefix="steelyard-planted-"))
+    tree = scratch / "tree"
+    run("git", "worktree", "add", "--detach", "-f", str(tree), "HEAD", cwd=ROOT)
+    survivors = 0
+    try:
+        for patch in patches:
+            fault = verdict(patch, tree)
+            survivors += bool(fault)
+            print(f"{patch.name:55} {fault or 'found'}", flush=True)
+    finally:
+        run("git", "worktree", "remove", "--force", str(tree), cwd=ROOT)
+        shutil.rmtree(scratch, ignore_errors=True)
+    print(f"{len(patches) - survivors} of {len(patches)} planted bugs were found")
+    return 1 if survivors or not patches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
