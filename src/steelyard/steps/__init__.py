@@ -1,0 +1,1 @@
+"""What runs inside Pods: `python -m steelyard.steps.NAME --config FILE`. No step ever talks to Kubernetes."""

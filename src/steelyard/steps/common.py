@@ -1,0 +1,144 @@
+"""What every step has in common: its configuration file, its log, its last words and its exit status.
+
+A step is `async def main(config, log)`; `run_step(main, NAME)` is all that its `__main__` does.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import orjson
+from pydantic import ValidationError
+
+from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, StepConfig, Termination
+from steelyard.storage.store import ObjectMissing, StorageFull
+
+TERMINATION_BYTES = 4096
+"""Kubernetes cuts a longer termination message, which would no longer be JSON."""
+
+FieldValue = str | int | float | bool | None
+
+
+class StepFailed(Exception):
+    """The step ends without success: `code` becomes the condition's reason, `row` says which row it was.
+
+    `permanent` says that another attempt would fail in the same way.
+    """
+
+    def __init__(self, code: str, message: str, *, permanent: bool, row: str | int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.permanent = permanent
+        self.row = None if row is None else str(row)
+
+
+class Log:
+    """JSON lines on standard output: `time`, `level`, `step`, `message`, then the fields given."""
+
+    def __init__(self, step: str, out: TextIO | None = None) -> None:
+        self._step = step
+        self._out = out or sys.stdout
+
+    def info(self, message: str, **fields: FieldValue) -> None:
+        self._write("info", message, fields)
+
+    def warning(self, message: str, **fields: FieldValue) -> None:
+        self._write("warning", message, fields)
+
+    def error(self, message: str, **fields: FieldValue) -> None:
+        self._write("error", message, fields)
+
+    def _write(self, level: str, message: str, fields: dict[str, FieldValue]) -> None:
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": level,
+            "step": self._step,
+            "message": message,
+            **fields,
+        }
+        self._out.write(orjson.dumps(line).decode() + "\n")
+        self._out.flush()
+
+
+StepMain = Callable[[StepConfig, Log], Awaitable[None]]
+
+
+def run_step(main: StepMain, name: str) -> NoReturn:
+    """Run the step `main` with the file of `--config`, and exit as RESOURCES.md says: 0, 1 (worth a retry), 65."""
+    parser = argparse.ArgumentParser(prog=f"python -m steelyard.steps.{name}")
+    parser.add_argument(
+        "--config", type=Path, required=True, metavar="FILE", help="the step's configuration (JSON)"
+    )
+    arguments = parser.parse_args()
+    sys.exit(execute(main, Log(name), arguments.config))
+
+
+def execute(main: StepMain, log: Log, path: Path) -> int:
+    """`run_step` without the exit: the status, with the termination message written."""
+    termination, status = _outcome(main, log, path)
+    _write_termination(termination)
+    write = log.info if status == EXIT_OK else log.error
+    write(termination.message or "done", code=termination.code, exit=status)
+    return status
+
+
+def _outcome(main: StepMain, log: Log, path: Path) -> tuple[Termination, int]:
+    try:
+        config = StepConfig.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
+    except ValidationError as error:
+        return Termination(
+            code="BadConfiguration", message=f"--config {path}: {_faults(error)}"
+        ), EXIT_PERMANENT
+    try:
+        asyncio.run(_until_terminated(main(config, log)))
+    except StepFailed as error:
+        termination = Termination(code=error.code, message=error.message, row=error.row)
+        return termination, EXIT_PERMANENT if error.permanent else EXIT_RETRY
+    except ObjectMissing as error:
+        return Termination(code="InputMissing", message=f"there is no object {error}"), EXIT_RETRY
+    except StorageFull as error:
+        return Termination(code="StorageFull", message=f"the storage is full: {error}"), EXIT_RETRY
+    except asyncio.CancelledError:
+        return Termination(code="Terminated", message="ended by SIGTERM before it was done"), EXIT_RETRY
+    except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the reason has to reach the condition
+        return Termination(code="Internal", message=f"{type(error).__name__}: {error}"), EXIT_RETRY
+    return Termination(code="Complete", message=""), EXIT_OK
+
+
+async def _until_terminated(step: Awaitable[None]) -> None:
+    """Await the step; SIGTERM cancels it, so that its `finally` blocks run."""
+    task = asyncio.ensure_future(step)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _faults(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+
+
+def _write_termination(termination: Termination) -> None:
+    path = Path(os.environ.get("STEELYARD_TERMINATION_LOG", "/dev/termination-log"))
+    message = termination.message
+    while len(data := _encode(termination, message)) > TERMINATION_BYTES:
+        message = message[: len(message) * 3 // 4]
+    try:
+        path.write_bytes(data)
+    except OSError as error:  # outside a container there is no such file; the log line says the same
+        print(f"cannot write the termination message to {path}: {error}", file=sys.stderr)
+
+
+def _encode(termination: Termination, message: str) -> bytes:
+    return orjson.dumps(termination.model_copy(update={"message": message}).model_dump(exclude_none=True))
