@@ -1,0 +1,1 @@
+"""Steelyard on one machine: the embedded Kubernetes, its kubelet, and `steelyard up`."""

@@ -1,0 +1,35 @@
+"""What the process kubelet must know; made by whoever starts it (`steelyard service kubernetes`, tests)."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class KubeletConfig:
+    """One node and its folders. `pods` lies in the state folder; everything else about a Pod lies below it."""
+
+    node: str
+    pods: Path
+    images: Path  # images.toml
+    hosts: Path  # the shared hosts file, shown to Pods as /etc/hosts
+    network: str = "127.200.0.0/17"  # each Pod gets an address of its own from here, never twice
+    cpu: float | None = None  # allocatable cores; None: the machine's
+    memory: int | None = None  # allocatable bytes; None: the machine's
+    keep: tuple[Path, ...] = ()  # stays visible under volumes mounted above it; the state folder always does
+    mounts: Literal["auto", "never"] = "auto"  # never: as on a machine without mount namespaces
+    python: str = sys.executable  # runs the shims
+    lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long
+    crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that
+    interval: float = 0.5  # between two looks at listening sockets and memory, only while Pods run
+
+    @property
+    def lease(self) -> Path:
+        return self.pods / ".lease"
+
+    def allocatable(self) -> dict[str, float]:
+        """CPU in cores, memory in bytes, Pods."""
+        memory = self.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return {"cpu": self.cpu or float(os.cpu_count() or 1), "memory": float(memory), "pods": 250.0}
