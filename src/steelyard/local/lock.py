@@ -1,0 +1,60 @@
+"""Locks that the kernel gives back when their holder dies, so that no stale one can stand."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class Held(Exception):
+    """Another process holds the lock."""
+
+
+class FileLock:
+    """An exclusive flock on a file. The descriptor is not inherited by children, so it dies with its process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def acquire(self) -> None:
+        """Take the lock now, or raise Held."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise Held(str(self.path)) from error
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self) -> str:
+        return os.pread(self._descriptor, 65536, 0).decode(errors="replace")
+
+    def write(self, text: str) -> None:
+        """Replace the file's content; only its holder reads it, so this need not be atomic."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock at this moment."""
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path):
+            return False
+    except Held:
+        return True

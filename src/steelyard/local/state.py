@@ -1,0 +1,175 @@
+"""The state folder of one `steelyard up`: what lies where, and the few facts that outlive a run.
+
+Everything under `local/` and the command line asks this module for paths; nobody else spells them.
+"""
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from steelyard.errors import UsageError
+
+
+@dataclass(frozen=True)
+class StateDir:
+    """The paths inside one state folder."""
+
+    path: Path
+
+    @property
+    def ready(self) -> Path:
+        return self.path / "ready.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def images(self) -> Path:
+        return self.path / "images.toml"
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def database(self) -> Path:
+        return self.path / "kubernetes.db"
+
+    @property
+    def pki(self) -> Path:
+        return self.path / "pki"
+
+    @property
+    def token(self) -> Path:
+        return self.pki / "token"
+
+    @property
+    def pods(self) -> Path:
+        return self.path / "pods"
+
+    @property
+    def storage(self) -> Path:
+        return self.path / "storage"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def record(self) -> Path:
+        return self.path / "supervisor.json"
+
+    def lock(self, name: str = "up") -> Path:
+        """The lock that process `name` holds as long as it lives."""
+        return self.path / f"{name}.lock"
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What `ready.json` says: `api` and `token` are the platform's, null as long as there is none."""
+
+    api: str | None
+    token: str | None
+    kubeconfig: Path
+    pid: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """`supervisor.json`: who runs on the folder, and the port and network that the next run takes again."""
+
+    pid: int = 0
+    started: str = ""  # the process's start time, so that a reused pid is not taken for it
+    port: int = 0
+    network: int = 0  # the X of 127.X.0.0/16
+    children: Mapping[str, int] | None = None
+    restarts: Mapping[str, int] | None = None
+
+
+def default_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$XDG_STATE_HOME/steelyard`, by default `~/.local/state/steelyard`."""
+    base = environment.get("XDG_STATE_HOME") or ""
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "steelyard"
+
+
+def prepare(state: StateDir) -> None:
+    """Make the folder and its parts; only its owner may look inside, since it holds a token."""
+    try:
+        state.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        state.path.chmod(0o700)
+        for folder in (state.pki, state.pods, state.storage, state.logs):
+            folder.mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
+    if not state.token.exists():
+        write_atomically(state.token, secrets.token_urlsafe(32))
+
+
+def read_record(state: StateDir) -> Record:
+    """The folder's record; an empty one when there is none or it cannot be read."""
+    try:
+        content = json.loads(state.record.read_text())
+        return Record(**{key: content[key] for key in asdict(Record()) if key in content})
+    except (OSError, ValueError, TypeError):
+        return Record()
+
+
+def write_record(state: StateDir, record: Record) -> None:
+    write_atomically(state.record, json.dumps(asdict(record)))
+
+
+def update_record(state: StateDir, **changes: object) -> Record:
+    """Change some facts of the record; only the holder of the `up` lock does."""
+    record = replace(read_record(state), **changes)  # type: ignore[arg-type]
+    write_record(state, record)
+    return record
+
+
+def read_ready(state: StateDir) -> Ready | None:
+    try:
+        content = json.loads(state.ready.read_text())
+        return Ready(content["api"], content["token"], Path(content["kubeconfig"]), content["pid"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def write_ready(path: Path, ready: Ready) -> None:
+    content = {"api": ready.api, "token": ready.token, "kubeconfig": str(ready.kubeconfig), "pid": ready.pid}
+    write_atomically(path, json.dumps(content) + "\n")
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Readers see the old content or the new one, also after a power loss; mode 0600."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def process_started(pid: int) -> str:
+    """When a process began, in the kernel's own clock ticks; empty when there is none."""
+    try:
+        # The command name, in parentheses, may hold blanks: count fields after it.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
