@@ -52,7 +52,9 @@ def make() -> tuple[bytes, bytes, float]:
 async def main() -> None:
     storage = os.environ.get("STEELYARD_STORAGE")
     if not storage:
-        sys.exit("prepare.py: STEELYARD_STORAGE is not set; it should be a URL such as file:///path/to/storage")
+        sys.exit(
+            "prepare.py: STEELYARD_STORAGE is not set; it should be a URL such as file:///path/to/storage"
+        )
     model, dataset, accuracy = await asyncio.to_thread(make)
     store = open_store(storage)
     await store.put("examples/digits/model/model.onnx", model)

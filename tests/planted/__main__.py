@@ -35,7 +35,9 @@ def verdict(patch: Path, tree: Path) -> str:
     try:
         env = os.environ | {"PYTHONPATH": str(tree / "src")}
         tests = named_tests(patch)
-        done = run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests, cwd=tree, env=env)
+        done = run(
+            sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests, cwd=tree, env=env
+        )
         if done.returncode == 0:
             return f"survives: {' '.join(tests)} passed in spite of it"
         if done.returncode != 1:

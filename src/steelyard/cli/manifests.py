@@ -56,7 +56,9 @@ def _documents(file: Path) -> list[Manifest]:
 
 def _check(where: str, document: object) -> None:
     if not isinstance(document, dict):
-        raise UsageError(f"{where}: is a {type(document).__name__}; a manifest is a mapping with apiVersion and kind")
+        raise UsageError(
+            f"{where}: is a {type(document).__name__}; a manifest is a mapping with apiVersion and kind"
+        )
     for field in ("apiVersion", "kind", "metadata"):
         if field not in document:
             raise UsageError(f"{where}: {field} is missing")

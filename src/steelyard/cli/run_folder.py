@@ -1,0 +1,222 @@
+"""What `steelyard run` does: starts what is missing, prepares, applies, waits, and says what to try next."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.display import Display, Row, open_display
+from steelyard.cli.manifests import Manifest, freshen, read_manifests
+from steelyard.cli.next_steps import Finished, closing_words
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.kube.client import connect
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import ApiError, Unreachable
+from steelyard.kube.resource import Resource, resource_of
+from steelyard.local.state import StateDir, default_state_dir
+from steelyard.local.supervisor import running, start_detached, stop
+from steelyard.operator.locations import complete_url
+from steelyard.settings import load
+from steelyard.storage.store import ObjectMissing, Store, open_store
+
+Json = dict[str, Any]
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The command's arguments."""
+
+    folder: Path
+    state_dir: Path | None
+    settings: Path | None
+    namespace: str
+    timeout: int
+    display: str
+
+
+class RunFailed(SteelyardError):
+    """A resource of the folder did not end well."""
+
+
+def choose_state_dir(given: Path | None) -> StateDir:
+    """The folder given, else ./.steelyard where there is one, else the user's."""
+    nearby = Path(".steelyard")
+    return StateDir((given or (nearby if nearby.is_dir() else default_state_dir())).resolve())
+
+
+async def run_folder(options: RunOptions) -> None:
+    """Apply the folder's manifests one after the other; RunFailed says which one did not end well, and why."""
+    manifests = freshen(read_manifests(options.folder))
+    for manifest in manifests:
+        _resource(manifest)
+    state = choose_state_dir(options.state_dir)
+    display = open_display(options.display)
+    try:
+        async with _platform(state, options.settings, display) as storage:
+            await _prepare(options.folder, storage, display)
+            cluster = await connect(state.kubeconfig)
+            try:
+                ended = await _apply_all(cluster, manifests, options, storage, display)
+            finally:
+                await cluster.close()
+        display.close()
+        if options.display != "none":
+            print(closing_words(ended, state, options.folder))
+    finally:
+        display.close()
+
+
+@asynccontextmanager
+async def _platform(state: StateDir, settings: Path | None, display: Display) -> AsyncIterator[str]:
+    """The storage's URL, while the embedded Kubernetes and the operator run; what was started here is stopped."""
+    storage = load(settings, state.path).storage
+    if running(state):
+        yield storage
+        return
+    display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
+    await asyncio.to_thread(start_detached, state.path, settings=settings)
+    try:
+        yield storage
+    finally:
+        await asyncio.to_thread(stop, state.path)
+
+
+async def _prepare(folder: Path, storage: str, display: Display) -> None:
+    script = folder / "prepare.py"
+    if not script.is_file():
+        return
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(script),
+        env=os.environ | {"STEELYARD_STORAGE": storage},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output = (await process.communicate())[0].decode(errors="replace").strip()
+    if process.returncode:
+        raise RunFailed(f"{script} exited {process.returncode}:\n{output}")
+    if output:
+        display.say(output)
+
+
+async def _apply_all(
+    cluster: Cluster, manifests: Sequence[Manifest], options: RunOptions, storage: str, display: Display
+) -> list[Finished]:
+    rows = [Row(manifest.kind, manifest.name) for manifest in manifests]
+    ended: list[Finished] = []
+    for number, manifest in enumerate(manifests):
+        manifest.content["metadata"].setdefault("namespace", options.namespace)
+        began = time.monotonic()
+        async for row, obj in _follow(cluster, manifest, storage):
+            seconds = time.monotonic() - began
+            rows[number] = replace(row, seconds=seconds)
+            display.show(rows)
+            if _ended(obj):
+                break
+            if seconds > options.timeout:
+                raise RunFailed(
+                    f"{manifest.kind} {manifest.name}: not finished after --timeout {options.timeout} s"
+                )
+        if not _succeeded(obj):
+            raise RunFailed(
+                f"{manifest.kind} {manifest.name} ended as {rows[number].status}: {rows[number].detail}\n"
+                f"  see: kubectl --kubeconfig {_short(choose_state_dir(options.state_dir).kubeconfig)}"
+                f" describe {manifest.kind.lower()} {manifest.name}"
+            )
+        ended.append(
+            Finished(manifest.kind, manifest.name, _output_url(obj, storage), time.monotonic() - began)
+        )
+    return ended
+
+
+async def _follow(cluster: Cluster, manifest: Manifest, storage: str) -> AsyncIterator[tuple[Row, Json]]:
+    """The resource as it comes along: created, then looked at until the caller has seen enough."""
+    resource = _resource(manifest)
+    metadata = manifest.content["metadata"]
+    try:
+        obj = await cluster.create(resource, manifest.content)
+    except ApiError as error:
+        raise RunFailed(
+            f"{manifest.file}: {manifest.kind} {manifest.name} is refused: {error.message}"
+        ) from error
+    output = _output_url(obj, storage)
+    store = open_store(output) if output else None
+    while True:
+        yield _row(obj, await _progress(store)), obj
+        await asyncio.sleep(POLL_SECONDS)
+        try:
+            obj = await cluster.get(resource, metadata["name"], metadata["namespace"])
+        except Unreachable:
+            continue  # the API server may be starting again; the timeout bounds this
+
+
+def _row(obj: Json, progress: Json | None) -> Row:
+    status = obj.get("status") or {}
+    state, reason = status.get("status") or "Created", status.get("reason") or ""
+    failed = _condition(obj, "Failed")
+    detail = (failed or {}).get("message") or _condition_message(obj) or ""
+    share = None
+    if progress and progress.get("total") and not _ended(obj):
+        done, total = progress["done"], progress["total"]
+        share = min(1.0, done / total)
+        rate = f", {progress['ratePerSecond']:,.0f}/s" if progress.get("ratePerSecond") else ""
+        detail = f"{done:,} of {total:,} {progress.get('unit', 'rows')}{rate}"
+    word = reason if state in {"Created", "Admitted"} and reason else state
+    if failed:
+        detail = f"{reason}: {detail}" if detail else reason
+    return Row(obj["kind"], obj["metadata"]["name"], word, detail, share)
+
+
+def _condition(obj: Json, kind: str) -> Json | None:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+
+
+def _condition_message(obj: Json) -> str:
+    current = _condition(obj, "Complete") or _condition(obj, "Ready") or _condition(obj, "Progressing")
+    return str((current or {}).get("message") or "")
+
+
+def _ended(obj: Json) -> bool:
+    """Finished; a session, which finishes only when it expires, once it is ready."""
+    session_ready = obj["kind"] == "InferenceSession" and _condition(obj, "Ready")
+    return bool(_condition(obj, "Finished") or session_ready)
+
+
+def _succeeded(obj: Json) -> bool:
+    return bool(_condition(obj, "Complete") or _condition(obj, "Ready"))
+
+
+def _resource(manifest: Manifest) -> Resource:
+    try:
+        return resource_of(manifest.content)
+    except KeyError:
+        kind = f"{manifest.content['apiVersion']} {manifest.kind}"
+        raise UsageError(f"{manifest.file}: {kind} is not served by the embedded Kubernetes") from None
+
+
+def _output_url(obj: Json, storage: str) -> str:
+    output = ((obj.get("spec") or {}).get("storage") or {}).get("output")
+    return complete_url(output, storage) if output else ""
+
+
+async def _progress(store: Store | None) -> Json | None:
+    if store is None:
+        return None
+    try:
+        content = json.loads(await store.get(".steelyard/progress.json"))
+    except (ObjectMissing, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _short(path: Path) -> str:
+    """Relative to the current folder where it lies below it: easier to read and to copy."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,71 @@
+"""One file of settings for everything: `steelyard.toml`, overridden by `STEELYARD_…` environment variables.
+
+The engines are addresses, so that growing from one machine to many is an edit of this file alone.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from steelyard.errors import UsageError
+from steelyard.operator.settings import OperatorSettings
+
+
+class Settings(BaseSettings):
+    """All settings. Environment: `STEELYARD_STORAGE`, `STEELYARD_OPERATOR__MAX_ATTEMPTS` and so on."""
+
+    model_config = SettingsConfigDict(env_prefix="STEELYARD_", env_nested_delimiter="__", extra="forbid")
+
+    storage: str = Field(
+        default="", description="URL of the object storage; by default a folder of the state folder."
+    )
+    kubernetes: str = Field(
+        default="",
+        description="Path of a kubeconfig; by default the embedded Kubernetes of the state folder.",
+    )
+    operator: OperatorSettings = Field(
+        default_factory=OperatorSettings, description="The operator's settings."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment before arguments: `load` passes the file's content as arguments."""
+        return (sources["env_settings"], sources["init_settings"])
+
+
+def load(path: Path | None, state: Path) -> Settings:
+    """The settings of `path` (a TOML file) for the state folder `state`.
+
+    Raises UsageError, which names the field, when the file or a variable is wrong.
+    """
+    content: dict[str, Any] = {}
+    if path is not None:
+        if not path.is_file():
+            raise UsageError(f"--settings {path}: there is no such file")
+        try:
+            content = TomlConfigSettingsSource(Settings, toml_file=path)()
+        except ValueError as error:
+            raise UsageError(f"--settings {path}: {error}") from error
+    try:
+        settings = Settings(**content)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']} (got {fault['input']!r})"
+            for fault in error.errors()
+        )
+        raise UsageError(f"settings: {faults}") from error
+    return settings.model_copy(
+        update={
+            "storage": settings.storage or f"file://{state.resolve() / 'storage'}",
+            "kubernetes": settings.kubernetes or str(state.resolve() / "kubeconfig"),
+        }
+    )
