@@ -18,11 +18,14 @@ ROOT = Path(__file__).parent.parent.parent
 
 def kubernetes() -> int:
     """The API's cases and the kubectl session on a real control plane; pytest's exit status."""
-    with tempfile.TemporaryDirectory(prefix="steelyard-engines-") as folder:
-        with control_plane(binaries(), Path(folder)) as kubeconfig:
-            environment = os.environ | {"KUBECONFIG_REAL": str(kubeconfig)}
-            command = [sys.executable, "-m", "pytest", "-q", "tests/kubernetes_api"]
-            return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    built = binaries()
+    with (
+        tempfile.TemporaryDirectory(prefix="steelyard-engines-") as folder,
+        control_plane(built, Path(folder)) as kubeconfig,
+    ):
+        environment = os.environ | {"KUBECONFIG_REAL": str(kubeconfig)}
+        command = [sys.executable, "-m", "pytest", "-q", "tests/kubernetes_api"]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 SUITES = {"Kubernetes (API cases, kubectl session)": kubernetes}

@@ -36,7 +36,10 @@ def test_an_id_is_replaced_wherever_another_manifest_refers_to_it(tmp_path: Path
 
 
 def test_a_name_is_replaced_only_as_a_whole_word(tmp_path: Path) -> None:
-    write(tmp_path, a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: digits}\ndata: {a: digits, b: digitsonly}\n")
+    write(
+        tmp_path,
+        a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: digits}\ndata: {a: digits, b: digitsonly}\n",
+    )
     (manifest,) = freshen(read_manifests(tmp_path), numbered())
     assert manifest.content["data"] == {"a": manifest.name, "b": "digitsonly"}
 
