@@ -1,0 +1,59 @@
+"""The last words of `steelyard run`: what came out, where the page is, and three things to try next."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from steelyard.local.state import StateDir
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A resource that ended well, and the URL of its output (empty where it has none)."""
+
+    kind: str
+    name: str
+    output: str
+    seconds: float
+
+
+def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> str:
+    """Plain text, a line each, ready to print."""
+    report = next((each for each in reversed(ended) if each.kind == "Report"), None)
+    lines = ["", f"{len(ended)} resources finished in {sum(each.seconds for each in ended):.1f} s."]
+    page = ""
+    if report is not None:
+        page = _readable(report.output) + "/report.html"
+        lines += [_headline(report.output), "", f"Report: {page}"]
+    kubeconfig = _short(state.kubeconfig)
+    evaluation = next((each for each in ended if each.kind == "Evaluation"), None)
+    looked_at = f"describe evaluation {evaluation.name}" if evaluation else "get all"
+    lines += [
+        "",
+        "Try next:",
+        f"  1. open the page:      xdg-open {page}" if page else "  1. see what there is:  steelyard status",
+        f"  2. start it again:     steelyard up --state-dir {_short(state.path)}",
+        f"     and look inside:    kubectl --kubeconfig {kubeconfig} {looked_at}",
+        f"  3. change the example: edit {folder}/*.yaml, then steelyard run {folder}",
+    ]
+    return "\n".join(lines)
+
+
+def _headline(output: str) -> str:
+    """The report's own sentence; empty where the output is not on this machine."""
+    try:
+        content = json.loads((Path(unquote(urlparse(output).path)) / "report.json").read_text())
+    except (OSError, ValueError):
+        return ""
+    return str(content.get("headline", ""))
+
+
+def _readable(url: str) -> str:
+    """A path for a file URL, else the URL."""
+    return _short(Path(unquote(urlparse(url).path))) if url.startswith("file:") else url
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

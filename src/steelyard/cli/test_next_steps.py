@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.next_steps import Finished, closing_words
+from steelyard.local.state import StateDir
+
+
+def test_the_page_its_headline_and_three_things_to_try_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "state" / "storage" / "reports" / "r"
+    output.mkdir(parents=True)
+    (output / "report.json").write_text('{"headline": "Of 10 answers, 90 % were right."}')
+    ended = [
+        Finished("Evaluation", "evaluation-e", "", 3.0),
+        Finished("Report", "report-r", f"file://{output}", 1.5),
+    ]
+    text = closing_words(ended, StateDir(tmp_path / "state"), Path("examples/digits"))
+    assert "2 resources finished in 4.5 s." in text
+    assert "Of 10 answers, 90 % were right." in text
+    assert "Report: state/storage/reports/r/report.html" in text
+    assert "kubectl --kubeconfig state/kubeconfig describe evaluation evaluation-e" in text
+    assert [line.strip()[:2] for line in text.splitlines() if line.strip()[:2] in {"1.", "2.", "3."}] == [
+        "1.",
+        "2.",
+        "3.",
+    ]
+
+
+def test_a_folder_without_a_report_is_closed_too(tmp_path: Path) -> None:
+    text = closing_words([Finished("Model", "m", "", 1.0)], StateDir(tmp_path), Path("mine"))
+    assert "Report:" not in text
+    assert "steelyard status" in text
