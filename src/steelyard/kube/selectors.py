@@ -1,0 +1,87 @@
+"""Label and field selectors as predicates over raw objects, for whoever serves or filters objects itself."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from steelyard.kube.errors import ApiError
+from steelyard.kube.resource import Json
+
+Matcher = Callable[[Json], bool]
+Requirement = Callable[[Mapping[str, str]], bool]
+
+_SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
+_EQUAL = re.compile(r"^(?P<key>[^\s=!]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s=!]*)$")
+_EXISTS = re.compile(r"^(?P<not>!)?\s*(?P<key>[^\s=!()]+)$")
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(message, status=400, reason="BadRequest")
+
+
+def everything(obj: Json) -> bool:
+    """The predicate of no selector."""
+    return True
+
+
+def matcher(label_selector: str, field_selector: str) -> Matcher:
+    """The predicate for both selectors of a list or a watch; an empty one matches everything."""
+    labels = parse_labels(label_selector)
+    fields = parse_fields(field_selector)
+    if not labels and not fields:
+        return everything
+
+    def matches(obj: Json) -> bool:
+        own = obj["metadata"].get("labels") or {}
+        return all(each(own) for each in labels) and all(each(obj) for each in fields)
+
+    return matches
+
+
+def parse_labels(selector: str) -> list[Requirement]:
+    """Equality- and set-based requirements, all of which must hold."""
+    return [_requirement(part.strip()) for part in _split(selector)]
+
+
+def _split(selector: str) -> list[str]:
+    """At commas outside parentheses."""
+    return re.split(r",(?![^()]*\))", selector) if selector.strip() else []
+
+
+def _requirement(text: str) -> Requirement:
+    if found := _SET.match(text):
+        key, values = found["key"], {value.strip() for value in found["values"].split(",")}
+        if found["op"] == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: key not in labels or labels[key] not in values
+    if found := _EQUAL.match(text):
+        key, value = found["key"], found["value"]
+        if found["op"] == "!=":
+            return lambda labels: labels.get(key) != value
+        return lambda labels: labels.get(key) == value
+    if found := _EXISTS.match(text):
+        key, wanted = found["key"], found["not"] is None
+        return lambda labels: (key in labels) is wanted
+    raise bad_request(f"unable to parse requirement: {text!r}")
+
+
+def parse_fields(selector: str) -> list[Matcher]:
+    """`path=value`, `path==value`, `path!=value`; an absent field is the empty text."""
+    return [_field(part.strip()) for part in selector.split(",")] if selector.strip() else []
+
+
+def _field(text: str) -> Matcher:
+    found = _EQUAL.match(text)
+    if not found:
+        raise bad_request(f"invalid field selector: {text!r}")
+    path, value, equal = found["key"].split("."), found["value"], found["op"] != "!="
+    return lambda obj: (field_text(obj, path) == value) is equal
+
+
+def field_text(obj: Json, path: list[str]) -> str:
+    """The field as a selector compares it."""
+    here: object = obj
+    for key in path:
+        here = here.get(key) if isinstance(here, dict) else None
+    if isinstance(here, bool):
+        return str(here).lower()
+    return "" if here is None else str(here)

@@ -1,0 +1,254 @@
+"""The state of an in-memory cluster: objects, their versions, and the history that watches read.
+
+`memory.MemoryCluster` puts the protocol over it; tests and the operator's exploration use it directly, as the
+hand that changes the world outside the API. Objects are kept as JSON bytes: a snapshot copies references
+only, equal content is equal bytes, and no caller can change what is stored.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from operator import attrgetter
+from typing import Literal, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
+
+import orjson
+
+from steelyard.kube import rules
+from steelyard.kube.errors import AlreadyExists, Gone, NotFound
+from steelyard.kube.resource import Json, Resource, resource_of
+
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+class Key(NamedTuple):
+    resource: Resource
+    namespace: str
+    name: str
+
+
+class Stored(NamedTuple):
+    """An object; its resourceVersion stands beside it, so that equal content is equal bytes."""
+
+    raw: bytes
+    version: int
+
+    def load(self) -> Json:
+        obj: Json = orjson.loads(self.raw)
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        return obj
+
+
+class Change(NamedTuple):
+    """One entry of the watch history; a bookmark concerns no object."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    version: int
+    key: Key | None = None
+    new: Stored | None = None
+    old: Stored | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A store's whole state. `content` is equal for equal states, whatever order of writes led there."""
+
+    objects: dict[Key, Stored]
+    made: dict[Key, int]
+    version: int
+    compacted: int
+    history: tuple[Change, ...]
+
+    @property
+    def content(self) -> frozenset[tuple[Key, bytes]]:
+        return frozenset((key, stored.raw) for key, stored in self.objects.items())
+
+
+def key_of(resource: Resource, namespace: str | None, name: str) -> Key:
+    if resource.namespaced and not namespace:
+        raise ValueError(f"{resource.kind} {name!r} needs a namespace")
+    return Key(resource, namespace or "" if resource.namespaced else "", name)
+
+
+@lru_cache(maxsize=100_000)
+def uid_of(key: Key, incarnation: int) -> str:
+    """A uid that depends on nothing but the name and how often it was made before."""
+    resource, namespace, name = key
+    return str(uuid5(NAMESPACE_OID, f"{resource.plural}.{resource.group}/{namespace}/{name}#{incarnation}"))
+
+
+class Store:
+    """Objects under the API's rules of writing; `on_change` is called after each change."""
+
+    def __init__(self, now: Callable[[], datetime], on_change: Callable[[], None]) -> None:
+        self.now = now
+        self.version = 1
+        self.history_limit = 10_000
+        self._on_change = on_change
+        self._objects: dict[Key, Stored] = {}
+        self._made: dict[Key, int] = {}
+        self._compacted = 0  # changes up to here are forgotten
+        self._history: list[Change] = []
+
+    # ---- reading
+
+    def get(self, key: Key) -> Json:
+        return self._stored(key).load()
+
+    def find(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
+        stored = self._objects.get(key_of(resource, namespace, name))
+        return stored.load() if stored else None
+
+    def objects(self, resource: Resource | None = None, namespace: str | None = None) -> list[Json]:
+        """All objects, of one resource and namespace or of all, ordered by name."""
+        return [self._objects[key].load() for key in sorted(self._keys(resource, namespace), key=_order)]
+
+    def since(self, version: int) -> list[Change]:
+        """The changes after `version`, or Gone."""
+        if version < self._compacted:
+            raise Gone(f"too old resource version: {version} ({self._compacted})")
+        return self._history[bisect_right(self._history, version, key=attrgetter("version")) :]
+
+    # ---- writing by the API's rules
+
+    def create(self, resource: Resource, obj: Json) -> Json:
+        metadata = obj["metadata"]
+        name = metadata.get("name") or f"{metadata['generateName']}{self.version:05x}"
+        key = key_of(resource, metadata.get("namespace"), name)
+        if key in self._objects:
+            raise AlreadyExists(f"{resource.plural} {name!r} already exists")
+        uid = uid_of(key, self._made.get(key, 0))
+        named = {**obj, "metadata": {**metadata, "name": name}}
+        return self._write("ADDED", key, rules.created(resource, named, uid=uid, now=self.now()))
+
+    def update(self, key: Key, change: Callable[[Json], Json], subresource: str = "") -> Json:
+        """Store what `change` makes of the object; a change of nothing is no event."""
+        rules.check_subresource(key.resource, subresource)
+        stored = self._stored(key)
+        old = stored.load()
+        new = change(old)
+        rules.check_preconditions(key.resource, old, new)
+        del old["metadata"]["resourceVersion"]
+        return self._write("MODIFIED", key, rules.updated(key.resource, old, new, subresource))
+
+    def delete(self, key: Key, *, uid: str | None = None, grace_seconds: int | None = None) -> None:
+        """A Pod on a node only gets its deletionTimestamp, unless its grace is 0."""
+        stored = self._stored(key)
+        old: Json = orjson.loads(stored.raw)
+        rules.check_preconditions(key.resource, old, {"metadata": {"uid": uid}})
+        if remainder := rules.terminating(key.resource, old, grace_seconds, self.now()):
+            self._write("MODIFIED", key, remainder)
+            return
+        del self._objects[key]
+        self._record(Change("DELETED", self.version + 1, key, Stored(stored.raw, self.version + 1), stored))
+
+    # ---- writing by other hands
+
+    def put(self, obj: Json, resource: Resource | None = None) -> Json:
+        """Write an object as it is, status and uid included, whether it exists or not."""
+        resource = resource or resource_of(obj)
+        key = key_of(resource, obj["metadata"].get("namespace"), obj["metadata"]["name"])
+        old = self._objects.get(key)
+        given = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+        if old:
+            metadata = orjson.loads(old.raw)["metadata"] | given
+        else:
+            uid = uid_of(key, self._made.get(key, 0))
+            metadata = rules.created(resource, obj, uid=uid, now=self.now())["metadata"] | given
+        named = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
+        return self._write("MODIFIED" if old else "ADDED", key, named)
+
+    def set_status(self, resource: Resource, name: str, namespace: str | None, status: Json) -> Json:
+        key = key_of(resource, namespace, name)
+        return self.update(key, lambda old: {**old, "status": status}, "status")
+
+    def remove(self, resource: Resource, name: str, namespace: str | None = None) -> None:
+        """Delete at once, whatever it is."""
+        self.delete(key_of(resource, namespace, name), grace_seconds=0)
+
+    def collect(self) -> int:
+        """Garbage collection: delete objects whose owners are all gone, until none is left; how many."""
+        deleted = 0
+        while orphans := self._without_owners():
+            for key in orphans:
+                self.delete(key)
+            deleted += len(orphans)
+        return deleted
+
+    def orphan(self, uid: str) -> None:
+        """Take one owner out of all its children."""
+        for key, stored in list(self._objects.items()):
+            obj: Json = orjson.loads(stored.raw)
+            owners = obj["metadata"].get("ownerReferences") or []
+            if any(each["uid"] == uid for each in owners):
+                obj["metadata"]["ownerReferences"] = [each for each in owners if each["uid"] != uid]
+                self._write("MODIFIED", key, obj)
+
+    # ---- history and state
+
+    def compact(self) -> None:
+        """Forget the history: a watch from before now is Gone."""
+        self._compacted, self._history = self.version, []
+        self._on_change()
+
+    def bookmark(self) -> None:
+        """Every watch gets a bookmark."""
+        self._record(Change("BOOKMARK", self.version + 1))
+
+    def snapshot(self) -> Snapshot:
+        history = tuple(self._history)
+        return Snapshot(dict(self._objects), dict(self._made), self.version, self._compacted, history)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._objects, self._made = dict(snapshot.objects), dict(snapshot.made)
+        self.version, self._compacted = snapshot.version, snapshot.compacted
+        self._history = list(snapshot.history)
+
+    # ---- inside
+
+    def _stored(self, key: Key) -> Stored:
+        try:
+            return self._objects[key]
+        except KeyError:
+            raise NotFound(f"{key.resource.plural} {key.name!r} not found") from None
+
+    def _keys(self, resource: Resource | None, namespace: str | None) -> Iterator[Key]:
+        for key in self._objects:
+            if (resource is None or key.resource == resource) and namespace in (None, "", key.namespace):
+                yield key
+
+    def _write(self, kind: Literal["ADDED", "MODIFIED"], key: Key, obj: Json) -> Json:
+        old, raw = self._objects.get(key), orjson.dumps(obj, option=_CANONICAL)
+        if old and old.raw == raw:
+            return old.load()
+        new = self._objects[key] = Stored(raw, self.version + 1)
+        if kind == "ADDED":
+            self._made[key] = self._made.get(key, 0) + 1
+        self._record(Change(kind, new.version, key, new, old))
+        return new.load()
+
+    def _record(self, change: Change) -> None:
+        self.version = change.version
+        self._history.append(change)
+        if len(self._history) > self.history_limit:
+            half = len(self._history) // 2
+            self._compacted = self._history[half - 1].version
+            del self._history[:half]
+        self._on_change()
+
+    def _without_owners(self) -> list[Key]:
+        metadata = {key: orjson.loads(stored.raw)["metadata"] for key, stored in self._objects.items()}
+        living = {each["uid"] for each in metadata.values()}
+        return [
+            key
+            for key, each in metadata.items()
+            if each.get("ownerReferences")
+            and not any(owner["uid"] in living for owner in each["ownerReferences"])
+            and "deletionTimestamp" not in each
+        ]
+
+
+def _order(key: Key) -> tuple[str, str, str]:
+    return key.resource.plural, key.namespace, key.name
