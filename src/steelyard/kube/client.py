@@ -1,0 +1,227 @@
+"""The Cluster protocol over HTTP: raw objects to and from any Kubernetes API server.
+
+Thin on purpose: one call is one request, nothing is retried (the work queue does that, with back-off), and a
+request whose outcome is unknown raises Unreachable or ServerTimeout.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from steelyard.kube.cluster import Json, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.errors import ApiError, Unreachable, error_from_status
+from steelyard.kube.kubeconfig import Token, load
+
+_PAGE = 500  # objects per list request, as kubectl
+_JSON = "application/json"
+_MERGE_PATCH = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+_TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)  # a quiet watch is the informer's concern
+
+
+async def connect(kubeconfig: Path | None = None, *, context: str | None = None) -> "RestCluster":
+    """A client of the cluster that a kubeconfig names; without one, as kubectl and Pods find it."""
+    access = load(kubeconfig, context=context)
+    return RestCluster(access.url, tls=access.tls, token=access.token)
+
+
+def trust(ca: Path) -> ssl.SSLContext:
+    """TLS that trusts one certificate authority and nothing else."""
+    return ssl.create_default_context(cafile=ca)
+
+
+class RestCluster:
+    """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request."""
+
+    def __init__(
+        self, url: str, *, tls: ssl.SSLContext | None = None, token: Token | str | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._tls = tls
+        self._token: Token | None = (lambda: token) if isinstance(token, str) else token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+        return await self._json("GET", resource.path(namespace, quote(name)))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> ObjectList:
+        path, query = resource.path(namespace), _selectors(label_selector, field_selector)
+        items: list[Json] = []
+        query["limit"] = str(_PAGE)
+        while True:
+            page = await self._json("GET", path, query=query)
+            items.extend(page.get("items") or ())
+            metadata = page["metadata"]
+            if not metadata.get("continue"):
+                break
+            query["continue"] = metadata["continue"]
+        for item in items:  # the API says what a list holds only once
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+        return ObjectList(items, metadata["resourceVersion"])
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        namespace = obj["metadata"].get("namespace")
+        if resource.namespaced and not namespace:
+            raise ValueError(f"a new {resource.kind} needs a namespace")
+        return await self._json("POST", resource.path(namespace), _typed(resource, obj))
+
+    async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
+        metadata = obj["metadata"]
+        path = resource.path(metadata.get("namespace"), quote(metadata["name"]), subresource)
+        return await self._json("PUT", path, _typed(resource, obj))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Patch,
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+    ) -> Json:
+        path = resource.path(namespace, quote(name), subresource)
+        content_type = _MERGE_PATCH if isinstance(patch, dict) else _JSON_PATCH
+        return await self._json("PATCH", path, patch, content_type=content_type)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> None:
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        await self._json("DELETE", resource.path(namespace, quote(name)), options)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int | None = None,
+    ) -> AsyncIterator[WatchEvent]:
+        query = _selectors(label_selector, field_selector)
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
+        if timeout_seconds is not None:
+            query["timeoutSeconds"] = str(timeout_seconds)
+        async with self._answer(
+            "GET", resource.path(namespace), query=query, timeout=_WATCH_TIMEOUT
+        ) as answer:
+            async for line in _lines(answer.content):
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    raise error_from_status(event["object"])
+                yield WatchEvent(event["type"], event["object"])
+
+    async def close(self) -> None:
+        if self._session:
+            await self._session.close()
+            self._session = None
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        body: Json | Patch | None = None,
+        *,
+        query: dict[str, str] | None = None,
+        content_type: str = _JSON,
+    ) -> Json:
+        data = None if body is None else orjson.dumps(body)
+        async with self._answer(method, path, query, data, content_type) as answer:
+            parsed: Json = orjson.loads(await answer.read())
+            return parsed
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        data: bytes | None = None,
+        content_type: str = _JSON,
+        timeout: aiohttp.ClientTimeout = _TIMEOUT,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A successful answer; every other outcome is an ApiError."""
+        url = URL(f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}", encoded=True)
+        headers = {"Accept": _JSON}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token()}"
+        try:
+            async with self._open().request(
+                method, url, data=data, headers=headers, timeout=timeout
+            ) as answer:
+                if answer.status >= 400:
+                    raise _error(answer, await answer.read())
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"{method} {url.path}: {str(error) or type(error).__name__}") from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, which needs a running loop and therefore begins with the first request."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls if self._tls else True)
+            self._session = aiohttp.ClientSession(
+                connector=connector, trust_env=False, headers={"User-Agent": "steelyard"}
+            )
+        return self._session
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Whole lines of any length; StreamReader.readline has a limit that large objects pass."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _error(answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    try:
+        status: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:  # a proxy's page, or the plain text of an unknown path
+        status = {"message": body[:500].decode(errors="replace")}
+    if not isinstance(status, dict):
+        status = {}
+    wait = answer.headers.get("Retry-After", "")
+    if wait.isdigit():
+        status["details"] = {"retryAfterSeconds": int(wait), **(status.get("details") or {})}
+    return error_from_status({**status, "code": answer.status})
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    named = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in named.items() if value}
+
+
+def _typed(resource: Resource, obj: Json) -> Json:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

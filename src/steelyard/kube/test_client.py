@@ -1,0 +1,176 @@
+"""The REST client: the contract over HTTP, and what only HTTP has: pages, tokens, broken answers, TLS."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from aiohttp import web
+
+from steelyard.kube import contract
+from steelyard.kube.client import RestCluster, connect
+from steelyard.kube.cluster import Json
+from steelyard.kube.conftest import Serve, Server
+from steelyard.kube.contract import config_map
+from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+from steelyard.kube.kubeconfig import FileToken, KubeconfigError, load
+from steelyard.kube.resource import CONFIG_MAPS, NODES, PODS
+
+
+@pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)
+async def test_the_contract_holds_over_http(case: contract.Case, rest: RestCluster) -> None:
+    await case(rest, "default")
+
+
+async def test_a_list_reads_all_pages(server: Server, rest: RestCluster) -> None:
+    server.page = 3
+    for index in range(7):
+        await rest.create(CONFIG_MAPS, config_map("default", f"a{index}"))
+    found = await rest.list(CONFIG_MAPS, "default")
+    assert [each["metadata"]["name"] for each in found.items] == [f"a{index}" for index in range(7)]
+    assert all((each["kind"], each["apiVersion"]) == ("ConfigMap", "v1") for each in found.items)
+    assert len(server.requests) == 7 + 3
+
+
+async def test_every_request_carries_the_token(server: Server, rest: RestCluster) -> None:
+    await rest.list(NODES)
+    assert server.requests[0][2]["Authorization"] == "Bearer secret"
+
+
+async def test_a_watch_of_forgotten_history_is_gone(server: Server, rest: RestCluster) -> None:
+    made = await rest.create(CONFIG_MAPS, config_map("default", "a"))
+    await rest.create(CONFIG_MAPS, config_map("default", "b"))
+    server.cluster.store.compact()
+    with pytest.raises(Gone):
+        await anext(rest.watch(CONFIG_MAPS, resource_version=made["metadata"]["resourceVersion"]))
+
+
+async def test_a_watch_delivers_bookmarks_and_long_lines(server: Server, rest: RestCluster) -> None:
+    start = str(server.cluster.store.version)
+    long = {"text": "x" * 900_000}
+    await rest.create(CONFIG_MAPS, config_map("default", "a", long))
+    server.cluster.store.bookmark()
+    events = rest.watch(CONFIG_MAPS, resource_version=start)
+    first, second = await anext(events), await anext(events)
+    assert first.object["data"] == long
+    assert second.type == "BOOKMARK"
+    assert second.object["metadata"]["resourceVersion"] == str(server.cluster.store.version)
+    await cast("Any", events).aclose()
+
+
+async def test_a_watch_that_is_cut_off_is_unreachable(serve: Serve) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b'{"type":"ADDED","object":{"metadata":{}}}\n{"type":"MOD')
+        assert request.transport is not None
+        request.transport.abort()
+        return answer
+
+    cluster = RestCluster(await serve(cut))
+    events = cluster.watch(PODS, resource_version="1")
+    assert (await anext(events)).type == "ADDED"
+    with pytest.raises(Unreachable):
+        await anext(events)
+    await cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (web.json_response({"reason": "Forbidden", "message": "no"}, status=403), Forbidden, "no"),
+        (web.Response(text="404 page not found", status=404), NotFound, "404 page not found"),
+        (web.Response(text="", status=502), ApiError, "502"),
+        (web.json_response(["odd"], status=500), ApiError, "500"),
+        (web.json_response({}, status=429, headers={"Retry-After": "7"}), TooManyRequests, "429"),
+    ],
+    ids=["a Status", "plain text", "nothing", "no object", "too many"],
+)
+async def test_refusals_become_errors(
+    serve: Serve, answer: web.Response, error: type[ApiError], text: str
+) -> None:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        return answer
+
+    cluster = RestCluster(await serve(refuse))
+    with pytest.raises(error, match=text) as caught:
+        await cluster.get(PODS, "p", "default")
+    assert caught.value.retry_after == (7 if error is TooManyRequests else None)
+    await cluster.close()
+
+
+async def test_a_server_that_is_not_there_is_unreachable() -> None:
+    cluster = RestCluster("http://127.0.0.1:9")
+    with pytest.raises(Unreachable, match="GET /api/v1/nodes"):
+        await cluster.list(NODES)
+    await cluster.close()
+
+
+async def test_names_are_quoted(server: Server, rest: RestCluster) -> None:
+    with pytest.raises(NotFound):
+        await rest.get(PODS, "a?b/../c", "default")
+    assert server.requests[-1][1] == "/api/v1/namespaces/default/pods/a?b/../c"
+
+
+def test_a_token_file_is_read_anew_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = FileToken(path)
+    assert token() == "one"
+    path.write_text("three\n")
+    assert token() == "three"
+
+
+# ---- kubeconfig
+
+
+def kubeconfig(url: str, user: Json, **cluster: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+            {"name": "nobody", "context": {"cluster": "c"}},
+        ],
+        "clusters": [{"name": "c", "cluster": {"server": url, **cluster}}],
+        "users": [{"name": "u", "user": user}],
+    }
+
+
+def write(path: Path, config: Json) -> Path:
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+async def test_a_kubeconfig_says_where_and_who(server: Server, tmp_path: Path) -> None:
+    path = write(tmp_path / "config", kubeconfig(server.url, {"token": "from-file"}))
+    for context, header in ((None, "Bearer from-file"), ("nobody", None)):
+        cluster = await connect(path, context=context)
+        await cluster.list(NODES)
+        assert server.requests[-1][2].get("Authorization") == header
+        await cluster.close()
+
+
+def test_the_environment_names_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", {"token": "t"}))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'absent'}:{path}")
+    assert load().url == "http://127.0.0.1:1"
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    with pytest.raises(KubeconfigError, match="absent"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("user", "context", "text"),
+    [
+        ({"exec": {"apiVersion": "v1", "command": "login"}}, None, "'exec' is not implemented"),
+        ({"username": "u", "password": "p"}, None, "'username' is not implemented"),
+        ({}, "elsewhere", "elsewhere"),
+    ],
+    ids=["an exec plugin", "a password", "an unknown context"],
+)
+def test_what_cannot_be_used_is_said(tmp_path: Path, user: Json, context: str | None, text: str) -> None:
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user))
+    with pytest.raises(KubeconfigError, match=text):
+        load(path, context=context)
