@@ -1,0 +1,231 @@
+"""The rubric `classification.Classification`.
+
+One label per answer, with probabilities where the system gives them.
+
+Reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the
+output. Labels are compared as text, so that 3 and "3" agree. A question without an answer counts as wrong: a
+system gains nothing by staying silent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from steelyard.report import figures
+from steelyard.report.calibration import Calibration, Stated, calibration
+from steelyard.report.confusion import NO_ANSWER, Averages, Coded, PerClass, encode, matrix, per_class
+from steelyard.report.results import Answer, Figure, Json, Metric, Results, Table
+from steelyard.report.statistics import Estimate, proportion
+from steelyard.report.wording import count, interval, percent
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("score", pa.float64()),
+    ("label", pa.string()),
+    ("prediction", pa.string()),
+    ("correct", pa.bool_()),
+    ("probability", pa.float64()),  # of the answer given
+    ("brier", pa.float64()),
+]
+
+
+class NoLabel(ValueError):
+    """The dataset has no truth for this row: it cannot be scored."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    bins: int = 10
+    resamples: int = 2000
+    seed: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("label",)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return pa.schema(_COLUMNS)
+
+    def score(self, answer: Answer) -> Json:
+        if answer.row.get("label") is None:
+            raise NoLabel(f"row {answer.index} of the dataset has no label")
+        label = text_of(answer.row["label"])
+        response: Mapping[str, Any] = answer.responses[0] if answer.responses else {}
+        said = response.get("label")
+        prediction = None if said is None else text_of(said)
+        stated = {text_of(name): share for name, share in dict(response.get("probabilities") or {}).items()}
+        usable = prediction in stated and all(_is_probability(share) for share in stated.values())
+        return {
+            "score": float(prediction == label),
+            "label": label,
+            "prediction": prediction,
+            "correct": prediction == label,
+            "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
+            "brier": _brier(stated, label) if usable else None,
+        }
+
+    def summarise(self, scores: pa.Table) -> Results:
+        clusters = scores["_index_"].to_numpy()
+        coded = encode(scores["label"].to_pylist(), scores["prediction"].to_pylist(), clusters)
+        correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
+        accuracy = proportion(correct, clusters)
+        answered = proportion(coded.prediction >= 0, clusters)
+        classes, averages = per_class(coded, seed=self.seed, resamples=self.resamples)
+        certain = self._calibration(scores)
+        metrics = _metrics(accuracy, answered, averages, certain)
+        return Results(
+            headline=_headline(accuracy, answered),
+            metrics=metrics,
+            figures=_figures(metrics, classes, coded, certain),
+            tables=(_class_table(classes), *_confusions(coded)),
+            limits=_limits(accuracy, answered, clusters, certain),
+            numbers=_numbers(classes, averages, coded, certain),
+        )
+
+    def _calibration(self, scores: pa.Table) -> Calibration | None:
+        stated = scores.filter(pa.compute.is_valid(scores["probability"]))
+        if stated.num_rows == 0:
+            return None
+        return calibration(
+            Stated(
+                confidence=stated["probability"].to_numpy(),
+                correct=np.asarray(stated["correct"].to_numpy(), dtype=np.bool_),
+                brier=stated["brier"].to_numpy(),
+                clusters=stated["_index_"].to_numpy(),
+            ),
+            bins=self.bins,
+            seed=self.seed,
+            resamples=self.resamples,
+        )
+
+
+def text_of(label: object) -> str:
+    """A label as text: 3, 3.0 and "3" are one class."""
+    match label:
+        case bool():
+            return "true" if label else "false"
+        case float() if label.is_integer():
+            return str(int(label))
+        case _:
+            return str(label)
+
+
+def _is_probability(share: object) -> bool:
+    return isinstance(share, int | float) and 0 <= share <= 1 + 1e-6  # float32 sums may be a little above
+
+
+def _brier(stated: Mapping[str, float], label: str) -> float:
+    """The squared distance from certainty of the truth; a class that is not listed was given 0."""
+    return sum((share - (name == label)) ** 2 for name, share in stated.items()) + (label not in stated)
+
+
+def _headline(accuracy: Estimate, answered: Estimate) -> str:
+    if accuracy.value is None:
+        return "There are no answers to score."
+    asked = "answers" if answered.value == 1 else "questions asked"
+    right = "were right" if answered.value == 1 else "were answered right"
+    return f"Of {count(accuracy.n)} {asked}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
+
+
+def _metrics(
+    accuracy: Estimate, answered: Estimate, averages: Averages, certain: Calibration | None
+) -> tuple[Metric, ...]:
+    metrics = [Metric("accuracy", "Accuracy", accuracy, note="answers that were right")]
+    if answered.value != 1:
+        metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
+    titles = {"precision": "precision", "recall": "recall", "f1": "F1"}
+    for kind, of in (("macro", averages.macro), ("weighted", averages.weighted)):
+        note = "every class counts the same" if kind == "macro" else "every answer counts the same"
+        metrics += [
+            Metric(f"{name}_{kind}", f"{kind.capitalize()} {titles[name]}", of[name], note=note)
+            for name in of
+        ]
+    if certain:
+        metrics.append(
+            Metric("ece", "Calibration error (ECE)", certain.error, note="mean gap of certainty and truth")
+        )
+        note = "0 is perfect, 2 is certain and wrong"
+        metrics.append(Metric("brier", "Brier score", certain.brier, "number", note))
+    return tuple(metrics)
+
+
+def _figures(
+    metrics: tuple[Metric, ...], classes: tuple[PerClass, ...], coded: Coded, certain: Calibration | None
+) -> tuple[Figure, ...]:
+    shown = [
+        figures.intervals(
+            "How sure the main figures are", [m for m in metrics if m.unit == "share" and m.name != "ece"]
+        )
+    ]
+    if len(coded.labels) <= figures.MOST_CLASSES:
+        shown.append(figures.confusion_matrix(coded.labels, matrix(coded)))
+    bars = [(row.label, row.f1) for row in classes]
+    shown.append(figures.class_bars("F1 of each class", bars))
+    if certain:
+        shown.append(figures.reliability(certain))
+    return tuple(shown)
+
+
+def _class_table(classes: tuple[PerClass, ...]) -> Table:
+    rows = tuple((c.label, c.support, c.predicted, c.precision, c.recall, c.f1) for c in classes)
+    columns = ("Class", "True", "Predicted", "Precision", "Recall", "F1")
+    note = (
+        "Precision: of the answers that named this class, the share that were right. Recall: of those that "
+        "should have named it, the share that did. F1 is their harmonic mean. In brackets the 95 % interval."
+    )
+    return Table("Each class", columns, rows, note)
+
+
+def _confusions(coded: Coded) -> tuple[Table, ...]:
+    counts = matrix(coded)
+    names = (*coded.labels, NO_ANSWER)
+    wrong = [
+        (coded.labels[true], names[said], int(counts[true, said]))
+        for true, said in zip(*np.nonzero(counts), strict=True)
+        if true != said
+    ]
+    if not wrong:
+        return ()
+    wrong.sort(key=lambda row: -row[2])
+    title = "What was taken for what" + (
+        "" if len(wrong) <= 15 else f" (the 15 most frequent of {len(wrong)} pairs)"
+    )
+    return (Table(title, ("Should be", "Was called", "Answers"), tuple(wrong[:15])),)
+
+
+def _limits(
+    accuracy: Estimate, answered: Estimate, clusters: Any, certain: Calibration | None
+) -> tuple[str, ...]:
+    questions = int(np.unique(clusters).size)
+    said = [
+        f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
+        "The interval covers chance in the choice of questions. It knows nothing of wrong labels.",
+    ]
+    if questions < accuracy.n:
+        said.append("Questions asked several times count as one where intervals are made.")
+    if answered.value is not None and answered.value < 1:
+        missing = round((1 - answered.value) * answered.n)
+        said.append(f"{count(missing)} questions got no answer; they count as wrong.")
+    if certain and certain.rows < accuracy.n:
+        said.append(
+            f"Only {count(certain.rows)} answers came with probabilities; calibration is theirs alone."
+        )
+    return tuple(said)
+
+
+def _numbers(
+    classes: tuple[PerClass, ...], averages: Averages, coded: Coded, certain: Calibration | None
+) -> Json:
+    return {
+        "perClass": list(classes),
+        "averages": averages,
+        "confusion": {
+            "labels": list(coded.labels),
+            "columns": [*coded.labels, NO_ANSWER],
+            "matrix": matrix(coded).tolist(),
+        },
+        "calibration": certain,
+    }

@@ -1,0 +1,155 @@
+"""Counts of what was said for what was true, and the figures per class that follow.
+
+Precision, recall, F1 and their averages.
+
+Undefined shares (a class that was never predicted) are left open per class and count as 0 in averages, as in
+scikit-learn.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.report.statistics import Estimate, Floats, Integers, bootstrap, proportion
+
+NO_ANSWER = "(no answer)"
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Labels and predictions as positions in `labels`.
+
+    A prediction of -1 is no answer. `clusters` are the `_index_` values.
+    """
+
+    labels: tuple[str, ...]
+    truth: Integers
+    prediction: Integers
+    clusters: Integers
+
+
+@dataclass(frozen=True)
+class PerClass:
+    label: str
+    support: int
+    predicted: int
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+@dataclass(frozen=True)
+class Averages:
+    """`macro` gives every class the same weight, `weighted` its share of the answers.
+
+    Keys: precision, recall, f1.
+    """
+
+    macro: dict[str, Estimate]
+    weighted: dict[str, Estimate]
+
+
+def encode(labels: Sequence[str | None], predictions: Sequence[str | None], clusters: Integers) -> Coded:
+    """Classes are all labels and predictions that occur, numbers in their order, the rest by text."""
+    names = sorted({name for name in (*labels, *predictions) if name is not None}, key=_natural)
+    position: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+    truth = np.array([position[label] for label in labels], dtype=np.int64)
+    said = np.array([position.get(name, -1) for name in predictions], dtype=np.int64)
+    return Coded(tuple(names), truth, said, clusters)
+
+
+def matrix(coded: Coded) -> Integers:
+    """Rows are true classes, columns predicted ones; the last column counts missing answers."""
+    size = len(coded.labels)
+    column = np.where(coded.prediction < 0, size, coded.prediction)
+    counts = np.bincount(coded.truth * (size + 1) + column, minlength=size * (size + 1))
+    return counts.reshape(size, size + 1).astype(np.int64)
+
+
+def per_class(coded: Coded, *, seed: int, resamples: int) -> tuple[tuple[PerClass, ...], Averages]:
+    sums = _cluster_sums(coded)
+    point = _scores(sums.sum(axis=0, keepdims=True).astype(np.float64), len(coded.labels))
+    low, high = bootstrap(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
+    method = f"bootstrap of {np.unique(coded.clusters).size:,} _index_ values, {resamples:,} resamples, seed {seed}"
+    size, n = len(coded.labels), int(coded.truth.size)
+    f1 = [_estimate(point[2][0, k], low[k], high[k], method, n) for k in range(size)]
+    names = ("precision", "recall", "f1")
+    numbers = _averaged(sums.sum(axis=0, keepdims=True).astype(np.float64), point, coded)[0]
+    averages = [_estimate(numbers[k], low[k], high[k], method, n) for k in range(size, size + 6)]
+    rows = tuple(_of_class(coded, k, f1[k]) for k in range(size))
+    return rows, Averages(
+        dict(zip(names, averages[:3], strict=True)), dict(zip(names, averages[3:], strict=True))
+    )
+
+
+def _of_class(coded: Coded, k: int, f1: Estimate) -> PerClass:
+    true, said = coded.truth == k, coded.prediction == k
+    return PerClass(
+        label=coded.labels[k],
+        support=int(true.sum()),
+        predicted=int(said.sum()),
+        precision=proportion(true[said], coded.clusters[said]),
+        recall=proportion(said[true], coded.clusters[true]),
+        f1=f1,
+    )
+
+
+def _cluster_sums(coded: Coded) -> Floats:
+    """Per cluster: right answers, answers said, and answers true, of each class.
+
+    All that the scores are made of.
+    """
+    size = len(coded.labels)
+    unique, codes = np.unique(coded.clusters, return_inverse=True)
+    sums = np.zeros((unique.size, 3 * size))
+    right = coded.truth == coded.prediction
+    answered = coded.prediction >= 0
+    np.add.at(sums, (codes[right], coded.truth[right]), 1)
+    np.add.at(sums, (codes[answered], size + coded.prediction[answered]), 1)
+    np.add.at(sums, (codes, 2 * size + coded.truth), 1)
+    return sums
+
+
+def _scores(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:
+    """Precision, recall and F1 of each row of sums; nan where undefined."""
+    right, said, true = sums[:, :size], sums[:, size : 2 * size], sums[:, 2 * size :]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return right / said, right / true, 2 * right / (said + true)
+
+
+def _averaged(sums: Floats, point: tuple[Floats, Floats, Floats], coded: Coded) -> Floats:
+    """F1 of each class, then macro and weighted averages of precision, recall, F1.
+
+    A class that is undefined in the data itself counts as 0; one that a resample merely missed is left out of
+    that resample.
+    """
+    size = len(coded.labels)
+    scores = _scores(sums, size)
+    filled = [
+        np.where(np.isnan(score) & np.isnan(at_point), 0.0, score)
+        for score, at_point in zip(scores, point, strict=True)
+    ]
+    weights = sums[:, 2 * size :]
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # a resample without any defined class is nan, as meant
+        macro = [np.nanmean(score, axis=1) for score in filled]
+    weighted = [np.nansum(score * weights, axis=1) / weights.sum(axis=1) for score in filled]
+    return np.column_stack([scores[2], *macro, *weighted])
+
+
+def _estimate(value: float, low: float, high: float, method: str, n: int) -> Estimate:
+    def known(number: float) -> float | None:
+        return float(number) if np.isfinite(number) else None
+
+    return Estimate(known(value), known(low), known(high), method, n)
+
+
+def _natural(name: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name

@@ -1,0 +1,17 @@
+"""How a report can fail. The step turns these into a termination message and an exit status."""
+
+from steelyard.errors import SteelyardError
+
+
+class ReportFailed(SteelyardError):
+    """There can be no report: `code` becomes the condition's reason, `row` says which row it was.
+
+    `permanent` says that another attempt would fail in the same way.
+    """
+
+    def __init__(self, code: str, message: str, *, permanent: bool = True, row: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.permanent = permanent
+        self.row = row

@@ -1,0 +1,135 @@
+"""The answers beside their questions: verified files joined with the dataset on `_index_`, one batch at a time.
+
+Both sides are copied to local disk, and digested on the way: a file that is not what verification saw is refused.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.evaluation.adapters import Adapter, AdapterSpec, create_pipeline
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.report.errors import ReportFailed
+from steelyard.report.results import Answer
+from steelyard.storage.store import Store
+
+BATCH = 4096
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class View:
+    """How one side is read: through a pipeline of adapters, or as it is."""
+
+    adapter: Adapter | None = None
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        if self.adapter is None:
+            return row
+        shown = list(self.adapter([row]))
+        if len(shown) != 1:
+            raise ReportFailed("BadView", f"a view must keep one row per row; it made {len(shown)}", row=_row(row))
+        return shown[0]
+
+
+def make_view(pipeline: Sequence[AdapterSpec] | None) -> View:
+    """No view, and a view without a pipeline, show the data as they are."""
+    if not pipeline:
+        return View()
+    try:
+        return View(create_pipeline(pipeline))
+    except (ValueError, NotImplementedError) as error:
+        raise ReportFailed("BadView", str(error)) from error
+
+
+async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) -> Path:
+    """The file on local disk; refused unless it is the one that verification saw."""
+    path = folder / f"{number:06d}.parquet"
+    await store.download(entry.path, path)
+    digest = sha256_of(path)
+    if digest != entry.sha256:
+        path.unlink()
+        raise ReportFailed(
+            "DigestMismatch",
+            f"{store.url}/{entry.path} is not the file that was verified: "
+            f"its SHA-256 is {digest}, the manifest says {entry.sha256}",
+        )
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Questions:
+    """The dataset's columns that a rubric reads, found by `_index_`."""
+
+    def __init__(self, files: Sequence[Path], columns: Sequence[str], view: View) -> None:
+        self._files = files
+        self._view = view
+        table = pa.concat_tables([self._read(path, columns) for path in files])
+        self._order = np.argsort(table["_index_"].to_numpy(), kind="stable")
+        self._index = table["_index_"].to_numpy()[self._order]
+        self._columns = table.drop_columns(["_index_"])
+
+    def _read(self, path: Path, columns: Sequence[str]) -> pa.Table:
+        if self._view.adapter is None:
+            there = pq.read_schema(path).names
+            for name in ("_index_", *columns):
+                if name not in there:
+                    raise ReportFailed("NoSuchColumn", f"the dataset has no column {name!r}; it has {', '.join(there)}")
+            return pq.read_table(path, columns=["_index_", *columns])
+        rows = [
+            {"_index_": row["_index_"]} | {name: shown.get(name) for name in columns}
+            for row in rows_of(path)
+            for shown in (self._view(row),)
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def rows(self, indexes: Sequence[int]) -> list[Mapping[str, Any]]:
+        """The view's rows of these indexes, in their order."""
+        wanted = np.asarray(indexes, dtype=np.int64)
+        places = np.searchsorted(self._index, wanted)
+        found = np.minimum(places, max(0, self._index.size - 1))
+        missing = self._index.size == 0 or (self._index[found] != wanted)
+        if np.any(missing):
+            index = int(wanted[np.argmax(missing)])
+            raise ReportFailed("NoSuchRow", f"the dataset has no row {index}, but the output has", row=str(index))
+        return self._columns.take(pa.array(self._order[found])).to_pylist()  # type: ignore[no-any-return]
+
+    def whole_rows(self, indexes: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """All columns of a few rows, for people to look at."""
+        wanted = pa.array(sorted(indexes), pa.int64())
+        shown: dict[int, dict[str, Any]] = {}
+        for path in self._files:
+            for batch in pq.ParquetFile(path).iter_batches(BATCH):
+                few = batch.filter(pa.compute.is_in(batch.column("_index_"), value_set=wanted))
+                shown |= {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
+        return shown
+
+
+def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
+    """The rows of one verified file, each with its question."""
+    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
+        asked = questions.rows([row["_index_"] for row in rows])
+        yield [
+            Answer(row["_index_"], row["_replication_"], question, row["responses"])
+            for row, question in zip(rows, asked, strict=True)
+        ]
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    return str(row.get("_index_"))

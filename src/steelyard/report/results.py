@@ -1,0 +1,97 @@
+"""What a rubric finds, in one shape for every rubric.
+
+The page, report.json and the verifier of a report read nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+from markupsafe import Markup
+
+from steelyard.report.statistics import Estimate
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One row of the output beside its row of the dataset, as the views show them.
+
+    `responses` is None where a row was skipped.
+    """
+
+    index: int
+    replication: str
+    row: Mapping[str, Any]
+    responses: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number with its interval; `share` is shown in per cent."""
+
+    name: str
+    title: str
+    estimate: Estimate
+    unit: Literal["share", "number"] = "share"
+    note: str = ""
+
+
+Cell: TypeAlias = str | int | Estimate
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns; the first cell of a row heads it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, what it says in a sentence for those who do not see it, and the numbers behind it."""
+
+    title: str
+    summary: str
+    svg: Markup
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a rubric says about one evaluation. `numbers` goes into report.json beside the metrics."""
+
+    headline: str
+    metrics: tuple[Metric, ...]
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    limits: tuple[str, ...] = ()
+    numbers: Json = field(default_factory=dict)
+
+
+class Rubric(Protocol):
+    """A way to score. `score` is a pure function of one answer.
+
+    `summarise` sees the scores of all, in the order of the output.
+
+    The table has `_index_`, `_replication_` and the columns of `scores`, of which `score` (number), `label`,
+    `prediction` (text) and `correct` (true or false) are always there: failures are found by `correct`, and
+    shown.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the dataset view that it reads."""
+        ...
+
+    @property
+    def scores(self) -> pa.Schema: ...
+
+    def score(self, answer: Answer) -> Json: ...
+
+    def summarise(self, scores: pa.Table) -> Results: ...

@@ -1,0 +1,44 @@
+"""Numbers as people read them: thousands apart, percentages with one digit, intervals as "96.2 to 97.8 %"."""
+
+from steelyard.report.statistics import Estimate
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def percent(share: float) -> str:
+    return f"{_points(share)} %"
+
+
+def interval(estimate: Estimate) -> str:
+    """`96.2 to 97.8 %`"""
+    if estimate.low is None or estimate.high is None:
+        return "unknown"
+    return f"{_points(estimate.low)} to {_points(estimate.high)} %"
+
+
+def shown(estimate: Estimate, unit: str = "share") -> str:
+    """The value alone: `97.1 %`, `0.043`, or a dash where it is undefined."""
+    if estimate.value is None:
+        return "–"
+    return percent(estimate.value) if unit == "share" else f"{estimate.value:.3f}"
+
+
+def bounds(estimate: Estimate, unit: str = "share") -> str:
+    """The interval alone: `96.2–97.8`, in the unit of the value."""
+    if estimate.low is None or estimate.high is None:
+        return "no interval"
+    if unit == "share":
+        return f"{_points(estimate.low)}–{_points(estimate.high)}"
+    return f"{estimate.low:.3f}–{estimate.high:.3f}"
+
+
+def _points(share: float) -> str:
+    """One digit after the point; never rounds a share up to 100 or down to 0 that is not."""
+    text = f"{100 * share:.1f}"
+    if text == "100.0":
+        return "100" if share == 1 else ">99.9"
+    if text == "0.0":
+        return "0" if share <= 0 else "<0.1"
+    return text

@@ -1,0 +1,48 @@
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from steelyard.steps.session_identity import make_server
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = make_server("0d19", "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_says_its_session_on_one_connection(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    for _ in range(2):
+        connection.request("GET", "/steelyard/session")
+        assert json.loads(connection.getresponse().read()) == {"session": "0d19"}
+    connection.request("GET", "/elsewhere")
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())) == (404, {"error": "there is no /elsewhere here"})
+    connection.close()
+
+
+def test_imports_nothing_heavy() -> None:
+    code = "import steelyard.steps.session_identity, sys; print({m.partition('.')[0] for m in sys.modules})"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("pydantic", "aiohttp", "pyarrow", "numpy", "yaml"):
+        assert repr(heavy) not in out
+
+
+def test_ends_in_order_on_sigterm() -> None:
+    command = [sys.executable, "-m", "steelyard.steps.session_identity", "--session", "s", "--port", "0"]
+    with subprocess.Popen([*command, "--host", "127.0.0.1"], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert json.loads(child.stdout.readline())["session"] == "s"
+        child.terminate()
+        assert child.wait(10) == 0
