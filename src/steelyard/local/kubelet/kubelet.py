@@ -1,21 +1,140 @@
-"""The process kubelet's entry points: `run_kubelet` beside the API server, `stop_all_pods` for `steelyard down`."""
+"""The process kubelet's entry points: `run_kubelet` beside the API server, `stop_all_pods` for `steelyard down`.
+
+A worker per Pod does the work (worker.py); here they are begun and told of changes, and what all share is kept:
+the informer, the scheduler, the lease that keeps shims alive, the guard over memory and addresses.
+"""
 
 import asyncio
-from typing import TYPE_CHECKING
+import contextlib
+import logging
+import os
+import subprocess
+from collections.abc import Iterable
+from datetime import UTC, datetime
 
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists
+from steelyard.kube.informer import Informer
+from steelyard.kube.resource import NODES, PODS, Json
+from steelyard.local.kubelet import node
+from steelyard.local.kubelet.addresses import Addresses
+from steelyard.local.kubelet.children import SOURCE
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.records import PodFolder
+from steelyard.local.kubelet.scheduler import Scheduler
+from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.worker import PodWorker
 
-if TYPE_CHECKING:
-    from steelyard.kube.cluster import Cluster
+__all__ = ["KubeletConfig", "mounts_available", "run_kubelet", "stop_all_pods"]
 
-__all__ = ["KubeletConfig", "run_kubelet", "stop_all_pods"]
+log = logging.getLogger(__name__)
 
 
-async def run_kubelet(cluster: "Cluster", config: KubeletConfig, *, stop: asyncio.Event) -> None:
+def mounts_available(config: KubeletConfig) -> bool:
+    """Whether containers can have a view of the file system of their own, on this machine and as this user."""
+    if config.mounts == "never":
+        return False
+    code = f"import sys; sys.path.insert(0, {SOURCE!r}); from steelyard.local.kubelet import splice; splice.probe()"
+    done = subprocess.run([config.python, "-I", "-S", "-c", code], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+class Kubelet:
+    """What the workers share."""
+
+    def __init__(self, cluster: Cluster, config: KubeletConfig, *, mounts: bool) -> None:
+        self.cluster, self.config, self.mounts = cluster, config, mounts
+        self.addresses = Addresses(config.pods / ".addresses", config.network)
+        self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self.informer = Informer(cluster, PODS, on_change=self._changed)
+        self.scheduler = Scheduler(cluster, config, lambda: list(self.informer.items()))
+
+    def _changed(self, old: Json | None, new: Json | None) -> None:
+        """The informer's word: an object came, changed or went; one made anew under its name is another."""
+        self.scheduler.wake.set()
+        replaced = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
+        if old is not None and replaced and (known := self.workers.get(old["metadata"]["uid"])):
+            known[0].removed()
+        if new is None or new["spec"].get("nodeName") != self.config.node:
+            return
+        if known := self.workers.get(new["metadata"]["uid"]):
+            known[0].changed(new)
+        else:
+            self._begin(new)
+
+    def _begin(self, pod: Json, *, gone: bool = False) -> None:
+        worker = PodWorker(self.cluster, self.config, self.addresses, pod, mounts=self.mounts)
+        worker.gone = gone
+        task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
+        self.workers[worker.uid] = (worker, task)
+        task.add_done_callback(lambda done: self._ended(worker.uid, done))
+
+    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        self.workers.pop(uid, None)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("the worker of pod %s failed", uid, exc_info=error)
+
+    def remove_orphans(self) -> None:
+        """Folders of Pods that the API does not have any more: end what runs in them."""
+        for path in self.config.pods.iterdir():
+            folder = PodFolder(path)
+            if path.name not in self.workers and path.is_dir() and (sandbox := folder.sandbox()):
+                containers = [{"name": name, "image": ""} for name in folder.containers()]
+                metadata = {"name": sandbox.name, "namespace": sandbox.namespace, "uid": sandbox.uid}
+                self._begin({"metadata": metadata, "spec": {"containers": containers}}, gone=True)
+
+    async def register(self) -> None:
+        """Write the Node."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        wanted = node.node_object(self.config.node, self.config.allocatable(), mounts=self.mounts, now=now)
+        with contextlib.suppress(AlreadyExists):
+            await self.cluster.create(NODES, wanted)
+        metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
+        await self.cluster.patch(NODES, self.config.node, {"metadata": metadata})
+        await self.cluster.patch(NODES, self.config.node, {"status": wanted["status"]}, subresource="status")
+
+    async def renew_lease(self) -> None:
+        """As long as this runs, the shims keep their containers."""
+        while True:
+            self.config.lease.touch()
+            await asyncio.sleep(min(30.0, self.config.lease_seconds / 5))
+
+    async def settle(self) -> None:
+        """Once the informer knows all Pods."""
+        await self.informer.synced.wait()
+        self.remove_orphans()
+        self.scheduler.wake.set()
+
+    async def close(self) -> None:
+        """Stop looking after the Pods, without touching them."""
+        tasks = [task for _, task in self.workers.values()]
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def run_kubelet(cluster: Cluster, config: KubeletConfig, *, stop: asyncio.Event) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
-    raise NotImplementedError
-
-
-async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
-    """Ends every process of every Pod by the shims' records alone; for `down`, after the kubelet has ended."""
-    raise NotImplementedError
+    config.pods.mkdir(parents=True, exist_ok=True)
+    os.chmod(config.pods, 0o700)
+    mounts = await asyncio.to_thread(mounts_available, config)
+    kubelet = Kubelet(cluster, config, mounts=mounts)
+    await kubelet.register()
+    parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.renew_lease(), kubelet.settle()]
+    tasks = [asyncio.create_task(part) for part in parts]
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        waiting = {stopped, *tasks}
+        while not stopped.done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stopped}:
+                task.result()  # a part that failed ends the kubelet with its error
+    finally:
+        await _cancel([*tasks])
+        stopped.cancel()
+        await kubelet.close()

@@ -1,0 +1,137 @@
+"""A container's environment, from its Pod and the ConfigMaps and Secrets that it names."""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from steelyard.kube.resource import Json
+
+_REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
+
+Objects = Mapping[
+    tuple[str, str], Json | None
+]  # by (ConfigMap or Secret, name); None: there is no such object
+
+
+class ConfigMissing(Exception):
+    """The container cannot start yet: what it refers to is not there."""
+
+
+class Unsupported(Exception):
+    """The Pod asks for something that this kubelet does not do; it fails and says what."""
+
+
+def expand(text: str, known: Mapping[str, str]) -> str:
+    """`$(NAME)` becomes its value, `$$` a dollar; names that are not known stay as they are written."""
+
+    def value(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else known.get(found[2], found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a Pod can ask about itself besides its manifest."""
+
+    pod_ip: str
+    host_ip: str
+    node: str
+
+
+def field(path: str, pod: Json, facts: Facts) -> str:
+    """The value of a fieldRef."""
+    metadata = pod["metadata"]
+    plain = {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata.get("namespace", ""),
+        "metadata.uid": metadata["uid"],
+        "spec.nodeName": facts.node,
+        "spec.serviceAccountName": pod["spec"].get("serviceAccountName", ""),
+        "status.podIP": facts.pod_ip,
+        "status.podIPs": facts.pod_ip,
+        "status.hostIP": facts.host_ip,
+    }
+    if path in plain:
+        return str(plain[path])
+    if found := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
+        return str((metadata.get(found[1]) or {}).get(found[2], ""))
+    if path in ("metadata.labels", "metadata.annotations"):
+        pairs = (metadata.get(path.split(".")[1]) or {}).items()
+        return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs))
+    raise Unsupported(f"fieldRef {path!r} is not implemented")
+
+
+def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str, bytes] | None:
+    """The keys of a ConfigMap or Secret as bytes; None when it is absent and may be."""
+    found = objects.get((kind, name))
+    if found is None:
+        if optional:
+            return None
+        raise ConfigMissing(f"{kind.lower()} {name!r} not found")
+    data = found.get("data") or {}
+    if kind == "Secret":
+        return {key: base64.b64decode(value) for key, value in data.items()}
+    binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+    return {**{key: str(value).encode() for key, value in data.items()}, **binary}
+
+
+def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
+    values = contents(kind, source["name"], objects, bool(source.get("optional")))
+    if values is None or source["key"] not in values:
+        if source.get("optional"):
+            return None
+        raise ConfigMissing(f"couldn't find key {source['key']!r} in {kind.lower()} {source['name']!r}")
+    return values[source["key"]].decode()
+
+
+def _value_from(name: str, source: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
+    if "fieldRef" in source:
+        return field(source["fieldRef"]["fieldPath"], pod, facts)
+    if "configMapKeyRef" in source:
+        return _from_key("ConfigMap", source["configMapKeyRef"], objects)
+    if "secretKeyRef" in source:
+        return _from_key("Secret", source["secretKeyRef"], objects)
+    raise Unsupported(f"env {name!r}: valueFrom.{next(iter(source), '')} is not implemented")
+
+
+def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, str]:
+    """The variables that the container's manifest sets, in order; later ones see earlier ones."""
+    env: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        kind = "ConfigMap" if "configMapRef" in source else "Secret"
+        reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
+        values = contents(kind, reference["name"], objects, bool(reference.get("optional"))) or {}
+        env |= {source.get("prefix", "") + key: value.decode() for key, value in values.items()}
+    for each in container.get("env") or ():
+        if each.get("valueFrom"):
+            value = _value_from(each["name"], each["valueFrom"], pod, facts, objects)
+        else:
+            value = expand(each.get("value") or "", env)
+        if value is not None:
+            env[each["name"]] = value
+    return env
+
+
+def references(pod: Json) -> set[tuple[str, str]]:
+    """The ConfigMaps and Secrets that a Pod's containers and volumes name."""
+    return set(_references(pod))
+
+
+def _references(pod: Json) -> Iterator[tuple[str, str]]:
+    spec = pod["spec"]
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        for source in container.get("envFrom") or ():
+            for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+                if field_name in source:
+                    yield kind, source[field_name]["name"]
+        for each in container.get("env") or ():
+            for field_name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
+                if field_name in (each.get("valueFrom") or {}):
+                    yield kind, each["valueFrom"][field_name]["name"]
+    for volume in spec.get("volumes") or ():
+        if "configMap" in volume:
+            yield "ConfigMap", volume["configMap"]["name"]
+        if "secret" in volume:
+            yield "Secret", volume["secret"]["secretName"]

@@ -1,0 +1,58 @@
+"""Images without a registry: `images.toml` says which local environment stands for an image's host and name."""
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class ImageMissing(Exception):
+    """The container waits with ErrImageNeverPull until images.toml names its image."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A local environment: an interpreter, and the command of containers that give none."""
+
+    name: str
+    python: str | None = None
+    command: tuple[str, ...] = ()
+
+    def argv(self, container: dict[str, list[str]]) -> list[str]:
+        """The program and its arguments; `python` means the image's own."""
+        argv = [*(container.get("command") or self.command), *(container.get("args") or ())]
+        if argv and self.python and argv[0] in ("python", "python3"):
+            argv[0] = self.python
+        return argv
+
+    def path(self) -> str:
+        """PATH: the image's programs before the machine's."""
+        return f"{os.path.dirname(self.python)}:{_PATH}" if self.python else _PATH
+
+
+def name_of(reference: str) -> str:
+    """Host and name of an image reference, without tag and digest."""
+    return re.sub(r":[^:/]*$", "", reference.partition("@")[0])
+
+
+def find(path: Path, reference: str) -> Image:
+    """The image's entry in images.toml; ImageMissing says what to write there."""
+    name = name_of(reference)
+    try:
+        known = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        known = {}
+    except tomllib.TOMLDecodeError as error:
+        raise ImageMissing(f"{path}: {error}") from error
+    entry = known.get(name)
+    if entry is None:
+        raise ImageMissing(
+            f'image {name!r} is not in {path}; add a table ["{name}"] with python = "/path/to/bin/python"'
+        )
+    if not isinstance(entry, dict) or "python" not in entry:
+        wrong = "root = FOLDER is not implemented yet" if "root" in entry else "it names no python"
+        raise ImageMissing(f'{path}: ["{name}"]: {wrong}; give python = "/path/to/bin/python"')
+    return Image(name, str(entry["python"]), tuple(entry.get("command", ())))

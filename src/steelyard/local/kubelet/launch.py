@@ -1,0 +1,138 @@
+"""From a Pod's manifest to the intent that a shim carries out: environment, volumes, view of the file system."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import NotFound
+from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Json
+from steelyard.local.kubelet import images, shim, volumes
+from steelyard.local.kubelet.children import SOURCE
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
+from steelyard.local.kubelet.records import PodFolder, Sandbox
+from steelyard.local.kubelet.splice import Mount
+
+HOST_IP = "127.0.0.1"
+MARKER = "STEELYARD_CONTAINER"
+
+
+def marker(uid: str, container: str, attempt: int) -> str:
+    """The variable by which processes of a run are known when their shim is gone."""
+    return f"{MARKER}={uid}/{container}/{attempt}"
+
+
+async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
+    """The ConfigMaps and Secrets that the Pod names, as they are now."""
+    namespace = pod["metadata"]["namespace"]
+    found: dict[tuple[str, str], Json | None] = {}
+    for kind, name in references(pod):
+        try:
+            found[kind, name] = await cluster.get(
+                CONFIG_MAPS if kind == "ConfigMap" else SECRETS, name, namespace
+            )
+        except NotFound:
+            found[kind, name] = None
+    return found
+
+
+def rewrite(text: str, folders: Mapping[str, str]) -> str:
+    """Paths in a text moved to where the files really are, for machines without mount namespaces."""
+    if not folders:
+        return text
+    longest_first = sorted(folders, key=len, reverse=True)
+    paths = "|".join(re.escape(path) for path in longest_first)
+    return re.sub(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])", lambda found: folders[found[0]], text)
+
+
+def _argv(
+    container: Json, image: images.Image, env: Mapping[str, str], moved: Mapping[str, str]
+) -> list[str]:
+    def given(key: str) -> list[str]:
+        return [rewrite(expand(each, env), moved) for each in container.get(key) or ()]
+
+    argv = image.argv({"command": given("command"), "args": given("args")})
+    if not argv:
+        raise images.ImageMissing(
+            f"container {container['name']!r} has no command, and images.toml gives none for {image.name!r}"
+        )
+    return argv
+
+
+def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
+    """What a container needs to see whatever is mounted: our files, and its interpreter with its code."""
+    own = [config.pods.parent, config.hosts, *config.keep, Path(SOURCE), Path(sys.base_prefix)]
+    if image.python:
+        own += [Path(image.python).parent.parent, Path(image.python).resolve().parent.parent]
+    return [str(path.absolute()) for path in own]
+
+
+class Launcher:
+    """Prepares the runs of one Pod; everything here may be done again after a crash."""
+
+    def __init__(self, config: KubeletConfig, folder: PodFolder, *, mounts: bool) -> None:
+        self.config, self.folder, self.mounts = config, folder, mounts
+
+    def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
+        """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
+        image = images.find(self.config.images, container["image"])
+        facts = Facts(sandbox.ip, HOST_IP, self.config.node)
+        folders = {
+            volume["name"]: volumes.make(
+                volume,
+                volumes.files_of(volume, pod, facts, objects),
+                self.folder.path / "volumes" / volume["name"],
+            )
+            for volume in pod["spec"].get("volumes") or ()
+        }
+        base = self.folder.base(container["name"], attempt)
+        home = (base.parent / "home").absolute()
+        home.mkdir(parents=True, exist_ok=True)
+        (base.parent / "root").mkdir(exist_ok=True)
+        mounts = self._mounts(container, pod, folders, base)
+        moved = {} if self.mounts else {mount.target: mount.source for mount in mounts}
+        env = environment(container, pod, facts, objects)
+        intent: Json = {
+            "argv": _argv(container, image, env, moved),
+            "env": {
+                **self._base_env(pod, image, home),
+                **{name: rewrite(value, moved) for name, value in env.items()},
+                **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
+                MARKER: f"{sandbox.uid}/{container['name']}/{attempt}",
+            },
+            "cwd": rewrite(container.get("workingDir") or "", moved) or str(home),
+            "messagePolicy": container.get("terminationMessagePolicy", "File"),
+            "scratch": str((base.parent / "root").absolute()),
+            "lease": str(self.config.lease.absolute()),
+            "leaseSeconds": self.config.lease_seconds,
+            "keep": _kept(self.config, image),
+            "mounts": [vars(mount) for mount in mounts] if self.mounts else None,
+        }
+        path = base.with_suffix(".json")
+        shim.write_whole(str(path), intent)
+        return path
+
+    def _base_env(self, pod: Json, image: images.Image, home: Path) -> dict[str, str]:
+        return {
+            "PATH": image.path(),
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "HOSTNAME": pod["metadata"]["name"],
+            "PYTHONUNBUFFERED": "1",
+            "STEELYARD_HOSTS": str(self.config.hosts.absolute()),
+        }
+
+    def _mounts(self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path) -> list[Mount]:
+        """Volumes, the file for the container's last words, and the names of the machine's Services."""
+        message = base.with_suffix(".termination").absolute()
+        message.touch()
+        target = os.path.normpath(container.get("terminationMessagePath") or "/dev/termination-log")
+        found = volumes.mounts(container, pod, {name: path.absolute() for name, path in folders.items()})
+        found.append(Mount(str(message), target))
+        if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in found):
+            found.append(Mount(str(self.config.hosts.absolute()), "/etc/hosts", link=True))
+        return found

@@ -1,0 +1,168 @@
+"""Readiness, liveness and startup probes of one Pod's running containers."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet.records import Run
+
+_KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe with Kubernetes' defaults filled in."""
+
+    action: Json
+    delay: float
+    period: float
+    timeout: float
+    successes: int
+    failures: int
+
+    @classmethod
+    def of(cls, raw: Json) -> "Probe":
+        return cls(
+            raw,
+            raw.get("initialDelaySeconds", 0),
+            raw.get("periodSeconds", 10),
+            raw.get("timeoutSeconds", 1),
+            raw.get("successThreshold", 1),
+            raw.get("failureThreshold", 3),
+        )
+
+
+@dataclass
+class _Followed:
+    """What the probes of one run have found."""
+
+    attempt: int
+    started: bool
+    ready: bool
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Probes:
+    """`follow` says what runs; `ready`, `started` and `unhealthy` are what was found, `on_change` is then called."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.on_change = on_change
+        self.unhealthy: set[str] = set()
+        self._followed: dict[str, _Followed] = {}
+
+    @property
+    def ready(self) -> dict[str, bool]:
+        return {name: found.ready and found.started for name, found in self._followed.items()}
+
+    @property
+    def started(self) -> dict[str, bool]:
+        return {name: found.started for name, found in self._followed.items()}
+
+    def follow(self, pod: Json, running: Mapping[str, Run], ip: str) -> None:
+        for name, found in list(self._followed.items()):
+            run = running.get(name)
+            if run is None or run.attempt != found.attempt:
+                self._drop(name)
+        for container in pod["spec"]["containers"]:
+            name = container["name"]
+            if name in running and name not in self._followed:
+                self._begin(pod, container, running[name].attempt, ip)
+
+    def _begin(self, pod: Json, container: Json, attempt: int, ip: str) -> None:
+        statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+        before = statuses.get(container["name"], {})
+        adopted = before.get("restartCount") == attempt and "running" in (before.get("state") or {})
+        found = _Followed(
+            attempt,
+            started="startupProbe" not in container or (adopted and before.get("started", False)),
+            ready="readinessProbe" not in container or (adopted and before.get("ready", False)),
+        )
+        self._followed[container["name"]] = found
+        for kind in _KINDS:
+            if container.get(kind):
+                probe = self._probe(kind, container, found, ip)
+                found.tasks.append(asyncio.create_task(probe))
+
+    def _drop(self, name: str) -> None:
+        for task in self._followed.pop(name).tasks:
+            task.cancel()
+        self.unhealthy.discard(name)
+
+    def close(self) -> None:
+        for name in list(self._followed):
+            self._drop(name)
+
+    async def _probe(self, kind: str, container: Json, found: _Followed, ip: str) -> None:
+        """Repeat one probe for as long as the run lives."""
+        probe = Probe.of(container[kind])
+        await asyncio.sleep(probe.delay)
+        in_a_row, last = 0, None
+        while True:
+            if found.started or kind == "startupProbe":
+                good = await answers(probe, container, ip)
+                in_a_row = in_a_row + 1 if good == last else 1
+                last = good
+                if in_a_row >= (probe.successes if good else probe.failures):
+                    self._found(kind, container["name"], found, good=good)
+                if kind == "startupProbe" and found.started:
+                    return
+            await asyncio.sleep(probe.period if found.started or kind == "startupProbe" else 0.1)
+
+    def _found(self, kind: str, name: str, found: _Followed, *, good: bool) -> None:
+        before = (found.started, found.ready, name in self.unhealthy)
+        if kind == "readinessProbe":
+            found.ready = good
+        elif not good:
+            self.unhealthy.add(name)
+        elif kind == "startupProbe":
+            found.started = True
+        if before != (found.started, found.ready, name in self.unhealthy):
+            self.on_change()
+
+
+def port_of(value: int | str, container: Json) -> int:
+    """A probe's port, by number or by the name of one of the container's ports."""
+    if isinstance(value, int) or value.isdigit():
+        return int(value)
+    ports = {port.get("name"): port["containerPort"] for port in container.get("ports") or ()}
+    return int(ports[value])
+
+
+async def answers(probe: Probe, container: Json, ip: str) -> bool:
+    """Whether the container passes the probe now."""
+    try:
+        async with asyncio.timeout(probe.timeout):
+            if "httpGet" in probe.action:
+                return await _http(probe.action["httpGet"], container, ip)
+            if "tcpSocket" in probe.action:
+                action = probe.action["tcpSocket"]
+                _, writer = await asyncio.open_connection(
+                    action.get("host") or ip, port_of(action["port"], container)
+                )
+                writer.close()
+                return True
+    except (OSError, TimeoutError, ValueError, KeyError, asyncio.IncompleteReadError):
+        return False
+    return False
+
+
+async def _http(action: Json, container: Json, ip: str) -> bool:
+    secure = ssl._create_unverified_context() if action.get("scheme") == "HTTPS" else None
+    host, port = action.get("host") or ip, port_of(action["port"], container)
+    reader, writer = await asyncio.open_connection(host, port, ssl=secure)
+    try:
+        headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/steelyard", "Connection": "close"}
+        headers |= {each["name"]: each["value"] for each in action.get("httpHeaders") or ()}
+        lines = [
+            f"GET {action.get('path') or '/'} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        ]
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        status = await reader.readline()
+        return 200 <= int(status.split()[1]) < 400
+    except IndexError:
+        return False
+    finally:
+        writer.close()

@@ -1,0 +1,85 @@
+"""What /proc says about processes: who they are, whose children, how much memory.
+
+Used by the kubelet and by the shim, which runs without site-packages: standard library only.
+"""
+
+import os
+from collections.abc import Iterable
+
+
+def boot_id() -> str:
+    """Changes with every boot: a record of an earlier boot speaks of no process of this one."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the command's name (state first), or None when there is no process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text[text.rindex(b")") + 2 :].decode().split()
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot: with it a reused pid is recognised. None for a zombie."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields and fields[0] not in "ZX" else None
+
+
+def parents() -> dict[int, int]:
+    """Every process and its parent."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (fields := stat_fields(int(entry))):
+            found[int(entry)] = int(fields[1])
+    return found
+
+
+def tree(roots: Iterable[int], parent_of: dict[int, int]) -> set[int]:
+    """The roots that exist, and all below them."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parent_of.items():
+        children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    waiting = [pid for pid in roots if pid in parent_of]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting.extend(children.get(pid, ()))
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """All below a process, without itself."""
+    return tree([pid], parents()) - {pid}
+
+
+def resident(pids: Iterable[int]) -> int:
+    """Bytes of memory that the processes hold; shared pages count once each process."""
+    pages = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                pages += int(file.read().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def with_environment(marker: str) -> set[int]:
+    """Processes whose environment at their start held the entry `marker`: how strays of a lost shim are found."""
+    needle, found = marker.encode(), set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if needle in file.read().split(b"\0"):
+                    found.add(int(entry))
+        except OSError:  # gone, or another user's
+            continue
+    return found

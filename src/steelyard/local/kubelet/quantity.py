@@ -1,0 +1,62 @@
+"""Kubernetes quantities (`100m`, `256Mi`) as numbers, and what a Pod asks for."""
+
+from collections.abc import Iterable
+
+from steelyard.kube.resource import Json
+
+_SUFFIXES = {
+    "": 1.0,
+    "n": 1e-9,
+    "u": 1e-6,
+    "m": 1e-3,
+    **{letter: 1e3**power for power, letter in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
+    **{f"{letter}i": 1024.0**power for power, letter in enumerate(("K", "M", "G", "T", "P", "E"), start=1)},
+}
+
+
+def number(quantity: str | int | float) -> float:
+    """ValueError for what is no quantity."""
+    text = str(quantity)
+    digits = text.rstrip("numkKMGTPEi") if not text[-1:].isdigit() else text
+    try:
+        return float(digits) * _SUFFIXES[text[len(digits) :]]
+    except (KeyError, ValueError):
+        raise ValueError(f"{quantity!r} is no quantity") from None
+
+
+def text_of(resource: str, amount: float) -> str:
+    """A quantity for a person: cores in thousandths, memory in Mi."""
+    if resource == "cpu":
+        return f"{amount:g}" if amount == int(amount) else f"{round(amount * 1000)}m"
+    if resource == "memory":
+        return f"{round(amount / 1024**2)}Mi"
+    return f"{amount:g}"
+
+
+def _asked(container: Json) -> dict[str, float]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: number(amount) for name, amount in asked.items()}
+
+
+def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0.0) + amount
+    return total
+
+
+def requests_of(pod: Json) -> dict[str, float]:
+    """What a Pod takes of its node: its containers together, or its greediest init container."""
+    total = _summed(_asked(container) for container in pod["spec"]["containers"])
+    for container in pod["spec"].get("initContainers") or ():
+        for name, amount in _asked(container).items():
+            total[name] = max(total.get(name, 0.0), amount)
+    return {**total, "pods": 1.0}
+
+
+def memory_limit(container: Json) -> int | None:
+    """Bytes, or None without a limit."""
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return int(number(limit)) if limit is not None else None

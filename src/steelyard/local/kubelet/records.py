@@ -1,0 +1,247 @@
+"""What a Pod's folder says: the only memory of the kubelet, read anew after every restart.
+
+`<pods>/<uid>/pod.json` is written once (name, address), `failed.json` when the Pod as a whole has failed; for
+each container `<container>/<n>.json` is the intent to run it for the n-th time, `<n>.started` and `<n>.exited`
+are the shim's, `<n>.reason` why the kubelet killed it. A run whose record exists is never started again.
+"""
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet import processes, shim
+
+MESSAGE_LIMIT = 4096
+TAIL_LIMIT, TAIL_LINES = 2048, 80
+LOST = "ContainerStatusUnknown"
+
+current_boot = cache(processes.boot_id)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a container, as far as it has come."""
+
+    attempt: int
+    state: Literal["intended", "running", "exited"]
+    started_at: str = ""
+    finished_at: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    pid: int = 0  # 0 unless running
+    shim: int = 0
+    shim_start: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "exited" and self.exit_code == 0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the Pod as a whole has failed; `disruption` when that says nothing about its program."""
+
+    reason: str
+    message: str
+    disruption: bool = False
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What is decided once about a Pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    ip: str
+    started_at: str
+
+
+def _read(path: Path) -> Json | None:
+    try:
+        record: Json = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return record
+
+
+class PodFolder:
+    """One Pod's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def base(self, container: str, attempt: int) -> Path:
+        """The path of a run's files, without their endings."""
+        return self.path / container / str(attempt)
+
+    def sandbox(self) -> Sandbox | None:
+        record = _read(self.path / "pod.json")
+        return Sandbox(**record) if record else None
+
+    def write_sandbox(self, sandbox: Sandbox) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        shim.write_whole(str(self.path / "pod.json"), asdict(sandbox))
+
+    def failure(self) -> Failure | None:
+        record = _read(self.path / "failed.json")
+        return Failure(**record) if record else None
+
+    def fail(self, failure: Failure) -> Failure:
+        """The first failure stays."""
+        if (known := self.failure()) is not None:
+            return known
+        shim.write_whole(str(self.path / "failed.json"), asdict(failure))
+        return failure
+
+    def containers(self) -> list[str]:
+        """Names of the containers that were ever meant to run."""
+        return sorted(path.parent.name for path in self.path.glob("*/0.json"))
+
+    def attempts(self, container: str) -> int:
+        """How often the container was meant to run."""
+        count = 0
+        while (self.path / container / f"{count}.json").exists():
+            count += 1
+        return count
+
+    def run(self, container: str, attempt: int | None = None) -> Run | None:
+        """A run, by default the newest; None when there is none."""
+        number = self.attempts(container) - 1 if attempt is None else attempt
+        if number < 0:
+            return None
+        base = self.base(container, number)
+        started = _read(base.with_suffix(".started"))
+        if started and is_alive(started):
+            return Run(
+                number,
+                "running",
+                started["startedAt"],
+                pid=started["pid"],
+                shim=started["shim"],
+                shim_start=started["shimStart"],
+            )
+        exited = _read(
+            base.with_suffix(".exited")
+        )  # after the look at the shim: it writes this before it ends
+        if exited:
+            return self._ended(container, number, exited)
+        if started:
+            return self._ended(container, number, self._lost(base, started))
+        return Run(number, "intended")
+
+    def _lost(self, base: Path, started: Json) -> Json:
+        """The shim was killed, or the machine: the run has ended, and nobody knows how."""
+        return {
+            "startedAt": started["startedAt"],
+            "finishedAt": started["startedAt"],
+            "exitCode": 137,
+            "signal": 9,
+            "reason": LOST,
+            "message": "The container could not be located: its shim is gone, or the machine was restarted.",
+        }
+
+    def _ended(self, container: str, attempt: int, exited: Json) -> Run:
+        base = self.base(container, attempt)
+        intent = _read(base.with_suffix(".json")) or {}
+        killed = _read(base.with_suffix(".reason")) or {}
+        reason = killed.get("reason") or exited["reason"]
+        message = exited["message"] or read_message(
+            base, exited["exitCode"], intent.get("messagePolicy", "File")
+        )
+        return Run(
+            attempt,
+            "exited",
+            exited["startedAt"],
+            exited["finishedAt"],
+            exited["exitCode"],
+            exited["signal"],
+            reason or ("Completed" if exited["exitCode"] == 0 else "Error"),
+            message or killed.get("message", ""),
+        )
+
+    def explain(self, container: str, attempt: int, reason: str, message: str) -> None:
+        """Say why a run is about to be killed; written before the kill, so that it survives the kubelet."""
+        path = self.base(container, attempt).with_suffix(".reason")
+        shim.write_whole(str(path), {"reason": reason, "message": message})
+
+
+def is_alive(started: Json) -> bool:
+    """Whether the shim of a started record still runs: pid, start time and boot must agree."""
+    return bool(
+        started["boot"] == current_boot() and processes.start_time(started["shim"]) == started["shimStart"]
+    )
+
+
+def is_locked(base: Path) -> bool:
+    """Whether some shim holds the run's lock, so that it has just been, or is about to be, started."""
+    try:
+        fd = os.open(base.with_suffix(".lock"), os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def cancel(base: Path, reason: str, message: str) -> bool:
+    """Record a run that was never started as ended, so that no shim will start it; False when one has or may."""
+    fd = os.open(base.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if base.with_suffix(".started").exists() or base.with_suffix(".exited").exists():
+            return False
+        now = shim.nanoseconds_text(time.time_ns())
+        record = {"startedAt": now, "finishedAt": now, "exitCode": 128, "signal": 0}
+        shim.write_whole(str(base.with_suffix(".exited")), {**record, "reason": reason, "message": message})
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def tail_of(path: Path) -> str:
+    """The end of a small text file."""
+    try:
+        return path.read_text(errors="replace")[-MESSAGE_LIMIT:]
+    except FileNotFoundError:
+        return ""
+
+
+def read_message(base: Path, exit_code: int, policy: str) -> str:
+    """A run's last words: its termination message, or by policy the end of its log."""
+    try:
+        with base.with_suffix(".termination").open("rb") as file:
+            text = file.read(MESSAGE_LIMIT).decode(errors="replace")
+    except FileNotFoundError:
+        text = ""
+    if text or exit_code == 0 or policy != "FallbackToLogsOnError":
+        return text
+    return log_tail(base.with_suffix(".log"))
+
+
+def log_tail(log: Path) -> str:
+    """The last lines of a log, at most 80 and 2 KiB."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 2 * TAIL_LIMIT - TAIL_LINES * 64))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return ""
+    parts = [line.split(b" ", 3) for line in lines[-TAIL_LINES - 1 :]]
+    text = b"\n".join(part[3] for part in parts if len(part) == 4)
+    return text[-TAIL_LIMIT:].decode(errors="replace")

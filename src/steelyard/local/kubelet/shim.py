@@ -1,0 +1,321 @@
+"""The program between the kubelet and one container: starts it at most once, outlives the kubelet, records all.
+
+`python -I -S -c 'from steelyard.local.kubelet import shim; shim.main()' INTENT` with the kubelet's intent file
+`<pods>/<uid>/<container>/<n>.json`. Beside it the shim keeps `<n>.lock` (held while it lives), `<n>.started`
+(before the container's program runs), `<n>.log`, `<n>.exited` (before the shim ends). Standard library only.
+
+SIGTERM is passed on to the container's process group; SIGUSR2 kills the container's whole tree.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from steelyard.local.kubelet import processes, splice
+
+BUSY = 75  # another shim holds the lock
+LINE = 16384  # longer lines are cut into partial ones, as container runtimes do
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR2, signal.SIGCHLD)
+
+
+def write_whole(path: str, content: dict[str, Any]) -> None:
+    """Write a record as JSON; it is there whole or not at all."""
+    write_bytes(path, json.dumps(content).encode())
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Write a file that is there whole or not at all, also after a power loss."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def nanoseconds_text(moment: int) -> str:
+    """A time as RFC 3339 with nanoseconds, UTC."""
+    seconds, rest = divmod(moment, 10**9)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
+
+
+def cri_lines(stream: str, text: bytes, moment: int) -> tuple[bytes, bytes]:
+    """The log lines for what a container wrote, and the unfinished line at its end."""
+    head = f"{nanoseconds_text(moment)} {stream} ".encode()
+    *whole, rest = text.split(b"\n")
+    lines = []
+    for line in whole:
+        last = len(line) - (len(line) - 1) % LINE - 1 if line else 0
+        lines += [head + b"P " + line[at : at + LINE] + b"\n" for at in range(0, last, LINE)]
+        lines.append(head + b"F " + line[last:] + b"\n")
+    while len(rest) >= LINE:
+        lines.append(head + b"P " + rest[:LINE] + b"\n")
+        rest = rest[LINE:]
+    return b"".join(lines), rest
+
+
+class Output:
+    """Copies the container's two streams into its log."""
+
+    def __init__(self, log: str) -> None:
+        self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.streams: dict[int, str] = {}
+        self.rest: dict[int, bytes] = {}
+
+    def add(self, fd: int, stream: str) -> None:
+        os.set_blocking(fd, False)
+        self.streams[fd], self.rest[fd] = stream, b""
+
+    def copy(self, fd: int) -> None:
+        """What is there to read; a stream that has ended is dropped."""
+        try:
+            read = os.read(fd, 1 << 16)
+        except BlockingIOError:
+            return
+        lines, rest = cri_lines(self.streams[fd], self.rest[fd] + read, time.time_ns())
+        if not read:
+            if rest:
+                lines += f"{nanoseconds_text(time.time_ns())} {self.streams[fd]} P ".encode() + rest + b"\n"
+            del self.streams[fd], self.rest[fd]
+            os.close(fd)
+        else:
+            self.rest[fd] = rest
+        try:
+            while lines:
+                lines = lines[os.write(self.log, lines) :]
+        except OSError:  # the disk is full: the container must not hang for it
+            return
+
+    def drain(self, seconds: float) -> None:
+        """The rest, once no process of the container is left to write more."""
+        end = time.monotonic() + seconds
+        while self.streams and (left := end - time.monotonic()) > 0:
+            for fd in select.select(list(self.streams), [], [], left)[0]:
+                self.copy(fd)
+
+
+class Lease:
+    """Whether `up` still renews its lease, by a clock that stands still while the machine sleeps."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        self.last, self.seen = self._renewed(), time.monotonic()
+
+    def _renewed(self) -> int:
+        try:
+            return os.stat(self.path).st_mtime_ns
+        except OSError:
+            return 0
+
+    def expired(self) -> bool:
+        if (renewed := self._renewed()) != self.last:
+            self.last, self.seen = renewed, time.monotonic()
+        return time.monotonic() - self.seen > self.seconds
+
+
+class Container:
+    """One run of a container's program, from fork to exit record."""
+
+    def __init__(self, intent: dict[str, Any], base: str) -> None:
+        self.intent, self.base = intent, base
+        self.output = Output(f"{base}.log")
+        self.lease = Lease(intent["lease"], intent["leaseSeconds"])
+        self.pid = 0
+        self.status: int | None = None
+        self.reason = ""
+        self.started_at = ""
+
+    def start(self) -> str:
+        """Fork, record, let go; the answer says why the program did not start, if it did not."""
+        streams = [os.pipe(), os.pipe()]
+        go, error = os.pipe(), os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(go[1])
+            run_program(self.intent, streams, go[0], error[1])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        for (read, write), name in zip(streams, ("stdout", "stderr"), strict=True):
+            os.close(write)
+            self.output.add(read, name)
+        os.close(go[0])
+        os.close(error[1])
+        self.started_at = nanoseconds_text(time.time_ns())
+        write_whole(f"{self.base}.started", self.record())
+        with contextlib.suppress(BrokenPipeError):  # the child has failed already, and says why
+            os.write(go[1], b"1")
+        os.close(go[1])
+        with open(error[0], "rb") as file:
+            return file.read().decode()
+
+    def record(self) -> dict[str, Any]:
+        """What recognises this run later: processes by pid and start time, within one boot."""
+        return {
+            "pid": self.pid,
+            "start": processes.start_time(self.pid),
+            "shim": os.getpid(),
+            "shimStart": processes.start_time(os.getpid()),
+            "boot": processes.boot_id(),
+            "startedAt": self.started_at,
+        }
+
+    def reap(self) -> None:
+        """Collect every ended process; those whose parents died are ours as well."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.pid:
+                self.status = status
+
+    def terminate(self) -> None:
+        """Ask the container's process group to end."""
+        if self.status is not None:
+            return
+        try:
+            os.killpg(self.pid, signal.SIGTERM)
+        except ProcessLookupError:  # it has no session of its own yet
+            os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill whatever still runs below us, until nothing is left."""
+        for _ in range(1000):
+            left = processes.descendants(os.getpid())
+            if not left:
+                return
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            self.reap()
+            time.sleep(0.002)
+
+    def watch(self, wake: int, asked: set[int]) -> None:
+        """Copy output and pass signals on until the container's first process has ended."""
+        pause = min(10.0, self.lease.seconds / 5)
+        expired = 0.0
+        while self.status is None:
+            for fd in select.select([wake, *self.output.streams], [], [], pause)[0]:
+                if fd == wake:
+                    os.read(wake, 512)
+                else:
+                    self.output.copy(fd)
+            self.reap()
+            if signal.SIGTERM in asked:
+                asked.discard(signal.SIGTERM)
+                self.terminate()
+            if signal.SIGUSR2 in asked or (expired and time.monotonic() > expired):
+                self.kill()
+            if not expired and self.lease.expired():
+                self.reason = "LeaseExpired"
+                expired, pause = time.monotonic() + 5, 1.0
+                asked.add(signal.SIGTERM)
+
+    def finish(self, error: str) -> None:
+        """Leave nothing running, write all that was said, then say how it ended."""
+        self.kill()
+        self.output.drain(1.0)
+        exit_record = {"startedAt": self.started_at, "finishedAt": nanoseconds_text(time.time_ns())}
+        status = os.waitstatus_to_exitcode(self.status or 0)
+        if error:
+            exit_record |= {"exitCode": 128, "signal": 0, "reason": "StartError", "message": error}  # type: ignore[dict-item]
+        else:
+            code, number = (128 - status, -status) if status < 0 else (status, 0)
+            exit_record |= {"exitCode": code, "signal": number, "reason": self.reason, "message": ""}  # type: ignore[dict-item]
+        write_whole(f"{self.base}.exited", exit_record)
+
+
+def run_program(intent: dict[str, Any], streams: list[tuple[int, int]], go: int, error: int) -> NoReturn:
+    """In the child: the container's view of the files, then its program, once the shim has recorded us."""
+    try:
+        for number in (*_SIGNALS, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if intent["mounts"] is not None:
+            mounts = [splice.Mount(**each) for each in intent["mounts"]]
+            splice.apply(mounts, intent["keep"], intent["scratch"])
+        os.chdir(intent["cwd"])
+        os.dup2(streams[0][1], 1)
+        os.dup2(streams[1][1], 2)
+        if os.read(go, 1) != b"1":
+            os._exit(1)  # the shim died before it could record us: as if never started
+        os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
+    except OSError as problem:
+        name = f" {problem.filename!r}" if problem.filename else ""
+        os.write(error, f"{intent['argv'][0]}: {problem.strerror}{name}".encode())
+    except BaseException as problem:  # noqa: BLE001 - a forked child must never return into the shim
+        os.write(error, f"{type(problem).__name__}: {problem}".encode())
+    os._exit(128)
+
+
+def take_lock(path: str) -> int | None:
+    """Held as long as the shim lives: what makes a second start of the same run impossible."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def watch_signals(asked: set[int]) -> int:
+    """Signals are remembered in `asked` and wake whoever reads the answered descriptor."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+
+    def remember(number: int, _: object) -> None:
+        asked.add(number)
+
+    for number in _SIGNALS:
+        signal.signal(number, remember)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return read
+
+
+def run(path: str, say_started: Callable[[], None]) -> int:
+    base = path.removesuffix(".json")
+    lock = take_lock(f"{base}.lock")
+    if lock is None:
+        return BUSY
+    if os.path.exists(f"{base}.started") or os.path.exists(f"{base}.exited"):
+        return 0  # this run has been: never again
+    with open(path) as file:
+        intent = json.load(file)
+    splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    asked: set[int] = set()
+    wake = watch_signals(asked)
+    container = Container(intent, base)
+    error = container.start()
+    say_started()
+    container.watch(wake, asked)
+    container.finish(error)
+    return 0
+
+
+def main() -> None:
+    """`INTENT [FD]`: FD is closed once the program runs."""
+    ready = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    if ready is not None:
+        os.set_inheritable(ready, False)
+    sys.exit(run(sys.argv[1], lambda: os.close(ready) if ready is not None else None))

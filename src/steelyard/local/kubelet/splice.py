@@ -1,0 +1,176 @@
+"""A container's view of the file system: volumes at their paths, also where the host has no such path.
+
+Runs in the container's own process, in a fresh mount namespace, before its program starts; standard library
+only. A path that the host lacks is made by splicing: a tmpfs takes the place of its nearest existing folder,
+and everything else that was there is bound back. The host's own folders are never written to.
+"""
+
+import ctypes
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE, MS_UNBINDABLE = 1, 32, 4096, 16384, 1 << 19, 1 << 17
+MNT_DETACH = 2
+_KEPT_FLAGS = {
+    2: 2,
+    4: 4,
+    8: 8,
+    1024: 1024,
+    2048: 2048,
+    4096: 1 << 21,
+}  # statvfs flags a remount may not drop
+_NOT_A_PODS = re.compile(
+    r"^(tty\d+|ttyS\d+|vcs\w*|loop[\w-]*|ram\d+|vd\w+|sd\w+|nvme\w*|dm-\d+|mem|kmsg|port)$"
+)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Show `source` at `target`; a `link` is a symbolic link, which follows a file that is replaced."""
+
+    source: str
+    target: str
+    read_only: bool = False
+    link: bool = False
+
+
+def inside(path: str, folder: str) -> bool:
+    """Whether a path lies below a folder."""
+    return path != folder and (folder == "/" or path.startswith(folder + "/"))
+
+
+def with_kept(mounts: list[Mount], keep: list[str]) -> list[Mount]:
+    """The mounts in their order, and what they would hide but must not."""
+    hidden = [path for path in keep if any(inside(path, mount.target) for mount in mounts)]
+    taken = {mount.target for mount in mounts}
+    kept = [Mount(path, path) for path in dict.fromkeys(hidden) if path not in taken]
+    return sorted([*mounts, *kept], key=lambda mount: mount.target)
+
+
+def folders_to_splice(mounts: list[Mount], exists: Callable[[str], bool]) -> list[str]:
+    """The host's folders that need a tmpfs in their place, outermost first.
+
+    A target below another mount needs none: it is made inside that mount's volume.
+    """
+    needed: set[str] = set()
+    for mount in mounts:
+        if any(inside(mount.target, other.target) for other in mounts):
+            continue
+        folder = mount.target
+        if mount.link or not exists(folder):
+            folder = os.path.dirname(folder)
+        while not exists(folder):
+            folder = os.path.dirname(folder)
+        if folder != mount.target:
+            needed.add(folder)
+    return sorted(needed)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, flags: int, kind: str | None = None, options: str | None = None) -> None:
+    values = [value and os.fsencode(value) for value in (source, target, kind, options)]
+    done = _libc.mount(values[0], values[1], values[2], ctypes.c_ulong(flags), values[3])
+    _check(done, f"mount {target}")
+
+
+def new_namespace() -> None:
+    """A mount namespace of our own; without privileges, inside a user namespace that maps nobody but us."""
+    uid, gid = os.getuid(), os.getgid()
+    if _libc.unshare(CLONE_NEWNS) != 0:
+        _check(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _mount("none", "/", MS_REC | MS_SLAVE)
+
+
+def _mirror(folder: int, target: str, skip: Callable[[str], bool]) -> None:
+    """Everything of an open folder, bound or linked into the empty folder `target`."""
+    for entry in os.scandir(folder):
+        if skip(entry.name):
+            continue
+        there, here = f"/proc/self/fd/{folder}/{entry.name}", f"{target}/{entry.name}"
+        try:
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.name, dir_fd=folder), here)
+                continue
+            if entry.is_dir():
+                os.mkdir(here)
+            else:
+                os.close(os.open(here, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            _mount(there, here, MS_BIND | MS_REC)
+        except OSError:  # it vanished, or may not be seen: then the Pod does not see it either
+            continue
+
+
+def _splice(folder: str, place: str, skip: set[str]) -> None:
+    """Put a tmpfs with everything of the host's `folder` at `place`."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    mode = stat.S_IMODE(os.fstat(opened).st_mode)
+    _mount("tmpfs", place, 0, "tmpfs", f"mode={mode:o}")
+    _mount("none", place, MS_UNBINDABLE)
+    devices = folder == "/dev"
+    _mirror(opened, place, lambda name: name in skip or (devices and bool(_NOT_A_PODS.match(name))))
+    os.close(opened)
+
+
+def _bind(source: int, target: str, read_only: bool) -> None:
+    folder = stat.S_ISDIR(os.fstat(source).st_mode)
+    if not os.path.lexists(target):
+        os.makedirs(target if folder else os.path.dirname(target), exist_ok=True)
+        if not folder:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    _mount(f"/proc/self/fd/{source}", target, MS_BIND | MS_REC)
+    if read_only:
+        flags = os.statvfs(target).f_flag
+        kept = sum(flag for known, flag in _KEPT_FLAGS.items() if flags & known)
+        _mount("none", target, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+
+
+def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
+    """Make the view, in a new mount namespace. `scratch` is an empty folder for a new root, if one is needed."""
+    new_namespace()
+    resolved = [Mount(m.source, os.path.realpath(m.target), m.read_only, m.link) for m in mounts]
+    ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
+    sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
+    replaced = {m.target for m in ordered if m.link}
+    root = ""
+    for folder in folders_to_splice(ordered, os.path.exists):
+        if folder == "/":
+            root = scratch
+        skip = {os.path.basename(path) for path in replaced if os.path.dirname(path) == folder}
+        _splice(folder, f"{root}{folder}".rstrip("/"), skip)
+    for mount in ordered:
+        if mount.link:
+            os.symlink(mount.source, root + mount.target)
+        else:
+            _bind(sources[mount.target], root + mount.target, mount.read_only)
+            os.close(sources[mount.target])
+    if root:
+        os.chdir(root)
+        _check(_libc.pivot_root(b".", b"."), "pivot_root")
+        _check(_libc.umount2(b".", MNT_DETACH), "umount")
+        os.chdir("/")
+
+
+def probe() -> None:
+    """Fails unless a namespace, a tmpfs and a bind are to be had; run in a process of its own."""
+    new_namespace()
+    _mount("tmpfs", "/dev", 0, "tmpfs")
+    os.mkdir("/dev/probe")
+    _mount("/proc", "/dev/probe", MS_BIND | MS_REC)

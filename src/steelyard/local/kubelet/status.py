@@ -1,0 +1,182 @@
+"""A Pod's status from its runs: a pure function, so that a new kubelet says what the old one said."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet.plan import Runs
+from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the kubelet knows of a Pod."""
+
+    runs: Runs  # the newest of each container
+    previous: Mapping[str, Run | None] = field(default_factory=dict)  # the one before
+    waiting: Mapping[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # reason and message, where not started
+    ready: Mapping[str, bool] = field(default_factory=dict)
+    started: Mapping[str, bool] = field(default_factory=dict)
+    failure: Failure | None = None
+    sandbox: Sandbox | None = None
+    ended: bool = False  # nothing runs, and nothing will
+
+
+def seconds_text(text: str) -> str:
+    """A shim's time as the API writes times: whole seconds."""
+    return f"{text[:19]}Z"
+
+
+def _state(run: Run) -> Json:
+    if run.state == "running":
+        return {"running": {"startedAt": seconds_text(run.started_at)}}
+    state: Json = {
+        "exitCode": run.exit_code,
+        "reason": run.reason,
+        "startedAt": seconds_text(run.started_at),
+        "finishedAt": seconds_text(run.finished_at),
+    }
+    if run.signal:
+        state["signal"] = run.signal
+    if run.message:
+        state["message"] = run.message
+    return {"terminated": state}
+
+
+def _container_status(container: Json, observed: Observed, uid: str, first: str) -> Json:
+    """`first` is the reason of a container that has not been started yet."""
+    name = container["name"]
+    run, previous = observed.runs.get(name), observed.previous.get(name)
+    status: Json = {
+        "name": name,
+        "image": container["image"],
+        "imageID": "",
+        "restartCount": run.attempt if run else 0,
+        "ready": False,
+        "started": False,
+        "state": {},
+        "lastState": {},
+    }
+    waiting = observed.waiting.get(name)
+    if run is None or run.state == "intended":
+        reason, message = waiting or (first, "")
+        status["state"] = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+    elif run.state == "exited" and waiting and not observed.ended:
+        status["state"] = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
+        previous = run
+    else:
+        status["state"] = _state(run)
+        status["ready"] = run.state == "running" and observed.ready.get(name, False)
+        status["started"] = run.state == "running" and observed.started.get(name, False)
+    if run is not None:
+        status["containerID"] = f"process://{uid}/{name}/{run.attempt}"
+    if previous is not None:
+        status["lastState"] = _state(previous)
+    return status
+
+
+def _phase(pod: Json, observed: Observed, initialized: bool) -> str:
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    runs = [observed.runs.get(name) for name in names]
+    if observed.ended:
+        if observed.failure or not initialized:
+            return "Failed"
+        return "Succeeded" if all(run is not None and run.succeeded for run in runs) else "Failed"
+    begun = initialized and any(run is not None and run.state != "intended" for run in runs)
+    return "Running" if begun else "Pending"
+
+
+def _condition(kind: str, holds: bool, reason: str = "", message: str = "") -> Json:
+    condition = {"type": kind, "status": "True" if holds else "False"}
+    return condition | ({"reason": reason, "message": message} if reason else {})
+
+
+def _unready(names: Iterable[str]) -> str:
+    return f"containers with unready status: [{' '.join(names)}]"
+
+
+def _conditions(
+    pod: Json, statuses: list[Json], phase: str, observed: Observed, initialized: bool
+) -> list[Json]:
+    unready = [status["name"] for status in statuses if not status["ready"]]
+    if phase == "Succeeded":
+        not_ready = ("PodCompleted", "")
+    elif phase == "Failed":
+        not_ready = ("PodFailed", "")
+    else:
+        not_ready = ("ContainersNotReady", _unready(unready))
+    not_ready = ("", "") if not unready else not_ready
+    incomplete = [
+        container["name"]
+        for container in pod["spec"].get("initContainers") or ()
+        if not _has_succeeded(observed.runs.get(container["name"]))
+    ]
+    missing = ("ContainersNotInitialized", f"containers with incomplete status: [{' '.join(incomplete)}]")
+    conditions = [
+        _condition("PodScheduled", True),
+        _condition("Initialized", initialized, *(("", "") if initialized else missing)),
+        _condition("ContainersReady", not unready, *not_ready),
+        _condition("Ready", not unready, *not_ready),
+    ]
+    if disruption := _disruption(observed):
+        conditions.append(_condition("DisruptionTarget", True, "TerminationByKubelet", disruption))
+    return conditions
+
+
+def _disruption(observed: Observed) -> str:
+    """Why the Pod's end says nothing about its program, if so."""
+    if observed.failure and observed.failure.disruption:
+        return observed.failure.message
+    lost = [run for run in observed.runs.values() if run is not None and run.reason == LOST]
+    return lost[0].message if lost and observed.ended else ""
+
+
+def _has_succeeded(run: Run | None) -> bool:
+    return run is not None and run.succeeded
+
+
+def with_times(conditions: list[Json], known: list[Json], now: str) -> list[Json]:
+    """The conditions with the time at which their status changed; those of others stay."""
+    before = {condition["type"]: condition for condition in known}
+    timed = []
+    for condition in conditions:
+        old = before.pop(condition["type"], None)
+        same = old is not None and old["status"] == condition["status"]
+        time = old["lastTransitionTime"] if old and same and "lastTransitionTime" in old else now
+        timed.append({**condition, "lastProbeTime": None, "lastTransitionTime": time})
+    return [*timed, *before.values()]
+
+
+def pod_status(pod: Json, observed: Observed, *, host_ip: str, now: datetime) -> Json:
+    """The whole status of a Pod that is bound to this node."""
+    spec, uid = pod["spec"], pod["metadata"]["uid"]
+    init = spec.get("initContainers") or []
+    initialized = all(_has_succeeded(observed.runs.get(container["name"])) for container in init)
+    first = "ContainerCreating" if initialized else "PodInitializing"
+    init_statuses = []
+    for position, container in enumerate(init):
+        begins = "PodInitializing" if position else "ContainerCreating"
+        entry = _container_status(container, observed, uid, begins)
+        init_statuses.append({**entry, "ready": _has_succeeded(observed.runs.get(container["name"]))})
+    statuses = [_container_status(container, observed, uid, first) for container in spec["containers"]]
+    phase = _phase(pod, observed, initialized)
+    known = (pod.get("status") or {}).get("conditions") or []
+    conditions = _conditions(pod, statuses, phase, observed, initialized)
+    status: Json = {
+        "phase": phase,
+        "conditions": with_times(conditions, known, now.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        "containerStatuses": statuses,
+        "hostIP": host_ip,
+        "hostIPs": [{"ip": host_ip}],
+    }
+    if init_statuses:
+        status["initContainerStatuses"] = init_statuses
+    if observed.sandbox:
+        status |= {"podIP": observed.sandbox.ip, "podIPs": [{"ip": observed.sandbox.ip}]}
+        status["startTime"] = seconds_text(observed.sandbox.started_at)
+    if observed.failure:
+        status |= {"reason": observed.failure.reason, "message": observed.failure.message}
+    return status

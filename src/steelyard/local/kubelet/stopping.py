@@ -1,0 +1,56 @@
+"""`steelyard down`: ends every Pod's processes by the shims' records alone, without API and kubelet."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+from steelyard.local.kubelet import children, records
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.launch import marker
+from steelyard.local.kubelet.records import Failure, PodFolder, Run
+
+SHUTDOWN = Failure(
+    "NodeShutdown", "The Pod was ended because the machine's Kubernetes was stopped.", disruption=True
+)
+
+
+def _open_runs(config: KubeletConfig) -> Iterator[tuple[PodFolder, str, Run]]:
+    """Every run that has not ended."""
+    for path in config.pods.iterdir() if config.pods.exists() else ():
+        folder = PodFolder(path)
+        for container in folder.containers() if path.is_dir() else ():
+            run = folder.run(container)
+            if run is not None and run.reason == records.LOST:
+                children.kill_strays(marker(path.name, container, run.attempt))
+            elif run is not None and run.state != "exited":
+                yield folder, container, run
+
+
+def _send(run: Run, number: signal.Signals) -> None:
+    """A signal to the run's shim, unless its pid is another's by now."""
+    child = children.open_process(run.shim, run.shim_start)
+    if child is not None:
+        signal.pidfd_send_signal(child, number)
+        os.close(child)
+
+
+async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
+    """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
+    for folder, container, run in _open_runs(config):
+        folder.fail(SHUTDOWN)
+        if run.state == "intended":
+            records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
+        _send(run, signal.SIGTERM)
+    await _until_none(config, grace, lambda run: None)
+    await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
+
+
+async def _until_none(config: KubeletConfig, seconds: float, each: Callable[[Run], None]) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while runs := list(_open_runs(config)):
+        for _, _, run in runs:
+            each(run)
+        if asyncio.get_running_loop().time() > end:
+            return
+        await asyncio.sleep(0.02)

@@ -1,0 +1,119 @@
+"""A Pod's volumes as folders, made once before its first container, and where each container sees them."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, contents, field
+from steelyard.local.kubelet.splice import Mount
+
+_KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI")
+
+
+def kind_of(volume: Json) -> str:
+    """Which of the kinds that we do; Unsupported names the field."""
+    kinds = [key for key in volume if key != "name"]
+    if not kinds:
+        return "emptyDir"
+    if kinds[0] not in _KINDS:
+        raise Unsupported(f"volume {volume['name']!r}: {kinds[0]} is not implemented on one machine")
+    return kinds[0]
+
+
+def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, bytes]:
+    """The files of a ConfigMap or Secret volume: all keys, or those of `items` at their paths."""
+    items = source.get("items")
+    if not items:
+        return values
+    missing = [item["key"] for item in items if item["key"] not in values]
+    if missing and not source.get("optional"):
+        raise ConfigMissing(f"references non-existent {what} key: {missing[0]}")
+    return {item["path"]: values[item["key"]] for item in items if item["key"] in values}
+
+
+def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
+    """What a volume holds at its start, by relative path."""
+    kind = kind_of(volume)
+    source = volume.get(kind) or {}
+    if kind == "configMap":
+        values = contents("ConfigMap", source["name"], objects, bool(source.get("optional")))
+        return _chosen(source, values or {}, "config")
+    if kind == "secret":
+        values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
+        return _chosen(source, values or {}, "secret")
+    if kind == "downwardAPI":
+        for item in source.get("items") or ():
+            if "fieldRef" not in item:
+                raise Unsupported(f"volume {volume['name']!r}: resourceFieldRef is not implemented")
+        return {
+            item["path"]: field(item["fieldRef"]["fieldPath"], pod, facts).encode()
+            for item in source.get("items") or ()
+        }
+    return {}
+
+
+def _inside(folder: Path, relative: str) -> Path:
+    path = Path(os.path.normpath(folder / relative))
+    if path != folder and not path.is_relative_to(folder):
+        raise Unsupported(f"path {relative!r} leaves its volume")
+    return path
+
+
+def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
+    """The volume's folder, whole or not at all; one that is there already stays as it is."""
+    if kind_of(volume) == "hostPath":
+        path = Path(volume["hostPath"]["path"])
+        if not path.exists():
+            raise ConfigMissing(f"hostPath {str(path)!r} does not exist")
+        return path
+    if folder.exists():
+        return folder
+    making = folder.with_name(f"{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    for relative, data in files.items():
+        path = _inside(making, relative)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    making.chmod(0o777 if kind_of(volume) == "emptyDir" else 0o755)
+    making.rename(folder)
+    return folder
+
+
+def mounts(container: Json, pod: Json, folders: Mapping[str, Path]) -> list[Mount]:
+    """Where the container sees which folder; everything but an emptyDir is read-only."""
+    kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
+    found = []
+    for mount in container.get("volumeMounts") or ():
+        if mount["name"] not in folders:
+            raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
+        if mount.get("subPathExpr"):
+            raise Unsupported(f"volumeMount {mount['name']!r}: subPathExpr is not implemented")
+        writable = kinds[mount["name"]] == "emptyDir" and not mount.get("readOnly")
+        source = folders[mount["name"]]
+        if mount.get("subPath"):
+            source = _inside(source, mount["subPath"])
+            if writable:
+                source.mkdir(parents=True, exist_ok=True)
+        found.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
+    return found
+
+
+def check(pod: Json) -> None:
+    """Unsupported for what this kubelet will never start, found before anything is made."""
+    spec = pod["spec"]
+    for volume in spec.get("volumes") or ():
+        kind_of(volume)
+    for container in _containers(spec):
+        for key in ("lifecycle", "volumeDevices"):
+            if container.get(key):
+                raise Unsupported(f"container {container['name']!r}: {key} is not implemented on one machine")
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy"):
+            raise Unsupported(f"init container {container['name']!r}: restartPolicy is not implemented")
+
+
+def _containers(spec: Json) -> Iterable[Json]:
+    return (*(spec.get("initContainers") or ()), *spec["containers"])
