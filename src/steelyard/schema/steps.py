@@ -1,0 +1,61 @@
+"""What the operator tells a step and a step tells the operator: configuration, last words, exit status.
+
+The operator writes `StepConfig` into a ConfigMap, the step reads it; the step writes `Termination` at its end.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+EXIT_OK = 0
+"""Success, also with row errors that the policy allows."""
+EXIT_RETRY = 1
+"""Failed in a way that another attempt may mend."""
+EXIT_PERMANENT = 65
+"""Failed in a way that no other attempt mends (EX_DATAERR of sysexits.h)."""
+
+TERMINATION_BYTES = 4096
+"""Kubernetes cuts a longer termination message, which would no longer be JSON."""
+
+
+class ResourceRef(BaseModel):
+    """The resource that a step works for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str = Field(description="Kind of the resource.")
+    namespace: str = Field(description="Its namespace.")
+    name: str = Field(description="Its name.")
+    uid: str = Field(description="Its uid.")
+
+
+class StepConfig(BaseModel):
+    """The file that a step gets by `--config`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schemaVersion: Literal["0.1"] = Field(default="0.1", description="Version of this form.")
+    step: str = Field(description="Module of the step in `steelyard.steps`.")
+    attempt: int = Field(ge=1, description="Number of the attempt, from 1.")
+    epoch: str = Field(description="Rank of the attempt among all writers of its output, ordered as text.")
+    resource: ResourceRef = Field(description="The resource that the step works for.")
+    spec: dict[str, Any] = Field(description="The resource's spec, its storage locations complete URLs.")
+    replicas: str | None = Field(
+        default=None, description="Where the replicas are found: `dns:HOST:PORT` or `file:PATH`."
+    )
+
+
+class Termination(BaseModel):
+    """A step's last words; `code` becomes the condition's reason."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    code: str = Field(description="One word, such as BadRequest.")
+    message: str = Field(default="", description="A sentence for the user.")
+    row: str | None = Field(default=None, description="Which row it was, where one is to blame.")
+
+
+def epoch(creation: datetime, uid: str, attempt: int) -> str:
+    """The epoch of an attempt: a later resource and a later attempt sort after an earlier one, as text."""
+    return f"{int(creation.timestamp()):010d}-{uid[:8]}-{attempt:04d}"

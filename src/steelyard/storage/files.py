@@ -1,0 +1,175 @@
+"""A folder as object storage, durable: what is confirmed survives a power loss, and appears whole or not at all.
+
+A library's rename before its fsync could leave an empty object behind a power loss, so writes are our own: a temporary
+file beside the target, fsync, then link (create-only) or rename, then fsync of the folder.
+"""
+
+import asyncio
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from steelyard.storage.store import (
+    ObjectExists,
+    ObjectInfo,
+    ObjectMissing,
+    StorageError,
+    StorageFull,
+    check_key,
+)
+
+T = TypeVar("T")
+TEMPORARY = ".#"
+"""Prefix of half-written files; listings pass them over."""
+
+
+class FileStore:
+    """Objects as files below `root`, which is made when the first object is written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = f"file://{root}"
+
+    async def get(self, key: str) -> bytes:
+        return await self._run(key, lambda path: path.read_bytes())
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        def read(path: Path) -> bytes:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(length)
+
+        return await self._run(key, read)
+
+    async def put(self, key: str, data: bytes) -> None:
+        await self._run(key, lambda path: _write(path, lambda file: _all(file, data), replace=True))
+
+    async def create(self, key: str, data: bytes) -> None:
+        await self._run(key, lambda path: _write(path, lambda file: _all(file, data), replace=False))
+
+    async def put_file(self, key: str, path: Path) -> None:
+        await self._run(key, lambda target: _write(target, lambda file: _copy(path, file), replace=True))
+
+    async def create_file(self, key: str, path: Path) -> None:
+        await self._run(key, lambda target: _write(target, lambda file: _copy(path, file), replace=False))
+
+    async def download(self, key: str, path: Path) -> None:
+        def copy(source: Path) -> None:
+            with source.open("rb") as reader, path.open("wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+
+        await self._run(key, copy)
+
+    async def head(self, key: str) -> ObjectInfo:
+        return await self._run(key, lambda path: _info(key, path))
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        for info in await asyncio.to_thread(lambda: sorted(self._walk(prefix), key=lambda info: info.key)):
+            yield info
+
+    async def delete(self, key: str) -> None:
+        def remove(path: Path) -> None:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                _sync_folder(path.parent)
+
+        await self._run(key, remove)
+
+    def reader(self, key: str) -> BinaryIO:
+        with self._named(key):
+            return (self.root / key).open("rb")
+
+    def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
+        # Only the folder that the prefix names in full can hold matches.
+        base = self.root / prefix.rpartition("/")[0]
+        for folder, folders, names in os.walk(base):
+            folders.sort()
+            for name in names:
+                path = Path(folder, name)
+                key = path.relative_to(self.root).as_posix()
+                if not key.startswith(prefix) or name.startswith(TEMPORARY):
+                    continue
+                try:
+                    yield _info(key, path)
+                except FileNotFoundError:
+                    continue  # deleted meanwhile
+
+    async def _run(self, key: str, work: Callable[[Path], T]) -> T:
+        check_key(key)
+        with self._named(key):
+            return await asyncio.to_thread(work, self.root / key)
+
+    @contextmanager
+    def _named(self, key: str) -> Iterator[None]:
+        """The operating system's errors in our words."""
+        where = f"{self.url}/{key}"
+        try:
+            yield
+        except FileExistsError as error:
+            raise ObjectExists(f"{where}: is there already") from error
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise ObjectMissing(f"{where}: is not there") from error
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise StorageFull(f"{where}: {error.strerror}") from error
+            raise StorageError(f"{where}: {error.strerror}") from error
+
+
+def _write(path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
+    if not replace and path.exists():
+        raise FileExistsError(path)
+    _make_folder(path.parent)
+    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+    try:
+        with temporary.open("xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            temporary.rename(path)
+        else:
+            path.hardlink_to(temporary)  # fails where the target exists: the kernel is the judge
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Like makedirs, durable: each new folder is synced into its parent."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        _sync_folder(each.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _all(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+
+
+def _copy(source: Path, file: BinaryIO) -> None:
+    with source.open("rb") as reader:
+        shutil.copyfileobj(reader, file, 1 << 20)
+
+
+def _info(key: str, path: Path) -> ObjectInfo:
+    facts = path.stat()
+    if path.is_dir():
+        raise IsADirectoryError(path)
+    return ObjectInfo(key, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC))

@@ -1,0 +1,143 @@
+"""Object stores through obstore: memory for tests, S3, GCS and Azure for clusters."""
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+import obstore
+from obstore import store as stores
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+
+from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, StorageError, check_key
+
+_MEMORY: dict[str, stores.MemoryStore] = {}
+"""The in-memory stores of this process by name, so that two openers of one URL see the same objects."""
+
+
+class ObjectStore:
+    """One bucket or container below a prefix."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        parts = urlsplit(url)
+        self._prefix = parts.path.strip("/")
+        self._store = (
+            _MEMORY.setdefault(parts.netloc, stores.MemoryStore())
+            if parts.scheme == "memory"
+            else stores.from_url(f"{parts.scheme}://{parts.netloc}")
+        )
+
+    async def get(self, key: str) -> bytes:
+        with self._named(key) as path:
+            return bytes(await (await obstore.get_async(self._store, path)).bytes_async())
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        end = min(start + length, (await self.head(key)).size)
+        if end <= start:
+            return b""
+        with self._named(key) as path:
+            return bytes(await obstore.get_range_async(self._store, path, start=start, end=end))
+
+    async def put(self, key: str, data: bytes) -> None:
+        with self._named(key) as path:
+            await obstore.put_async(self._store, path, data)
+
+    async def create(self, key: str, data: bytes) -> None:
+        with self._named(key) as path:
+            await obstore.put_async(self._store, path, data, mode="create")
+
+    async def put_file(self, key: str, path: Path) -> None:
+        with self._named(key) as target:
+            await obstore.put_async(self._store, target, path)
+
+    async def create_file(self, key: str, path: Path) -> None:
+        # A create-only write is one request everywhere, so it takes the bytes; our parts are at most 256 MB.
+        with self._named(key) as target:
+            await obstore.put_async(
+                self._store, target, path.read_bytes(), mode="create", use_multipart=False
+            )
+
+    async def download(self, key: str, path: Path) -> None:
+        with self._named(key) as source, path.open("wb") as file:
+            async for piece in (await obstore.get_async(self._store, source)).stream():
+                file.write(piece)
+
+    async def head(self, key: str) -> ObjectInfo:
+        with self._named(key) as path:
+            found = await obstore.head_async(self._store, path)
+        return ObjectInfo(key, found["size"], found["last_modified"])
+
+    async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        # The library's prefixes are whole folders; the rest of the prefix is compared here.
+        folder = "/".join(part for part in (self._prefix, prefix.rpartition("/")[0]) if part)
+        skip = len(self._prefix) + 1 if self._prefix else 0
+        found: list[ObjectInfo] = []
+        async for batch in obstore.list(self._store, prefix=folder or None):
+            for each in batch:
+                key = each["path"][skip:]
+                if key.startswith(prefix):
+                    found.append(ObjectInfo(key, each["size"], each["last_modified"]))
+        for info in sorted(found, key=lambda info: info.key):
+            yield info
+
+    async def delete(self, key: str) -> None:
+        with self._named(key) as path:
+            try:
+                await obstore.delete_async(self._store, path)
+            except (NotFoundError, FileNotFoundError):
+                return
+
+    def reader(self, key: str) -> BinaryIO:
+        with self._named(key) as path:
+            size = obstore.head(self._store, path)["size"]
+        return io.BufferedReader(_Ranges(self._store, path, size), 1 << 20)
+
+    @contextmanager
+    def _named(self, key: str) -> Iterator[str]:
+        """The object's full path; the library's errors in our words."""
+        check_key(key)
+        try:
+            yield f"{self._prefix}/{key}" if self._prefix else key
+        except (AlreadyExistsError, FileExistsError) as error:
+            raise ObjectExists(f"{self.url}/{key}: is there already") from error
+        except (NotFoundError, FileNotFoundError) as error:
+            raise ObjectMissing(f"{self.url}/{key}: is not there") from error
+        except BaseError as error:
+            raise StorageError(f"{self.url}/{key}: {error}") from error
+
+
+class _Ranges(io.RawIOBase):
+    """A seekable file that fetches what is read."""
+
+    def __init__(self, store: stores.ObjectStore, path: str, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        piece = bytes(obstore.get_range(self._store, self._path, start=self._at, end=end))
+        buffer[: len(piece)] = piece
+        self._at = end
+        return len(piece)

@@ -1,0 +1,147 @@
+"""The storage protocol. Steps, the evaluation engine and reports read and write through it, and nothing else.
+
+Keys are relative to the store's root, with `/` between segments. The one conditional write is create-only.
+"""
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+from urllib.parse import unquote, urlsplit
+
+SCHEMES = ("file", "memory", "s3", "gs", "az")
+
+
+class StorageError(Exception):
+    """Storage refused or failed; the message names the store and the key."""
+
+
+class ObjectMissing(StorageError):
+    """There is no object of this key."""
+
+
+class ObjectExists(StorageError):
+    """A create-only write met an object of this key."""
+
+
+class StorageFull(StorageError):
+    """No space, or no quota, is left."""
+
+
+class BadLocation(StorageError, ValueError):
+    """A URL or a key is not one of ours."""
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """One object: its key, its size in bytes, and when it was written (UTC)."""
+
+    key: str
+    size: int
+    last_modified: datetime
+
+
+class Store(Protocol):
+    """A place for objects. Every method may raise StorageError, and BadLocation for a key that is none."""
+
+    url: str
+
+    async def get(self, key: str) -> bytes:
+        """The whole object. Raises ObjectMissing."""
+        ...
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, fewer at the object's end. Raises ObjectMissing."""
+        ...
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Write or replace, atomically; durable when it returns. Raises StorageFull."""
+        ...
+
+    async def create(self, key: str, data: bytes) -> None:
+        """Write only if there is no such object; durable when it returns. Raises ObjectExists, StorageFull."""
+        ...
+
+    async def put_file(self, key: str, path: Path) -> None:
+        """As `put`, from a file, in constant memory."""
+        ...
+
+    async def create_file(self, key: str, path: Path) -> None:
+        """As `create`, from a file, in constant memory."""
+        ...
+
+    async def download(self, key: str, path: Path) -> None:
+        """The object into a file, in constant memory. Raises ObjectMissing."""
+        ...
+
+    async def head(self, key: str) -> ObjectInfo:
+        """What is known of the object. Raises ObjectMissing."""
+        ...
+
+    def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
+        """Every object whose key starts with `prefix`, at any depth, sorted by key."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Remove the object; a missing one is fine."""
+        ...
+
+
+def check_key(key: str) -> str:
+    """The key itself. Raises BadLocation for one with an empty, `.`, `..` or %-encoded segment."""
+    for segment in key.split("/"):
+        if (
+            segment in {"", ".", ".."}
+            or "\\" in segment
+            or "\0" in segment
+            or re.search(r"%[0-9A-Fa-f]{2}", segment)
+        ):
+            raise BadLocation(f"key {key!r}: segment {segment!r} is not allowed")
+    return key
+
+
+def open_store(url: str) -> Store:
+    """The store at `url`: file:///…, memory://name, s3://…, gs://… or az://… (credentials from the environment).
+
+    Raises BadLocation, which says what is wrong with the URL.
+    """
+    from steelyard.storage.files import FileStore
+    from steelyard.storage.objects import ObjectStore
+
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise BadLocation(f"storage URL {url!r}: the scheme should be one of {', '.join(SCHEMES)}")
+    if parts.path.strip("/"):
+        check_key(parts.path.strip("/") if parts.scheme != "file" else unquote(parts.path).strip("/"))
+    if parts.scheme != "file":
+        return ObjectStore(url)
+    if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+        raise BadLocation(f"storage URL {url!r}: should be file:/// and an absolute path")
+    return FileStore(Path(unquote(parts.path)))
+
+
+async def probe(store: Store) -> None:
+    """Raises StorageError for a store whose create-only write replaces: nothing of ours would be safe on it."""
+    key = f".steelyard/probe/{secrets.token_hex(8)}"
+    await store.create(key, b"first")
+    try:
+        await store.create(key, b"second")
+    except ObjectExists:
+        return
+    finally:
+        await store.delete(key)
+    raise StorageError(f"{store.url}: a create-only write replaced an object; this store cannot be used")
+
+
+def sync_reader(store: Store, key: str) -> BinaryIO:
+    """A seekable file over one object, for readers that are not async (Parquet). Raises ObjectMissing."""
+    from steelyard.storage.files import FileStore
+    from steelyard.storage.objects import ObjectStore
+
+    check_key(key)
+    if isinstance(store, FileStore | ObjectStore):
+        return store.reader(key)
+    raise TypeError(f"{type(store).__name__} offers no reader")

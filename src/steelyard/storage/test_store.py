@@ -1,0 +1,154 @@
+import errno
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.storage.files import FileStore
+from steelyard.storage.store import (
+    BadLocation,
+    ObjectExists,
+    ObjectMissing,
+    StorageError,
+    StorageFull,
+    Store,
+    open_store,
+    probe,
+    sync_reader,
+)
+
+names = count()
+
+
+@pytest.fixture(params=["file", "memory", "memory below a prefix"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """The same cases hold on every form."""
+    if request.param == "file":
+        return open_store(f"file://{tmp_path}/store")
+    return open_store(f"memory://test-{next(names)}" + ("/a/b" if "prefix" in request.param else ""))
+
+
+async def test_what_is_put_is_got_whole_and_in_pieces(store: Store) -> None:
+    await store.put("a/b.txt", b"0123456789")
+    assert await store.get("a/b.txt") == b"0123456789"
+    assert await store.get_range("a/b.txt", 8, 10) == b"89"
+    assert await store.get_range("a/b.txt", 10, 1) == b""
+    assert (await store.head("a/b.txt")).size == 10
+
+
+async def test_put_replaces(store: Store) -> None:
+    await store.put("a", b"1")
+    await store.put("a", b"2")
+    assert await store.get("a") == b"2"
+
+
+async def test_create_never_replaces(store: Store, tmp_path: Path) -> None:
+    await store.create("a", b"first")
+    with pytest.raises(ObjectExists):
+        await store.create("a", b"second")
+    (tmp_path / "file").write_bytes(b"third")
+    with pytest.raises(ObjectExists):
+        await store.create_file("a", tmp_path / "file")
+    assert await store.get("a") == b"first"
+    await probe(store)
+
+
+async def test_a_missing_object_is_named(store: Store, tmp_path: Path) -> None:
+    for call in (store.get("no/where"), store.head("no/where"), store.download("no/where", tmp_path / "x")):
+        with pytest.raises(ObjectMissing, match="no/where"):
+            await call
+    with pytest.raises(ObjectMissing):
+        sync_reader(store, "no/where")
+    await store.delete("no/where")
+
+
+async def test_listing_is_recursive_sorted_and_below_its_prefix(store: Store) -> None:
+    for key in ("b/2", "a/1", "b/1/x", "bb"):
+        await store.put(key, b"")
+    assert [info.key async for info in store.list()] == ["a/1", "b/1/x", "b/2", "bb"]
+    assert [info.key async for info in store.list("b/")] == ["b/1/x", "b/2"]
+    assert [info.key async for info in store.list("b")] == ["b/1/x", "b/2", "bb"]
+    await store.delete("b/2")
+    assert [info.key async for info in store.list("b/")] == ["b/1/x"]
+
+
+async def test_files_go_in_and_out(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"x" * 3_000_000)
+    await store.put_file("big", tmp_path / "in")
+    await store.create_file("again", tmp_path / "in")
+    await store.download("big", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()
+
+
+async def test_parquet_is_read_through_a_seekable_reader(store: Store) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"n": list(range(1000))}), sink, row_group_size=100)
+    await store.put("t.parquet", sink.getvalue().to_pybytes())
+    with sync_reader(store, "t.parquet") as file, pq.ParquetFile(file) as parquet:
+        assert sum(len(batch) for batch in parquet.iter_batches(50)) == 1000
+
+
+@pytest.mark.parametrize("key", ["../a", "a/../b", "a//b", "./a", "", "a/", "/a", "a%2e%2e/b", "a\\b"])
+async def test_a_key_that_leaves_its_place_is_refused(store: Store, key: str) -> None:
+    for call in (store.get, store.head, store.delete):
+        with pytest.raises(BadLocation):
+            await call(key)
+    with pytest.raises(BadLocation):
+        await store.put(key, b"")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/y", "file://host/x", "file:x", "/plain/path", "file:///a/../b", "s3://bucket/a//b"]
+)
+def test_a_url_that_is_none_of_ours_is_refused(url: str) -> None:
+    with pytest.raises(BadLocation):
+        open_store(url)
+
+
+async def test_a_full_disk_is_said_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    (tmp_path / "store").mkdir()
+    store = FileStore(tmp_path / "store")
+    with pytest.raises(StorageFull, match="No space left"):
+        await store.create("a", b"1")
+    assert list((tmp_path / "store").iterdir()) == []
+
+
+async def test_the_file_is_on_disk_before_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power loss: the content is synced first, then the name appears, then the folder is synced."""
+    happened: list[str] = []
+    real: Callable[[int], None] = os.fsync
+    store = FileStore(tmp_path)
+
+    def watched(descriptor: int) -> None:
+        folder = os.path.isdir(f"/proc/self/fd/{descriptor}")
+        happened.append(f"{'folder' if folder else 'file'} synced, named: {(tmp_path / 'a').exists()}")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    for write in (store.create, store.put):
+        happened.clear()
+        await store.delete("a")
+        happened.clear()
+        await write("a", b"1")
+        assert happened == ["file synced, named: False", "folder synced, named: True"]
+
+
+async def test_a_store_that_replaces_on_create_is_refused(tmp_path: Path) -> None:
+    class Careless(FileStore):
+        async def create(self, key: str, data: bytes) -> None:
+            await self.put(key, data)
+
+    with pytest.raises(StorageError, match="cannot be used"):
+        await probe(Careless(tmp_path))
