@@ -8,7 +8,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from steelyard.errors import UsageError
@@ -90,8 +90,8 @@ class Record:
     started: str = ""  # the process's start time, so that a reused pid is not taken for it
     port: int = 0
     network: int = 0  # the X of 127.X.0.0/16
-    children: Mapping[str, int] | None = None
-    restarts: Mapping[str, int] | None = None
+    children: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # name -> pid and start time
+    restarts: Mapping[str, int] = field(default_factory=dict)
 
 
 def default_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -117,20 +117,17 @@ def read_record(state: StateDir) -> Record:
     """The folder's record; an empty one when there is none or it cannot be read."""
     try:
         content = json.loads(state.record.read_text())
-        return Record(**{key: content[key] for key in asdict(Record()) if key in content})
+        known = {key: content[key] for key in asdict(Record()) if key in content}
+        children = {
+            name: (int(pid), str(started)) for name, (pid, started) in known.pop("children", {}).items()
+        }
+        return Record(**known, children=children)
     except (OSError, ValueError, TypeError):
         return Record()
 
 
 def write_record(state: StateDir, record: Record) -> None:
     write_atomically(state.record, json.dumps(asdict(record)))
-
-
-def update_record(state: StateDir, **changes: object) -> Record:
-    """Change some facts of the record; only the holder of the `up` lock does."""
-    record = replace(read_record(state), **changes)  # type: ignore[arg-type]
-    write_record(state, record)
-    return record
 
 
 def read_ready(state: StateDir) -> Ready | None:

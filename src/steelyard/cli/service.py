@@ -1,0 +1,40 @@
+"""`steelyard service NAME`: one part alone, as the supervisor and the Helm chart start it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAMES = ("kubernetes", "operator")
+
+
+def service(
+    name: Annotated[str, typer.Argument(help="Which part: kubernetes or operator.")],
+    state_dir: Annotated[
+        Path | None, typer.Option(help="The state folder; by default that of steelyard up.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="kubernetes: the port of the API; 0 chooses a free one.")] = 0,
+    network: Annotated[int, typer.Option(help="kubernetes: the X of its addresses 127.X.0.0/16.")] = 16,
+    settings: Annotated[Path | None, typer.Option(help="operator: a settings file (steelyard.toml).")] = None,
+    line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
+) -> None:
+    """Run one part in the foreground, as the supervisor and the Helm chart do."""
+    from steelyard.errors import UsageError
+    from steelyard.local.process import run_process
+    from steelyard.local.state import StateDir, default_state_dir
+
+    if name not in NAMES:
+        raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(NAMES)}")
+    state = StateDir((state_dir or default_state_dir()).resolve())
+    run_process(name, state, port=port, network=network, settings=settings, line=line)
+
+
+if __name__ == "__main__":
+    from steelyard.errors import SteelyardError
+
+    try:
+        typer.run(service)
+    except SteelyardError as error:
+        print(f"steelyard: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,93 @@
+"""`steelyard up`, `steelyard down` and `steelyard status`: one machine, one state folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(help="The state folder; by default $XDG_STATE_HOME/steelyard or ~/.local/state/steelyard."),
+]
+
+
+def up(
+    state_dir: StateOption = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything answers.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port of the API; 0 keeps the last one.")
+    ] = 0,
+    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Gets {api, token, kubeconfig, pid} once ready.")
+    ] = None,
+) -> None:
+    """Start the embedded Kubernetes and the operator on this machine; Ctrl-C ends them in order."""
+    from steelyard.local.machine import check_file_system, check_machine
+
+    state = _state(state_dir)
+    check_machine()
+    check_file_system(state)
+    if detach:
+        from steelyard.local.detached import start_detached
+
+        ready = start_detached(state, port=port, settings=settings, ready_file=ready_file)
+        typer.echo(
+            f"steelyard runs (pid {ready.pid})\n  kubeconfig:  {ready.kubeconfig}\n  end it with: {_down(state_dir)}"
+        )
+        return
+    import asyncio
+
+    from steelyard.local.state import StateDir
+    from steelyard.local.supervisor import Options, supervise
+
+    options = Options(
+        StateDir(state), port, settings and settings.resolve(), ready_file and ready_file.resolve()
+    )
+    asyncio.run(supervise(options, _say))
+
+
+def down(state_dir: StateOption = None) -> None:
+    """End everything that runs on a state folder, also what a killed `up` left."""
+    from steelyard.local.detached import stop
+
+    state = _state(state_dir)
+    stop(state)
+    typer.echo(f"nothing of {state} runs any more")
+
+
+def status(
+    state_dir: StateOption = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
+) -> None:
+    """Show the processes, addresses, nodes and resources of a state folder. Exit status 1 when nothing runs."""
+    import asyncio
+
+    from steelyard.errors import UsageError
+    from steelyard.local.overview import look, to_json, to_table
+    from steelyard.local.state import StateDir
+
+    if output not in ("table", "json"):
+        raise UsageError(f"--output {output}: should be table or json")
+    seen = asyncio.run(look(StateDir(_state(state_dir))))
+    typer.echo(to_json(seen) if output == "json" else to_table(seen))
+    if not seen.running:
+        raise typer.Exit(1)
+
+
+def _state(given: Path | None) -> Path:
+    from steelyard.local.state import default_state_dir
+
+    return (given or default_state_dir()).resolve()
+
+
+def _down(given: Path | None) -> str:
+    return f"steelyard down --state-dir {given}" if given else "steelyard down"
+
+
+def _say(text: str) -> None:
+    """A terminal that has gone away must not end what it once showed."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        return

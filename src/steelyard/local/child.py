@@ -1,0 +1,140 @@
+"""One child process of the supervisor: started, watched, started again when it ends by itself, ended in order."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.errors import SteelyardError
+from steelyard.local.pipe import READY, STOP
+from steelyard.local.state import process_started
+
+FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0  # seconds before a start again, doubling
+STEADY_SECONDS = 30.0  # who ran so long starts again without delay
+LOG_LIMIT = 10 << 20
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a child is: `steelyard service NAME` with these options, its output in `log`."""
+
+    name: str
+    options: Sequence[str]
+    log: Path
+
+
+class Child:
+    """A program kept running from `start` to `end`. `changed` is called whenever its pid does."""
+
+    def __init__(self, program: Program, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.program = program
+        self.restarts = 0
+        self._say, self._changed = say, changed
+        self._process: asyncio.subprocess.Process | None = None
+        self._line: socket.socket | None = None
+        self._ready = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def identity(self) -> tuple[int, str] | None:
+        """The pid and start time, while it runs."""
+        if self._process is None or self._process.returncode is not None:
+            return None
+        return self._process.pid, process_started(self._process.pid)
+
+    async def start(self, timeout: float) -> None:
+        """Start it and wait until it says that it is ready; a first start that fails is the user's to know."""
+        self._keeper = asyncio.create_task(self._keep())
+        ready = asyncio.create_task(self._ready.wait())
+        done, _ = await asyncio.wait(
+            {ready, self._keeper}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+        ready.cancel()
+        if ready not in done:
+            name, log = self.program.name, self.program.log
+            how = "ended before it was ready" if done else f"is not ready after {timeout:.0f} s"
+            raise SteelyardError(f"{name} {how}; the end of {log}:\n{tail(log)}")
+
+    async def end(self, timeout: float) -> None:
+        """Ask it to end, Pods included, and after `timeout` make it."""
+        self._ending.set()
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(STOP)
+        if self._keeper is None:
+            return
+        done, _ = await asyncio.wait({self._keeper}, timeout=timeout)
+        if not done:
+            self.kill()
+            await asyncio.wait({self._keeper})
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _keep(self) -> None:
+        """Run it again and again until it is to end, or until its very first run fails before it was ready."""
+        loop, delay = asyncio.get_running_loop(), FIRST_DELAY
+        while not self._ending.is_set():
+            began = loop.time()
+            code = await self._run_once()
+            if self._ending.is_set() or not self._ready.is_set():
+                return
+            delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_DELAY)
+            self.restarts += 1
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
+            self._say(
+                f"{self.program.name} {how}; it starts again in {delay:.1f} s (log: {self.program.log})"
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), delay)
+
+    async def _run_once(self) -> int:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "steelyard.cli.service", self.program.name, *self.program.options]
+        with ours:
+            with theirs, _open_log(self.program.log) as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, "--line", str(theirs.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+                    pass_fds=[theirs.fileno()], start_new_session=True,
+                )  # fmt: skip
+            self._line = ours
+            self._changed()
+            listener = asyncio.create_task(self._listen(ours))
+            try:
+                return await self._process.wait()
+            finally:
+                self._line = None
+                listener.cancel()
+                self._changed()
+
+    async def _listen(self, line: socket.socket) -> None:
+        line.setblocking(False)
+        if READY.strip() in await asyncio.get_running_loop().sock_recv(line, 64):
+            self._ready.set()
+
+
+@contextlib.contextmanager
+def _open_log(path: Path) -> Iterator[int]:
+    """The log to append to; one that has grown large is put aside first."""
+    if path.exists() and path.stat().st_size > LOG_LIMIT:
+        path.replace(path.with_suffix(".log.1"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return "(there is no log)"

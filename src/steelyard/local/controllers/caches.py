@@ -1,0 +1,86 @@
+"""The informers that the built-in controllers and the name service share: one list and watch per resource.
+
+`service.run_kubernetes` makes one and runs it; `run.py` and `names/run.py` read it and listen to it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.informer import Informer
+from steelyard.kube.resource import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    Json,
+    Resource,
+)
+from steelyard.local.controllers.sync import KINDS, Key, owner_key
+
+Listener = Callable[[Resource, Json | None, Json | None], None]
+FOLLOWED = (PODS, JOBS, REPLICA_SETS, DEPLOYMENTS, SERVICES, ENDPOINT_SLICES)
+OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
+
+
+class Caches:
+    """A `sync.View` over informers. Listeners hear (resource, old, new) after the cache has changed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._listeners: list[Listener] = []
+        self._informers = {each: self._informer(cluster, each) for each in FOLLOWED}
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow until `stop`."""
+        tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (*tasks, stopping):
+                task.cancel()
+            await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+    async def synced(self) -> None:
+        for each in self._informers.values():
+            await each.synced.wait()
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self._informers[resource].get(namespace, name)
+
+    def children(self, resource: Resource, owner: Resource, key: Key) -> Iterable[Json]:
+        return self._informers[resource].by_index("owner", _owner_text(owner, key))
+
+    def in_namespace(self, resource: Resource, namespace: str) -> Iterable[Json]:
+        return self._informers[resource].by_index("namespace", namespace)
+
+    def all(self, resource: Resource) -> Iterable[Json]:
+        return self._informers[resource].items()
+
+    def _informer(self, cluster: Cluster, resource: Resource) -> Informer:
+        def tell(old: Json | None, new: Json | None) -> None:
+            for listener in self._listeners:
+                listener(resource, old, new)
+
+        indexes = {"owner": _owners, "namespace": _namespace}
+        return Informer(cluster, resource, indexes=indexes, on_change=tell)
+
+
+def _owners(obj: Json) -> list[str]:
+    keys = ((owner, owner_key(obj, owner)) for owner in OWNERS)
+    return [_owner_text(owner, key) for owner, key in keys if key]
+
+
+def _owner_text(owner: Resource, key: Key) -> str:
+    return f"{owner.kind}/{key[0]}/{key[1]}"
+
+
+def _namespace(obj: Json) -> list[str]:
+    return [obj["metadata"].get("namespace", "")]

@@ -1,0 +1,58 @@
+"""What a controller wants done, as a value: each controller's `decide` makes one, `apply.py` carries it out."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from steelyard.kube.resource import Json
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a user wants to read in `kubectl describe`."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Nothing wanted is falsy. The status is written first: what is counted is durable before Pods change."""
+
+    status: Json | None = None
+    create: tuple[Json, ...] = ()
+    delete: tuple[Json, ...] = ()
+    patch: tuple[tuple[Json, Json], ...] = ()  # an object and its merge patch
+    events: tuple[Event, ...] = ()
+    look_again: float | None = field(default=None, compare=False)  # seconds from now
+
+    def __bool__(self) -> bool:
+        return bool(self.status is not None or self.create or self.delete or self.patch)
+
+
+def rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def with_condition(
+    conditions: list[Json], wanted: Json, now: datetime, *, stamp: str = "lastProbeTime"
+) -> list[Json]:
+    """The conditions with `wanted` (type, status, reason, message) among them; times move when the status does."""
+    at = rfc3339(now)
+    fresh = {**wanted, "lastTransitionTime": at, stamp: at}
+    result, found = [], False
+    for each in conditions:
+        if each["type"] != wanted["type"]:
+            result.append(each)
+            continue
+        if all(each.get(key) == value for key, value in wanted.items()):
+            return conditions
+        if each["status"] == wanted["status"]:
+            fresh["lastTransitionTime"] = each.get("lastTransitionTime", at)
+        result.append(fresh)
+        found = True
+    return result if found else [*result, fresh]

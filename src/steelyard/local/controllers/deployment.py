@@ -1,0 +1,237 @@
+"""The Deployment controller's decision: one ReplicaSet per template, and how replicas move from old to new.
+
+Served: RollingUpdate with maxSurge and maxUnavailable, Recreate, minReadySeconds, progressDeadlineSeconds, the
+revision annotation and revisionHistoryLimit. `spec.paused` is refused with a condition that says so.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil, floor
+
+from steelyard.kube.resource import Json
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import Decision, parse_time, with_condition
+from steelyard.local.controllers.replica_set import replicas
+
+HASH = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+
+
+@dataclass(frozen=True)
+class Sets:
+    """A Deployment's ReplicaSets: the one of its template, if there is one yet, and the others."""
+
+    new: Json | None
+    old: tuple[Json, ...]
+
+    @property
+    def all(self) -> tuple[Json, ...]:
+        return (*((self.new,) if self.new else ()), *self.old)
+
+
+def decide(
+    deployment: Json, replica_sets: list[Json], now: datetime, taken: set[str] | None = None
+) -> Decision:
+    """What is to be done for `deployment`, whose own ReplicaSets are `replica_sets`."""
+    if deployment["metadata"].get("deletionTimestamp"):
+        return Decision()
+    mark = template_hash(deployment)
+    new = next((each for each in replica_sets if each["metadata"].get("labels", {}).get(HASH) == mark), None)
+    sets = Sets(new, tuple(each for each in replica_sets if each is not new))
+    status, wait = _status(deployment, sets, now)
+    changed = status if status != (deployment.get("status") or {}) else None
+    if deployment["spec"].get("paused"):
+        return Decision(status=changed)
+    create: tuple[Json, ...] = ()
+    scale = _scales(deployment, sets)
+    if new is None and not (_recreates(deployment) and _pods_left(sets.old)):
+        create = (_replica_set(deployment, mark, sets, scale.pop("", 0)),)
+    patches = [
+        (each, {"spec": {"replicas": scale[each["metadata"]["name"]]}})
+        for each in sets.all
+        if scale.get(each["metadata"]["name"], replicas(each)) != replicas(each)
+    ]
+    revision = _revision_patch(deployment, sets)
+    if revision:
+        patches.append((deployment, revision))
+    return Decision(
+        status=changed,
+        create=create,
+        patch=tuple(patches),
+        delete=_outdated(deployment, sets),
+        look_again=wait,
+    )
+
+
+def template_hash(deployment: Json) -> str:
+    template = json.dumps(deployment["spec"]["template"], sort_keys=True, separators=(",", ":"))
+    return of.suffix(template, length=10)
+
+
+def _recreates(deployment: Json) -> bool:
+    return bool((deployment["spec"].get("strategy") or {}).get("type") == "Recreate")
+
+
+def _pods_left(sets: tuple[Json, ...]) -> int:
+    return sum(max(replicas(each), (each.get("status") or {}).get("replicas") or 0) for each in sets)
+
+
+def _available(replica_set: Json) -> int:
+    return int((replica_set.get("status") or {}).get("availableReplicas") or 0)
+
+
+def _bounds(deployment: Json) -> tuple[int, int]:
+    """maxSurge and maxUnavailable as numbers of Pods; never both 0."""
+    rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    wanted = replicas(deployment)
+
+    def number(value: int | str | None, up: bool) -> int:
+        value = "25%" if value is None else value
+        if isinstance(value, int):
+            return value
+        share = int(value.removesuffix("%")) * wanted / 100
+        return ceil(share) if up else floor(share)
+
+    surge, unavailable = number(rolling.get("maxSurge"), True), number(rolling.get("maxUnavailable"), False)
+    return surge, unavailable if surge or unavailable else 1
+
+
+def _scales(deployment: Json, sets: Sets) -> dict[str, int]:
+    """The replicas that each ReplicaSet should have now, by its name; the one still to be made is ''."""
+    wanted = replicas(deployment)
+    new_name = sets.new["metadata"]["name"] if sets.new else ""
+    if _recreates(deployment):
+        return {new_name: wanted, **{each["metadata"]["name"]: 0 for each in sets.old}}
+    surge, unavailable = _bounds(deployment)
+    old_total = sum(map(replicas, sets.old))
+    new_now = replicas(sets.new) if sets.new else 0
+    room = wanted + surge - old_total
+    scales = {new_name: min(wanted, max(new_now, room))}
+    scales |= _shrunk(sets, wanted - unavailable, new_now)
+    return scales
+
+
+def _shrunk(sets: Sets, minimum: int, new_now: int) -> dict[str, int]:
+    """Old Pods that are not available go first: they are no loss. Available ones go as far as `minimum` allows."""
+    new_available = _available(sets.new) if sets.new else 0
+    spare = max(sum(map(replicas, sets.old)) + new_available - minimum, 0) if new_now else 0
+    lossless = max(new_available + sum(map(_available, sets.old)) - minimum, 0) if new_now else 0
+    result = {}
+    for each in sorted(sets.old, key=lambda each: (_available(each), each["metadata"]["name"])):
+        has, available = replicas(each), min(_available(each), replicas(each))
+        broken = min(has - available, spare)
+        spare -= broken
+        whole = min(available, lossless, spare)
+        spare, lossless = spare - whole, lossless - whole
+        result[each["metadata"]["name"]] = has - broken - whole
+    return result
+
+
+def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
+    spec = deployment["spec"]
+    template = json.loads(json.dumps(spec["template"]))
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: mark}
+    template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
+    selector = json.loads(json.dumps(spec["selector"]))
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: mark}
+    made: Json = {"replicas": wanted, "selector": selector, "template": template}
+    if spec.get("minReadySeconds"):
+        made["minReadySeconds"] = spec["minReadySeconds"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{deployment['metadata']['name'][:242]}-{mark}",
+            "namespace": deployment["metadata"]["namespace"],
+            "labels": labels,
+            "annotations": {REVISION: str(_highest(sets) + 1)},
+            "ownerReferences": [of.owner_reference(deployment)],
+        },
+        "spec": made,
+    }
+
+
+def _revision(obj: Json) -> int:
+    return int((obj["metadata"].get("annotations") or {}).get(REVISION) or 0)
+
+
+def _highest(sets: Sets) -> int:
+    return max(map(_revision, sets.all), default=0)
+
+
+def _revision_patch(deployment: Json, sets: Sets) -> Json | None:
+    if sets.new is None or _revision(deployment) == _revision(sets.new):
+        return None
+    return {"metadata": {"annotations": {REVISION: str(_revision(sets.new))}}}
+
+
+def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
+    """Empty old ReplicaSets beyond the history that is kept."""
+    keep = deployment["spec"].get("revisionHistoryLimit")
+    empty = sorted((each for each in sets.old if not _pods_left((each,))), key=_revision)
+    return tuple(empty[: max(len(empty) - (10 if keep is None else int(keep)), 0)])
+
+
+def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | None]:
+    stored = deployment.get("status") or {}
+    wanted = replicas(deployment)
+
+    def total(field: str) -> int:
+        return sum((each.get("status") or {}).get(field) or 0 for each in sets.all)
+
+    available = total("availableReplicas")
+    updated = int(((sets.new or {}).get("status") or {}).get("replicas") or 0)
+    counts = {
+        "replicas": total("replicas"),
+        "updatedReplicas": updated,
+        "readyReplicas": total("readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(wanted - available, 0),
+    }
+    status: Json = {key: value for key, value in counts.items() if value}
+    status["observedGeneration"] = deployment["metadata"].get("generation", 1)
+    conditions = list(stored.get("conditions") or ())
+    enough = available >= wanted - (0 if _recreates(deployment) else _bounds(deployment)[1])
+    conditions = with_condition(conditions, _availability(enough), now, stamp="lastUpdateTime")
+    complete = updated == wanted == available and counts["replicas"] == wanted and sets.new is not None
+    progressing, wait = _progress(deployment, counts, complete, now)
+    status["conditions"] = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
+    return status, wait
+
+
+def _availability(enough: bool) -> Json:
+    if enough:
+        reason, message = "MinimumReplicasAvailable", "Deployment has minimum availability."
+    else:
+        reason, message = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+    return {"type": "Available", "status": str(enough), "reason": reason, "message": message}
+
+
+def _progress(
+    deployment: Json, counts: dict[str, int], complete: bool, now: datetime
+) -> tuple[Json, float | None]:
+    name = deployment["metadata"]["name"]
+
+    def said(status: str, reason: str, message: str) -> Json:
+        return {"type": "Progressing", "status": status, "reason": reason, "message": message}
+
+    if deployment["spec"].get("paused"):
+        why = "spec.paused is not implemented by the embedded Kubernetes: set it to false to go on"
+        return said("False", "NotImplemented", why), None
+    if complete:
+        return said(
+            "True", "NewReplicaSetAvailable", f'Deployment "{name}" has successfully progressed.'
+        ), None
+    stored = of.condition(deployment, "Progressing")
+    counters = ", ".join(f"{key} {value}" for key, value in counts.items())
+    moving = said("True", "ReplicaSetUpdated", f'Deployment "{name}" is progressing: {counters}.')
+    deadline = deployment["spec"].get("progressDeadlineSeconds")
+    deadline = 600.0 if deadline is None else float(deadline)
+    late = said("False", "ProgressDeadlineExceeded", f"{moving['message']} No progress for {deadline:.0f} s.")
+    if stored is None or stored["message"] not in {moving["message"], late["message"]}:
+        return moving, deadline  # something moved, so the clock starts again
+    if stored["reason"] == late["reason"]:
+        return late, None
+    left = (parse_time(stored["lastUpdateTime"]) + timedelta(seconds=deadline) - now).total_seconds()
+    return (moving, left) if left > 0 else (late, None)

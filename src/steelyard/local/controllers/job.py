@@ -1,0 +1,173 @@
+"""The Job controller's decision: which Pods a Job should have, and what its status says.
+
+`sync.py` reads the Job and then its Pods, calls `decide` until it wants nothing more, and carries out each answer.
+Conditions, reasons and counts are those of Kubernetes 1.31 and later: SuccessCriteriaMet and FailureTarget come
+first, Complete and Failed once no Pod is left running. What is not served (`UNSUPPORTED`) fails the Job and says so.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steelyard.kube.resource import Json
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, with_condition
+from steelyard.local.controllers.job_counts import Counts, completions, count, is_indexed, without_finalizer
+from steelyard.local.controllers.job_pods import excess, missing
+
+UNSUPPORTED = (
+    "podFailurePolicy",
+    "successPolicy",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+    "managedBy",
+    "suspend",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a Job is to end, before its Pods have ended."""
+
+    condition: str  # SuccessCriteriaMet or FailureTarget
+    reason: str
+    message: str
+
+
+def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
+    """What is to be done for `job`, whose own Pods are `pods`. `taken`: Pod names that are another's."""
+    counts = count(job, pods)
+    release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
+    if job["metadata"].get("deletionTimestamp") or _ended(job):
+        # Nothing is counted any more, but no Pod may be held back by a finalizer that nobody would take away.
+        extra = tuple(pod for pod in pods if of.is_active(pod)) if _ended(job) else ()
+        expiry = expires_in(job, now)
+        expired = (job,) if expiry is not None and expiry <= 0 else ()
+        return Decision(patch=release, delete=extra + expired, look_again=_soonest(expiry))
+    active = [pod for pod in pods if of.is_active(pod)]
+    verdict = _verdict(job, pods, counts, active, now)
+    create, wait = missing(job, pods, counts, now, taken or set()) if verdict is None else ([], None)
+    delete = excess(job, active, counts) if verdict is None else active
+    status = _status(job, pods, counts, verdict, now)
+    changed = status != (job.get("status") or {})
+    return Decision(
+        status=status if changed else None,
+        # While an end is being counted no Pod is added: the number of failures decides whether one may be.
+        create=tuple(create) if counts.settled else (),
+        delete=tuple(delete),
+        patch=release,
+        events=_events(job, status),
+        look_again=_soonest(wait, _deadline_in(job, now)),
+    )
+
+
+def _ended(job: Json) -> bool:
+    return of.is_true(job, "Complete") or of.is_true(job, "Failed")
+
+
+def _verdict(
+    job: Json, pods: list[Json], counts: Counts, active: list[Json], now: datetime
+) -> Verdict | None:
+    for kind in ("FailureTarget", "SuccessCriteriaMet"):  # once said, it stands
+        said = of.condition(job, kind)
+        if said and said["status"] == "True":
+            return Verdict(kind, said.get("reason", ""), said.get("message", ""))
+    spec = job["spec"]
+    unsupported = [field for field in UNSUPPORTED if spec.get(field)]
+    if spec.get("podReplacementPolicy") == "Failed":
+        unsupported.append("podReplacementPolicy")
+    if unsupported:
+        what = ", ".join(f"spec.{field}" for field in unsupported)
+        return Verdict(
+            "FailureTarget", "NotImplemented", f"{what} is not implemented by the embedded Kubernetes"
+        )
+    if counts.failed > _backoff_limit(job) or _restarts_exceed(job, active):
+        return Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    remaining = _deadline_in(job, now)
+    if remaining is not None and remaining <= 0:
+        return Verdict("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+    wanted = completions(job)
+    done = counts.succeeded >= wanted if wanted is not None else counts.succeeded > 0 and not active
+    if done:
+        return Verdict(
+            "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+        )
+    return None
+
+
+def _backoff_limit(job: Json) -> int:
+    limit = job["spec"].get("backoffLimit")
+    return 6 if limit is None else int(limit)
+
+
+def _restarts_exceed(job: Json, active: list[Json]) -> bool:
+    """With restartPolicy OnFailure the containers' restarts count against the limit."""
+    if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    restarts = 0
+    for pod in active:
+        status = pod.get("status") or {}
+        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+            restarts += int(each.get("restartCount") or 0)
+    limit = _backoff_limit(job)
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def _deadline_in(job: Json, now: datetime) -> float | None:
+    seconds, started = job["spec"].get("activeDeadlineSeconds"), (job.get("status") or {}).get("startTime")
+    if seconds is None:
+        return None
+    if started is None:
+        return float(seconds)
+    return (parse_time(started) + timedelta(seconds=seconds) - now).total_seconds()
+
+
+def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None, now: datetime) -> Json:
+    stored = job.get("status") or {}
+    status = {key: stored[key] for key in ("startTime", "completionTime") if key in stored}
+    status.setdefault("startTime", rfc3339(now))
+    # Deleting ones are not active any more, but a Job has not ended before they have.
+    active = [pod for pod in pods if of.is_active(pod)]
+    terminating = sum(of.is_deleting(pod) and not of.is_terminal(pod) for pod in pods)
+    status |= {key: n for key, n in (("active", len(active)), ("terminating", terminating)) if n}
+    status["ready"] = sum(map(of.is_ready, active))
+    status |= counts.status(indexed=is_indexed(job))
+    conditions = list(stored.get("conditions") or ())
+    if verdict:
+        said = {"status": "True", "reason": verdict.reason, "message": verdict.message}
+        conditions = with_condition(conditions, {"type": verdict.condition, **said}, now)
+        if counts.settled and not active and not terminating and _is_stored(job, verdict):
+            final = "Failed" if verdict.condition == "FailureTarget" else "Complete"
+            conditions = with_condition(conditions, {"type": final, **said}, now)
+            if final == "Complete":
+                status["completionTime"] = rfc3339(now)
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+def _is_stored(job: Json, verdict: Verdict) -> bool:
+    """A verdict is durable before it is carried out, so that a crash cannot change it half-way."""
+    return of.is_true(job, verdict.condition)
+
+
+def _events(job: Json, status: Json) -> tuple[Event, ...]:
+    if any(each["type"] == "Complete" for each in status.get("conditions") or ()):
+        return (Event("Completed", "Job completed"),)
+    for each in status.get("conditions") or ():
+        if each["type"] == "FailureTarget" and not of.is_true(job, "FailureTarget"):
+            return (Event(each["reason"], each["message"], "Warning"),)
+    return ()
+
+
+def _soonest(*delays: float | None) -> float | None:
+    known = [max(each, 0.0) for each in delays if each is not None]
+    return min(known) if known else None
+
+
+def expires_in(job: Json, now: datetime) -> float | None:
+    """Seconds until a finished Job is to be deleted (`ttlSecondsAfterFinished`); None when it stays."""
+    ttl = job["spec"].get("ttlSecondsAfterFinished")
+    if ttl is None or not _ended(job) or job["metadata"].get("deletionTimestamp"):
+        return None
+    ends = [each for each in job["status"]["conditions"] if each["type"] in {"Complete", "Failed"}]
+    return (parse_time(ends[0]["lastTransitionTime"]) + timedelta(seconds=ttl) - now).total_seconds()

@@ -1,0 +1,70 @@
+"""The ReplicaSet controller's decision: as many live Pods as asked for, and a status that counts them.
+
+`sync.py` calls `decide` with the ReplicaSet and then its Pods as they are stored.
+"""
+
+from datetime import datetime, timedelta
+
+from steelyard.kube.resource import Json
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import Decision, parse_time
+
+
+def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
+    """What is to be done for `replica_set`, whose own Pods are `pods`. `taken`: Pod names that are another's."""
+    if replica_set["metadata"].get("deletionTimestamp"):
+        return Decision()
+    active = [pod for pod in pods if of.is_active(pod)]
+    wanted = replicas(replica_set) - len(active)
+    names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
+    base, uid = replica_set["metadata"]["name"], replica_set["metadata"]["uid"]
+    create = [
+        of.pod_from_template(replica_set, of.free_name(base, uid, names), labels={})
+        for _ in range(max(wanted, 0))
+    ]
+    delete = sorted(active, key=_worth)[: max(-wanted, 0)]
+    status, wait = _status(replica_set, active, now)
+    return Decision(
+        status=status if status != (replica_set.get("status") or {}) else None,
+        create=tuple(create),
+        delete=tuple(delete),
+        look_again=wait,
+    )
+
+
+def replicas(owner: Json) -> int:
+    """How many are asked for; one when nothing is said."""
+    wanted = owner["spec"].get("replicas")
+    return 1 if wanted is None else int(wanted)
+
+
+def _worth(pod: Json) -> tuple[bool, bool, bool, str]:
+    """What is lost with a Pod: unscheduled ones go first, then Pending ones, then unready ones, then young ones."""
+    stamp = pod["metadata"].get("creationTimestamp") or ""
+    newest_first = "".join(chr(0x10FFFF - ord(letter)) for letter in stamp)
+    return bool(pod["spec"].get("nodeName")), of.phase(pod) == "Running", of.is_ready(pod), newest_first
+
+
+def _status(replica_set: Json, active: list[Json], now: datetime) -> tuple[Json, float | None]:
+    """The status, and the seconds until a Pod becomes available by mere time."""
+    minimum = float(replica_set["spec"].get("minReadySeconds") or 0)
+    ready = [pod for pod in active if of.is_ready(pod)]
+    waits = [_available_in(pod, minimum, now) for pod in ready]
+    template = replica_set["spec"]["template"].get("metadata") or {}
+    selector = {"matchLabels": template.get("labels") or {}}
+    status: Json = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(of.matches(selector, pod["metadata"].get("labels")) for pod in active),
+        "readyReplicas": len(ready),
+        "availableReplicas": sum(wait <= 0 for wait in waits),
+    }
+    status = {key: value for key, value in status.items() if value or key == "replicas"}
+    status["observedGeneration"] = replica_set["metadata"].get("generation", 1)
+    return status, min((wait for wait in waits if wait > 0), default=None)
+
+
+def _available_in(pod: Json, minimum: float, now: datetime) -> float:
+    if minimum <= 0:
+        return 0.0
+    since = (of.condition(pod, "Ready") or {}).get("lastTransitionTime")
+    return (parse_time(since) + timedelta(seconds=minimum) - now).total_seconds() if since else minimum

@@ -1,0 +1,113 @@
+"""The Service controller's decision: EndpointSlices that list the Pods behind a Service, ready or not.
+
+A Service without a selector has none made here. Pods whose named ports differ in number get a slice of their own,
+as on a cluster. UDP is listed; only the forwarders leave it out.
+"""
+
+from collections.abc import Iterable
+
+from steelyard.kube.resource import Json
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import Decision
+
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
+
+
+def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
+    """What is to be done for `service`, given the namespace's Pods and the Service's own slices."""
+    selector = service["spec"].get("selector")
+    if service["metadata"].get("deletionTimestamp") or not selector:
+        return Decision()
+    chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
+    wanted = {each["metadata"]["name"]: each for each in _slices(service, chosen)}
+    present = {each["metadata"]["name"]: each for each in slices}
+    create = [each for name, each in wanted.items() if name not in present]
+    patch = [
+        (old, {"endpoints": wanted[name]["endpoints"], "ports": wanted[name]["ports"]})
+        for name, old in present.items()
+        if name in wanted and _content(old) != _content(wanted[name])
+    ]
+    delete = [old for name, old in present.items() if name not in wanted]
+    return Decision(create=tuple(create), patch=tuple(patch), delete=tuple(delete))
+
+
+def _content(endpoint_slice: Json) -> tuple[object, object]:
+    return endpoint_slice.get("endpoints") or [], endpoint_slice.get("ports") or []
+
+
+def _slices(service: Json, pods: list[Json]) -> list[Json]:
+    """One slice per way in which the Service's ports resolve; one without endpoints when there is no Pod."""
+    groups: dict[str, tuple[list[Json], list[Json]]] = {}
+    listed = [pod for pod in pods if (pod.get("status") or {}).get("podIP") and not of.is_terminal(pod)]
+    for pod in sorted(listed, key=lambda pod: str(pod["metadata"]["name"])):
+        ports = _ports(service, pod)
+        groups.setdefault(repr(ports), (ports, []))[1].append(_endpoint(service, pod))
+    if not groups:
+        groups[""] = ([], [])
+    # The first slice keeps its name whatever its ports: a Service usually has just one.
+    return [
+        _slice(service, "" if number == 0 else key, ports, endpoints)
+        for number, (key, (ports, endpoints)) in enumerate(sorted(groups.items()))
+    ]
+
+
+def _ports(service: Json, pod: Json) -> list[Json]:
+    ports = []
+    for each in service["spec"].get("ports") or ():
+        target = each.get("targetPort", each["port"])
+        number = target if isinstance(target, int) else _named_port(pod, target)
+        if number is not None:
+            ports.append(
+                {"name": each.get("name", ""), "protocol": each.get("protocol", "TCP"), "port": number}
+            )
+    return ports
+
+
+def _named_port(pod: Json, name: str) -> int | None:
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == name:
+                return int(port["containerPort"])
+    return None
+
+
+def _endpoint(service: Json, pod: Json) -> Json:
+    deleting, ready = of.is_deleting(pod), of.is_ready(pod)
+    published = bool(service["spec"].get("publishNotReadyAddresses"))
+    endpoint: Json = {
+        "addresses": [pod["status"]["podIP"]],
+        "conditions": {
+            "ready": published or (ready and not deleting),
+            "serving": ready,
+            "terminating": deleting,
+        },
+        "targetRef": {
+            "kind": "Pod",
+            "name": pod["metadata"]["name"],
+            "namespace": pod["metadata"]["namespace"],
+            "uid": pod["metadata"]["uid"],
+        },
+    }
+    if pod["spec"].get("nodeName"):
+        endpoint["nodeName"] = pod["spec"]["nodeName"]
+    if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
+        endpoint["hostname"] = pod["spec"]["hostname"]
+    return endpoint
+
+
+def _slice(service: Json, key: str, ports: list[Json], endpoints: list[Json]) -> Json:
+    name, uid = service["metadata"]["name"], service["metadata"]["uid"]
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"{name[:57]}-{of.suffix(uid, key)}",
+            "namespace": service["metadata"]["namespace"],
+            "labels": {**(service["metadata"].get("labels") or {}), SERVICE_NAME: name, **MANAGED_BY},
+            "ownerReferences": [of.owner_reference(service)],
+        },
+        "addressType": "IPv4",
+        "endpoints": endpoints,
+        "ports": ports,
+    }

@@ -1,0 +1,199 @@
+"""The edge of every built-in controller: look into the cache, and before anything is done ask the API itself.
+
+A cache tells when to look, never what to do: the owner and then its children are read from the API, decided upon,
+and read again until nothing more is wanted. So no controller remembers what it did, and a crash between any two
+calls loses nothing. `run.py` calls `sync` per key, tests call it directly.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists, Conflict, NotFound
+from steelyard.kube.resource import (
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    Json,
+    Resource,
+    resource_of,
+)
+from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import Decision, Event
+
+Key = tuple[str, str]  # namespace, name
+ROUNDS = 8  # a Job's longest way from one outside change to rest takes four
+
+
+class View(Protocol):
+    """A cache of the API's objects, which may lag."""
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None: ...
+
+    def children(self, resource: Resource, owner: Resource, key: Key) -> Iterable[Json]:
+        """The objects that name the owner as their controller, by its kind and name."""
+        ...
+
+    def in_namespace(self, resource: Resource, namespace: str) -> Iterable[Json]: ...
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a sync works with."""
+
+    cluster: Cluster
+    view: View
+    now: Callable[[], datetime]
+    record: Callable[[Json, Event], None] = lambda obj, event: None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One controller: whose objects it looks after, what they own, and its decision."""
+
+    resource: Resource
+    children: Resource
+    decide: Callable[[Json, list[Json], datetime, set[str]], Decision]
+
+
+JOB = Kind(JOBS, PODS, job.decide)
+REPLICA_SET = Kind(REPLICA_SETS, PODS, replica_set.decide)
+DEPLOYMENT = Kind(DEPLOYMENTS, REPLICA_SETS, deployment.decide)
+KINDS = (JOB, REPLICA_SET, DEPLOYMENT)
+
+
+def owner_key(child: Json, owner: Resource) -> Key | None:
+    """The key of the child's controller if that is of this kind. A Pod that still carries a Job's finalizer counts
+    as that Job's even when its owner reference is gone: nobody else would take the finalizer away."""
+    metadata = child["metadata"]
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            return (metadata["namespace"], reference["name"]) if reference["kind"] == owner.kind else None
+    if owner == JOBS and job_counts.FINALIZER in (metadata.get("finalizers") or ()):
+        name = (metadata.get("labels") or {}).get("batch.kubernetes.io/job-name")
+        return (metadata["namespace"], name) if name else None
+    return None
+
+
+async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
+    """Bring one object's children and status to what they should be; the seconds until the next look, if any."""
+    cached = edge.view.get(kind.resource, *key)
+    children = list(edge.view.children(kind.children, kind.resource, key))
+    if kind is JOB:
+        await _release_strangers(edge, key, cached, children)
+    if cached is None:
+        return None
+    decision = kind.decide(cached, of.owned_by(cached, children), edge.now(), set())
+    if not decision:
+        return decision.look_again
+    taken: set[str] = set()
+    for _ in range(ROUNDS):
+        try:
+            owner = await edge.cluster.get(kind.resource, key[1], key[0])
+        except NotFound:
+            return None
+        decision = kind.decide(owner, await _children(edge, kind, owner), edge.now(), taken)
+        if not decision:
+            return decision.look_again
+        try:
+            await _carry_out(edge, kind, owner, decision, taken)
+        except Conflict:
+            continue  # somebody wrote meanwhile: what was decided may not hold any more
+    return 1.0
+
+
+async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
+    """The owner's children as stored now; they are read after the owner, as `job_counts` needs it."""
+    labels = {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
+    if kind is not JOB:
+        labels = owner["spec"]["selector"].get("matchLabels") or {}
+    found = await edge.cluster.list(
+        kind.children, owner["metadata"]["namespace"], label_selector=of.selector_text(labels)
+    )
+    return of.owned_by(owner, found.items)
+
+
+async def _carry_out(edge: Edge, kind: Kind, owner: Json, decision: Decision, taken: set[str]) -> None:
+    if decision.status is not None:
+        await edge.cluster.replace(kind.resource, {**owner, "status": decision.status}, subresource="status")
+        for event in decision.events:
+            edge.record(owner, event)
+    await _write_children(edge, owner, decision, taken)
+
+
+async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: set[str]) -> None:
+    for each in decision.create:
+        await _create(edge, owner, each, taken)
+    for obj, patch in decision.patch:
+        await _patch(edge, obj, patch)
+    for obj in decision.delete:
+        await _delete(edge, owner, obj)
+
+
+async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> None:
+    resource, metadata = resource_of(obj), obj["metadata"]
+    try:
+        await edge.cluster.create(resource, obj)
+    except AlreadyExists:
+        try:
+            there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
+        except NotFound:
+            return
+        if of.controller_uid(there) != owner["metadata"]["uid"]:
+            taken.add(metadata["name"])
+        return
+    edge.record(owner, Event("SuccessfulCreate", f"Created {resource.kind.lower()}: {metadata['name']}"))
+
+
+async def _patch(edge: Edge, obj: Json, patch: Json) -> None:
+    metadata = obj["metadata"]
+    try:
+        await edge.cluster.patch(resource_of(obj), metadata["name"], patch, metadata["namespace"])
+    except NotFound:
+        return
+
+
+async def _delete(edge: Edge, owner: Json, obj: Json) -> None:
+    resource, metadata = resource_of(obj), obj["metadata"]
+    try:
+        await edge.cluster.delete(resource, metadata["name"], metadata["namespace"], uid=metadata["uid"])
+    except (NotFound, Conflict):
+        return  # gone, or already another's
+    if obj is not owner:
+        edge.record(owner, Event("SuccessfulDelete", f"Deleted {resource.kind.lower()}: {metadata['name']}"))
+
+
+async def _release_strangers(edge: Edge, key: Key, cached: Json | None, children: list[Json]) -> None:
+    """Take our finalizer from Pods whose Job is gone, or was made again under the same name."""
+    mine = cached and cached["metadata"]["uid"]
+    strangers = [
+        pod
+        for pod in children
+        if of.controller_uid(pod) != mine
+        and job_counts.FINALIZER in (pod["metadata"].get("finalizers") or ())
+    ]
+    if not strangers:
+        return
+    try:
+        there = (await edge.cluster.get(JOBS, key[1], key[0]))["metadata"]["uid"]
+    except NotFound:
+        there = None
+    for pod in strangers:
+        if there is None or of.controller_uid(pod) != there:
+            await _patch(edge, pod, job_counts.without_finalizer(pod))
+
+
+async def sync_service(edge: Edge, key: Key) -> None:
+    """Bring one Service's EndpointSlices to what they should be. Slices may lag: what they say is not counted."""
+    cached = edge.view.get(SERVICES, *key)
+    if cached is None:
+        return
+    slices = of.owned_by(cached, edge.view.children(ENDPOINT_SLICES, SERVICES, key))
+    decision = service.decide(cached, edge.view.in_namespace(PODS, key[0]), slices)
+    await _write_children(edge, cached, decision, set())

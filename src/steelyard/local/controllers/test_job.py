@@ -1,0 +1,353 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steelyard.kube.errors import ServerTimeout
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.local.controllers import job_counts
+from steelyard.local.controllers.job import decide
+from steelyard.local.controllers.objects import StoreView, edge, ended, make_job
+from steelyard.local.controllers.sync import JOB, Edge, sync
+
+KEY = ("default", "demo")
+
+
+class World:
+    """A Job on the in-memory cluster; `settle` syncs until nothing changes, each time twice."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.cluster = MemoryCluster(now=lambda: self.time)
+        self.cluster.store.put(make_job(**spec))
+        self.edge = edge(self.cluster)
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            before = self.cluster.store.version
+            await sync(self.edge, JOB, KEY)
+            once = self.cluster.store.version
+            await sync(self.edge, JOB, KEY)
+            assert self.cluster.store.version == once, "a second sync of the same state must change nothing"
+            self.remove_released()
+            if self.cluster.store.version == before:
+                return
+        raise AssertionError("the Job does not come to rest")
+
+    def remove_released(self) -> None:
+        """What the API does with deleted Pods once their finalizers are gone."""
+        for pod in self.pods:
+            if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
+                self.cluster.store.remove(PODS, pod["metadata"]["name"], "default")
+
+    @property
+    def pods(self) -> list[Json]:
+        return self.cluster.store.objects(PODS)
+
+    @property
+    def job(self) -> Json:
+        found = self.cluster.store.find(JOBS, "demo", "default")
+        assert found is not None
+        return found
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.job["status"]
+        return status
+
+    def true_conditions(self) -> dict[str, str]:
+        return {each["type"]: each.get("reason", "") for each in self.status.get("conditions", ())}
+
+    def end(self, phase: str, *, of: Json | None = None) -> None:
+        pod = of or next(each for each in self.pods if each.get("status", {}).get("phase") not in ENDED)
+        at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at))
+
+    def delete_by_hand(self, pod: Json) -> None:
+        """With the deletion held back by the finalizer, as the API does it."""
+        metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        self.cluster.store.put({**pod, "metadata": metadata})
+
+
+ENDED = ("Succeeded", "Failed")
+
+
+async def test_a_pod_that_succeeds_completes_its_job() -> None:
+    world = World()
+    await world.settle()
+    (pod,) = world.pods
+    name, _, letters = pod["metadata"]["name"].rpartition("-")
+    assert (name, len(letters)) == ("demo", 5)
+    assert pod["metadata"]["labels"]["job-name"] == "demo"
+    assert world.status["active"] == 1
+    world.end("Succeeded")
+    await world.settle()
+    assert world.true_conditions() == {
+        "SuccessCriteriaMet": "CompletionsReached",
+        "Complete": "CompletionsReached",
+    }
+    assert (world.status["succeeded"], world.status.get("failed")) == (1, None)
+    assert world.status["completionTime"]
+    assert "finalizers" not in world.pods[0]["metadata"] or world.pods[0]["metadata"]["finalizers"] == []
+
+
+async def test_a_pod_that_fails_without_retries_fails_its_job() -> None:
+    world = World(backoffLimit=0)
+    await world.settle()
+    world.end("Failed")
+    await world.settle()
+    assert world.true_conditions() == {
+        "FailureTarget": "BackoffLimitExceeded",
+        "Failed": "BackoffLimitExceeded",
+    }
+    assert world.status["failed"] == 1
+    assert len(world.pods) == 1
+
+
+async def test_failures_are_retried_with_growing_delays_up_to_the_limit() -> None:
+    world = World(backoffLimit=2)
+    delays = []
+    for _ in range(3):
+        await world.settle()
+        world.end("Failed")
+        await world.settle()
+        wait = await sync(world.edge, JOB, KEY)
+        delays.append(wait)
+        world.time += timedelta(seconds=(wait or 0) + 1)
+    assert delays == [10.0, 20.0, None]
+    assert world.true_conditions()["Failed"] == "BackoffLimitExceeded"
+    assert (world.status["failed"], len(world.pods)) == (3, 3)
+
+
+async def test_the_deadline_fails_the_job_and_its_pod_goes_first() -> None:
+    world = World(activeDeadlineSeconds=60)
+    await world.settle()
+    assert await sync(world.edge, JOB, KEY) == 60.0
+    world.time += timedelta(seconds=61)
+    await world.settle()
+    assert world.pods == []
+    assert world.true_conditions() == {"FailureTarget": "DeadlineExceeded", "Failed": "DeadlineExceeded"}
+
+
+async def test_failed_waits_for_the_last_pod_to_stop() -> None:
+    world = World(activeDeadlineSeconds=60)
+    await world.settle()
+    pod = world.pods[0]
+    world.cluster.store.put(
+        {**pod, "spec": {**pod["spec"], "nodeName": "n"}}
+    )  # so that its deletion takes a while
+    world.time += timedelta(seconds=61)
+    await sync(world.edge, JOB, KEY)
+    assert world.pods[0]["metadata"]["deletionTimestamp"]
+    assert set(world.true_conditions()) == {"FailureTarget"}
+    assert world.status["terminating"] == 1
+    world.cluster.store.remove(PODS, pod["metadata"]["name"], "default")
+    await world.settle()
+    assert set(world.true_conditions()) == {"FailureTarget", "Failed"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        pytest.param(
+            0, {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}, id="at the limit"
+        ),
+        pytest.param(1, {}, id="below the limit"),
+    ],
+)
+async def test_a_running_pod_deleted_by_hand_counts_as_a_failure(limit: int, reason: Json) -> None:
+    world = World(backoffLimit=limit)
+    await world.settle()
+    gone = world.pods[0]
+    world.delete_by_hand(gone)
+    await world.settle()
+    assert world.true_conditions() == reason
+    assert world.status["failed"] == 1
+    assert [pod["metadata"]["uid"] != gone["metadata"]["uid"] for pod in world.pods] == [True] * limit
+
+
+async def test_a_success_stays_counted_when_its_pod_is_deleted() -> None:
+    world = World(completions=2)
+    await world.settle()
+    first = world.pods[0]
+    world.end("Succeeded")
+    await world.settle()
+    world.cluster.store.remove(PODS, first["metadata"]["name"], "default")
+    await world.settle()
+    world.end("Succeeded")
+    await world.settle()
+    assert (world.status["succeeded"], "Complete" in world.true_conditions()) == (2, True)
+
+
+async def test_completions_run_at_most_parallelism_at_a_time() -> None:
+    world = World(completions=5, parallelism=2)
+    for _ in range(5):
+        await world.settle()
+        running = [pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED]
+        assert len(running) <= 2
+        world.end("Succeeded")
+    await world.settle()
+    assert (world.status["succeeded"], len(world.pods), "Complete" in world.true_conditions()) == (5, 5, True)
+
+
+async def test_an_indexed_job_runs_each_index_once() -> None:
+    world = World(completions=3, parallelism=3, completionMode="Indexed", backoffLimit=1)
+    await world.settle()
+    indexes = [pod["metadata"]["annotations"][job_counts.INDEX] for pod in world.pods]
+    assert sorted(indexes) == ["0", "1", "2"]
+    assert {pod["spec"]["hostname"] for pod in world.pods} == {"demo-0", "demo-1", "demo-2"}
+    world.end("Succeeded", of=_with_index(world, "0"))
+    world.end("Failed", of=_with_index(world, "1"))
+    world.end("Succeeded", of=_with_index(world, "2"))
+    await world.settle()
+    assert world.status["completedIndexes"] == "0,2"
+    world.time += timedelta(seconds=11)
+    await world.settle()
+    (again,) = (pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED)
+    assert again["metadata"]["annotations"][job_counts.INDEX] == "1"
+    world.end("Succeeded", of=again)
+    await world.settle()
+    assert (world.status["completedIndexes"], world.status["succeeded"]) == ("0-2", 3)
+    assert "Complete" in world.true_conditions()
+
+
+def _with_index(world: World, index: str) -> Json:
+    return next(pod for pod in world.pods if pod["metadata"]["annotations"][job_counts.INDEX] == index)
+
+
+async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:
+    world = World()
+
+    def lose_the_answer(verb: str, resource: object, name: str) -> None:
+        if verb == "create":
+            raise ServerTimeout("no answer")
+
+    world.cluster.after_call = lose_the_answer
+    lagging = StoreView(world.cluster)
+    lagging.freeze(JOBS, PODS)
+    blind = Edge(world.cluster, lagging, lambda: world.time)
+    with pytest.raises(ServerTimeout):
+        await sync(blind, JOB, KEY)
+    world.cluster.after_call = None
+    await sync(blind, JOB, KEY)
+    assert len(world.pods) == 1
+
+
+async def test_a_name_that_anothers_pod_has_is_passed_over() -> None:
+    world = World()
+    (wanted,) = decide(world.job, [], world.time).create
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": wanted["metadata"]["name"], "namespace": "default"},
+    }
+    world.cluster.store.put(foreign)
+    await world.settle()
+    ours = [pod for pod in world.pods if pod["metadata"].get("ownerReferences")]
+    assert len(ours) == 1
+    assert len(world.pods) == 2
+
+
+async def test_a_deleted_job_lets_its_pods_go() -> None:
+    world = World()
+    await world.settle()
+    world.cluster.store.remove(JOBS, "demo", "default")
+    await sync(world.edge, JOB, KEY)
+    assert world.pods[0]["metadata"]["finalizers"] == []
+
+
+async def test_a_job_made_again_does_not_inherit_pods() -> None:
+    world = World()
+    await world.settle()
+    old = world.pods[0]["metadata"]
+    world.cluster.store.remove(JOBS, "demo", "default")
+    world.cluster.store.create(JOBS, make_job())
+    await world.settle()
+    by_uid = {pod["metadata"]["uid"]: pod["metadata"]["finalizers"] for pod in world.pods}
+    assert by_uid.pop(old["uid"]) == []
+    assert list(by_uid.values()) == [[job_counts.FINALIZER]]
+
+
+async def test_a_finished_job_goes_after_its_time_to_live() -> None:
+    world = World(ttlSecondsAfterFinished=30)
+    await world.settle()
+    world.end("Succeeded")
+    await world.settle()
+    assert await sync(world.edge, JOB, KEY) == 30.0
+    world.time += timedelta(seconds=31)
+    await sync(world.edge, JOB, KEY)
+    assert world.cluster.store.find(JOBS, "demo", "default") is None
+
+
+async def test_what_is_not_served_fails_and_names_the_field() -> None:
+    world = World(suspend=True)
+    await world.settle()
+    failed = next(each for each in world.status["conditions"] if each["type"] == "Failed")
+    assert (failed["reason"], "spec.suspend" in failed["message"]) == ("NotImplemented", True)
+    assert world.pods == []
+
+
+@pytest.mark.parametrize("outcome", ["Succeeded", "Failed"])
+async def test_a_crash_between_any_two_calls_counts_each_pod_once(outcome: str) -> None:
+    """The controller dies before, or just after, call n of its way from a new Job to its end, for every n."""
+    want = {"Succeeded": ("Complete", 1, None), "Failed": ("Failed", None, 1)}[outcome]
+    for after in (False, True):
+        for call in range(1, 40):
+            world = World()
+            crashed = await _run_with_crash(world, outcome, call, after=after)
+            names = world.true_conditions()
+            assert want == (
+                "Complete" if "Complete" in names else "Failed" if "Failed" in names else None,
+                world.status.get("succeeded"),
+                world.status.get("failed"),
+            ), f"crash at call {call}"
+            assert len(world.pods) == 1
+            if not crashed:
+                break
+        else:
+            raise AssertionError("no run without a crash")
+
+
+async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool) -> bool:
+    calls = 0
+
+    def crash(verb: str, resource: object, name: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Crash
+
+    setattr(world.cluster, "after_call" if after else "before_call", crash)
+    for _ in range(8):
+        try:
+            await sync(world.edge, JOB, KEY)
+        except Crash:
+            continue
+        running = [pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED]
+        if running:
+            world.end(outcome)
+    return calls >= call
+
+
+async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:
+    world = World(completions=2)
+    await world.settle()
+    lagging = StoreView(world.cluster)
+    lagging.freeze(JOBS, PODS)
+    behind = Edge(world.cluster, lagging, lambda: world.time)
+    world.end("Succeeded")
+    await world.settle()
+    for _ in range(3):
+        await sync(behind, JOB, KEY)
+    assert world.status["succeeded"] == 1
+    assert len(world.pods) == 2
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1], "0,1"), ([0, 1, 2], "0-2"), ([0, 2, 3, 4, 7], "0,2-4,7")],
+)
+def test_indexes_are_written_as_runs(numbers: list[int], text: str) -> None:
+    assert job_counts.format_indexes(numbers) == text
+    assert job_counts.parse_indexes(text) == numbers

@@ -1,0 +1,102 @@
+"""Starts `steelyard up` in the background and ends it: `--detach`, `steelyard down`, `steelyard run`, tests."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.local.child import tail
+from steelyard.local.leftovers import end_leftovers, living
+from steelyard.local.lock import is_held
+from steelyard.local.network import Network
+from steelyard.local.state import Ready, StateDir, prepare, read_ready, read_record
+
+START_SECONDS = 120.0
+END_SECONDS = 60.0
+
+
+def start_detached(
+    state: Path, *, port: int = 0, settings: Path | None = None, ready_file: Path | None = None
+) -> Ready:
+    """Start `up` on the folder and return once everything answers. Its output goes to `logs/up.log`.
+
+    Raises SteelyardError with the end of the log when it ends instead, UsageError when one runs already.
+    """
+    folder = StateDir(state.resolve())
+    prepare(folder)
+    command = [
+        sys.executable,
+        "-m",
+        "steelyard.cli.main",
+        "up",
+        "--state-dir",
+        str(folder.path),
+        "--port",
+        str(port),
+    ]
+    command += ["--settings", str(settings.resolve())] if settings else []
+    command += ["--ready-file", str(ready_file.resolve())] if ready_file else []
+    with folder.log("up").open("ab") as log:
+        began = log.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        ready = read_ready(folder)
+        if ready and ready.pid == process.pid:
+            return ready
+        code = process.poll()
+        if code is not None:
+            said = folder.log("up").read_bytes()[began:].decode(errors="replace").strip()
+            raise (UsageError if code == 2 else SteelyardError)(
+                said.removeprefix("steelyard: ") or f"exit {code}"
+            )
+        time.sleep(0.02)
+    process.terminate()
+    raise SteelyardError(
+        f"up is not ready after {START_SECONDS:.0f} s; the end of its log:\n{tail(folder.log('up'))}"
+    )
+
+
+def stop(state: Path) -> None:
+    """End the `up` of the folder and everything of it, also what a killed one left. Nothing running is fine."""
+    from steelyard.local.kubelet.kubelet import stop_all_pods
+    from steelyard.local.service import kubelet_config
+
+    folder = StateDir(state.resolve())
+    if not folder.path.is_dir():
+        return
+    _end_supervisor(folder)
+    record = read_record(folder)
+    asyncio.run(end_leftovers(record))
+    if record.network:
+        asyncio.run(stop_all_pods(kubelet_config(folder, Network(record.network))))
+    folder.ready.unlink(missing_ok=True)
+
+
+def running(state: StateDir) -> bool:
+    """Whether an `up` runs on the folder and everything answers."""
+    ready = read_ready(state)
+    return ready is not None and ready.pid == read_record(state).pid and is_held(state.lock())
+
+
+def _end_supervisor(folder: StateDir) -> None:
+    """By SIGTERM, and by SIGKILL when that does not help."""
+    for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, 5.0)):
+        if not is_held(folder.lock()):
+            return
+        record = read_record(folder)
+        if living([(record.pid, record.started)]):
+            os.kill(record.pid, number)
+        until = time.monotonic() + patience
+        while is_held(folder.lock()) and time.monotonic() < until:
+            time.sleep(0.05)
+    if is_held(folder.lock()):
+        raise SteelyardError(
+            f"--state-dir {folder.path}: the process that holds {folder.lock()} does not end"
+        )

@@ -1,0 +1,67 @@
+"""What a machine must be for `steelyard up`, checked before anything is written, with a helpful refusal."""
+
+import re
+import socket
+import sys
+from pathlib import Path
+
+from steelyard.errors import UsageError
+
+NETWORK_FILE_SYSTEMS = re.compile(
+    r"nfs4?|cifs|smb\d|smbfs|ceph|lustre|gpfs|afs|glusterfs|beegfs|davfs|ocfs2|gfs2|ncpfs"
+    r"|fuse\.(sshfs|glusterfs|ceph|s3fs|rclone|gcsfuse)"
+)
+
+
+def check_machine(platform: str = sys.platform, version: tuple[int, ...] = sys.version_info[:3]) -> None:
+    """Refuses anything but Linux with a Python that is tested."""
+    if platform != "linux":
+        raise UsageError(
+            f"steelyard up runs on Linux only; this is {platform}. Use a Linux machine or virtual machine, "
+            "or a Kubernetes cluster."
+        )
+    if version[:2] != (3, 11):
+        found = ".".join(map(str, version[:2]))
+        raise UsageError(
+            f"steelyard up needs Python 3.11; this is {found}. Make an environment with python3.11."
+        )
+
+
+def check_file_system(folder: Path, mounts: str | None = None) -> None:
+    """Refuses a network file system: neither locks nor SQLite's fsync can be trusted there."""
+    kind = file_system(folder, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
+    if NETWORK_FILE_SYSTEMS.fullmatch(kind):
+        raise UsageError(
+            f"--state-dir {folder}: lies on a network file system ({kind}), where locks and the database are not "
+            "safe. Choose a folder on a local disk."
+        )
+
+
+def file_system(folder: Path, mounts: str) -> str:
+    """The type of the file system that holds `folder`, by the text of a mountinfo file; empty when unknown."""
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        # Blanks in a mount point are written as octal escapes.
+        point = before.split()[4].encode().decode("unicode_escape")
+        if (
+            folder.is_relative_to(point) and len(point) >= best
+        ):  # of two mounts on one point the later one is seen
+            best, kind = len(point), after.split()[0]
+    return kind
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

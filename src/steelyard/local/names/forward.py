@@ -1,0 +1,99 @@
+"""TCP forwarders: each port of a ClusterIP listens on the Service's own loopback address and passes connections on,
+in turn, to the ready addresses behind it. With none ready a connection is refused by being closed.
+
+`run.py` calls `apply` on every change. An address that cannot be bound (a port below 1024 without the right to it)
+is reported once and tried again at the next change.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from steelyard.local.names.table import Address
+
+CHUNK = 1 << 16
+CONNECT_SECONDS = 5.0
+
+
+class Forwarders:
+    """All listening ports. `report` gets one line for each that cannot listen."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._behind: Mapping[Address, tuple[Address, ...]] = {}
+        self._servers: dict[Address, asyncio.Server] = {}
+        self._failed: set[Address] = set()
+        self._turn = count()
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def apply(self, forwards: Mapping[Address, tuple[Address, ...]]) -> None:
+        """Listen on exactly these addresses; connections that exist go on."""
+        self._behind = forwards
+        for address in self._servers.keys() - forwards.keys():
+            self._servers.pop(address).close()
+        for address in forwards.keys() - self._servers.keys():
+            await self._listen(address)
+        self._failed &= forwards.keys()
+
+    async def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._servers.clear()
+
+    async def _listen(self, address: Address) -> None:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._running.add(task)
+            try:
+                await self._forward(address, reader, writer)
+            finally:
+                self._running.discard(task)
+
+        try:
+            self._servers[address] = await asyncio.start_server(accepted, *address)
+        except OSError as error:
+            if address not in self._failed:
+                self._failed.add(address)
+                self._report(f"a Service cannot listen on {address[0]}:{address[1]}: {error.strerror}")
+
+    async def _forward(
+        self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            there = await self._connect(self._behind.get(address, ()))
+            if there is None:
+                return
+            try:
+                await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+            finally:
+                there[1].close()
+        except (OSError, asyncio.CancelledError):
+            return
+        finally:
+            writer.close()
+
+    async def _connect(
+        self, behind: tuple[Address, ...]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """The next one in turn that accepts."""
+        first = next(self._turn)
+        for offset in range(len(behind)):
+            host, port = behind[(first + offset) % len(behind)]
+            try:
+                return await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_SECONDS)
+            except (OSError, TimeoutError):
+                continue
+        return None
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on until the end, and then that end: the other direction may still have something to say."""
+    while chunk := await reader.read(CHUNK):
+        writer.write(chunk)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

@@ -1,0 +1,117 @@
+"""What `steelyard status` shows: processes, addresses, nodes and counts of resources of one state folder."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+
+from steelyard.kube.client import connect
+from steelyard.kube.errors import ApiError
+from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES, Json
+from steelyard.local.leftovers import living
+from steelyard.local.network import Network
+from steelyard.local.state import StateDir, read_ready, read_record
+
+COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
+
+
+@dataclass(frozen=True)
+class Process:
+    name: str
+    pid: int
+    restarts: int = 0
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One look. `api` says what the API answered: `ready`, or why there is nothing more to show."""
+
+    state: str
+    running: bool
+    api: str
+    url: str = ""
+    kubeconfig: str = ""
+    pods_network: str = ""
+    services_network: str = ""
+    processes: tuple[Process, ...] = ()
+    nodes: tuple[Json, ...] = ()
+    resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
+
+
+async def look(state: StateDir) -> Overview:
+    record = read_record(state)
+    running = bool(living([(record.pid, record.started)]))
+    children = {name: pid for name, (pid, started) in record.children.items() if living([(pid, started)])}
+    processes = [Process("supervisor", record.pid)] if running else []
+    processes += [Process(name, pid, record.restarts.get(name, 0)) for name, pid in children.items()]
+    base = Overview(str(state.path), running, "not running", processes=tuple(processes))
+    if not running:
+        return base
+    network = Network(record.network)
+    addresses = {
+        "url": f"https://127.0.0.1:{record.port}",
+        "kubeconfig": str(state.kubeconfig),
+        "pods_network": network.pods,
+        "services_network": network.services,
+    }
+    if read_ready(state) is None:
+        return Overview(**{**vars(base), **addresses, "api": "starting"})
+    try:
+        nodes, resources = await _ask(state)
+    except (ApiError, OSError) as error:
+        return Overview(**{**vars(base), **addresses, "api": f"does not answer: {error}"})
+    return Overview(**{**vars(base), **addresses, "api": "ready", "nodes": nodes, "resources": resources})
+
+
+async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, int]]]:
+    cluster = await connect(state.kubeconfig)
+    try:
+        nodes = tuple(_node(each) for each in (await cluster.list(NODES)).items)
+        counts = {each.plural: Counter(map(_state_of, (await cluster.list(each)).items)) for each in COUNTED}
+        return nodes, {plural: dict(sorted(count.items())) for plural, count in counts.items()}
+    finally:
+        await cluster.close()
+
+
+def _node(node: Json) -> Json:
+    status = node.get("status") or {}
+    ready = any(
+        each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()
+    )
+    return {"name": node["metadata"]["name"], "ready": ready, "allocatable": status.get("allocatable") or {}}
+
+
+def _state_of(obj: Json) -> str:
+    """One word for how an object fares, whatever its kind."""
+    status = obj.get("status") or {}
+    word = status.get("status") or status.get("phase")
+    if word:
+        return str(word)
+    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+    return next((each for each in ("Failed", "Complete", "Available") if each in true), "present")
+
+
+def to_json(seen: Overview) -> str:
+    return json.dumps(asdict(seen), indent=2)
+
+
+def to_table(seen: Overview) -> str:
+    if not seen.running:
+        left = "".join(f"\n  left by a killed up: {each.name} (pid {each.pid})" for each in seen.processes)
+        return f"nothing runs on {seen.state}{left}"
+    lines = [
+        f"{'state':<12}{seen.state}",
+        f"{'api':<12}{seen.url} ({seen.api})",
+        f"{'kubeconfig':<12}{seen.kubeconfig}",
+    ]
+    lines += [f"{'addresses':<12}Pods {seen.pods_network}, Services {seen.services_network}", ""]
+    lines += [f"{'PROCESS':<16}{'PID':<10}RESTARTS"]
+    lines += [f"{each.name:<16}{each.pid:<10}{each.restarts}" for each in seen.processes]
+    lines += ["", f"{'NODE':<16}{'READY':<10}ALLOCATABLE"]
+    for node in seen.nodes:
+        sizes = ", ".join(f"{key} {value}" for key, value in node["allocatable"].items())
+        lines.append(f"{node['name']:<16}{node['ready']!s:<10}{sizes}")
+    lines += ["", f"{'RESOURCE':<22}{'COUNT':<8}STATUS"]
+    for plural, counts in seen.resources.items():
+        words = ", ".join(f"{word} {n}" for word, n in counts.items())
+        lines.append(f"{plural:<22}{sum(counts.values()):<8}{words}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""The processes of one machine, each as one coroutine: the embedded Kubernetes, and the operator.
+
+`steelyard service NAME` runs them (`cli/service.py`), for the supervisor or alone. A Kubernetes process that ends
+leaves its Pods running, for the next one to adopt, unless it is told to end them.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard.kube.client import connect
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists
+from steelyard.kube.resource import CRDS, Json
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.network import Network
+from steelyard.local.state import StateDir, write_atomically
+
+NODE = "localhost"
+CRD_SECONDS = 20.0
+
+
+def kubelet_config(state: StateDir, network: Network) -> KubeletConfig:
+    return KubeletConfig(
+        node=NODE, pods=state.pods, images=state.images, hosts=state.hosts, network=network.pods
+    )
+
+
+async def run_kubernetes(
+    state: StateDir,
+    *,
+    port: int,
+    network: Network,
+    stop: asyncio.Event,
+    end_pods: asyncio.Event,
+    ready: Callable[[], None],
+) -> None:
+    """API server, controllers, kubelet and names in one loop, until `stop`; `end_pods` set by then ends the Pods."""
+    from steelyard.local.apiserver.server import ApiServerConfig, serve
+
+    config = ApiServerConfig(
+        database=state.database,
+        pki=state.pki,
+        tokens={state.token.read_text().strip(): "steelyard-admin"},
+        pods=state.pods,
+        service_network=network.services,
+        port=port,
+    )
+    async with serve(config) as server:
+        write_kubeconfig(state, server.url, server.ca)
+        cluster = await connect(state.kubeconfig)
+        try:
+            await apply_crds(cluster)
+            await _run_parts(cluster, state, network, stop, ready)
+            if end_pods.is_set():
+                from steelyard.local.kubelet.kubelet import stop_all_pods
+
+                await stop_all_pods(kubelet_config(state, network))
+        finally:
+            await cluster.close()
+
+
+async def _run_parts(
+    cluster: Cluster, state: StateDir, network: Network, stop: asyncio.Event, ready: Callable[[], None]
+) -> None:
+    """What works on the API until `stop`. A part that fails takes the process down: the supervisor starts it anew."""
+    from steelyard.local.controllers.caches import Caches
+    from steelyard.local.controllers.run import run_controllers
+    from steelyard.local.kubelet.kubelet import run_kubelet
+    from steelyard.local.names.run import run_names
+
+    caches = Caches(cluster)
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(caches.run(stop))
+        parts.create_task(run_names(caches, state.hosts, stop=stop))
+        parts.create_task(run_controllers(cluster, caches, stop=stop))
+        parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop))
+        await caches.synced()
+        ready()
+
+
+async def run_operator_service(
+    state: StateDir, *, settings: Path | None, stop: asyncio.Event, ready: Callable[[], None]
+) -> None:
+    """The operator, with the settings of a file or of this state folder."""
+    from steelyard.operator.main import run_operator
+    from steelyard.settings import load
+
+    loaded = load(settings, state.path)
+    operator = loaded.operator.model_copy(update={"storage": loaded.storage})
+    cluster = await connect(Path(loaded.kubernetes))
+    try:
+        await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token
+        ready()
+        # One identity per state folder: after a crash it takes its own lease back without waiting for its end.
+        await run_operator(cluster, operator, identity=f"{NODE}-{os.getuid()}", stop=stop)
+    finally:
+        await cluster.close()
+
+
+def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:
+    import yaml
+
+    from steelyard.local.apiserver.pki import kubeconfig
+
+    content = kubeconfig(url, ca, state.token.read_text().strip())
+    write_atomically(state.kubeconfig, yaml.safe_dump(content, sort_keys=False))
+
+
+async def apply_crds(cluster: Cluster) -> None:
+    """Bring the resource definitions to this version's, and wait until they are served."""
+    from steelyard.schema.crd import custom_resource_definitions
+
+    definitions = custom_resource_definitions()
+    for each in definitions:
+        await _apply_crd(cluster, each)
+    async with asyncio.timeout(CRD_SECONDS):
+        waiting = [each["metadata"]["name"] for each in definitions]
+        while waiting:
+            found = {each["metadata"]["name"]: each for each in (await cluster.list(CRDS)).items}
+            waiting = [name for name in waiting if name not in found or not _established(found[name])]
+            await asyncio.sleep(0.05 if waiting else 0)
+
+
+async def _apply_crd(cluster: Cluster, definition: Json) -> None:
+    try:
+        await cluster.create(CRDS, definition)
+    except AlreadyExists:
+        # A merge patch of the whole spec: one that changes nothing is no write.
+        await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})
+
+
+def _established(definition: Json) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,203 @@
+"""`steelyard up`: keeps the embedded Kubernetes and the operator of one state folder running, until it is told to end.
+
+`cli/up.py` calls `supervise`; `steelyard run` and tests call `start_detached` and `stop` of `detached.py`, which are
+re-exported here. Who runs where: the supervisor holds the folder's lock and the network's claim; its children, each
+in a session of its own, hold the other end of a socket and end when the supervisor does. Pods live on under their
+shims and are adopted by the next Kubernetes process.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.errors import UsageError
+from steelyard.local import machine
+from steelyard.local.child import Child, Program
+from steelyard.local.detached import running, start_detached, stop
+from steelyard.local.leftovers import end_leftovers
+from steelyard.local.lock import FileLock, Held
+from steelyard.local.network import Network, claim, claims_folder
+from steelyard.local.state import (
+    Ready,
+    Record,
+    StateDir,
+    prepare,
+    process_started,
+    read_record,
+    write_atomically,
+    write_ready,
+    write_record,
+)
+
+__all__ = ["Options", "running", "start_detached", "stop", "supervise"]
+
+START_SECONDS = 60.0
+END_SECONDS = 30.0
+LOCK_SECONDS = 1.0  # somebody who only looks whether the lock is held holds it for a moment
+
+IMAGES = ("steps", "runner-sklearn", "runner-mock")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `steelyard up` was asked for."""
+
+    state: StateDir
+    port: int = 0  # 0: the last run's, or a free one
+    settings: Path | None = None
+    ready_file: Path | None = None
+
+
+class Up:
+    """One run on one folder; the record in the folder always says what of it lives."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self.options, self.state, self.say = options, options.state, say
+        self.record = Record()
+        self.children: list[Child] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """From start to end; whatever happens, what was started is ended."""
+        state = self.state
+        old = read_record(state)
+        await end_leftovers(old)
+        network, network_lock = claim(state.path, old.network, claims_folder())
+        port = _choose_port(self.options.port, old.port, self.say)
+        pid = os.getpid()
+        self.record = Record(pid=pid, started=process_started(pid), port=port, network=network.number)
+        self._write()
+        write_images(state.images)
+        try:
+            if not await self._start(network, stop):
+                return
+            ready = Ready(None, None, state.kubeconfig, pid)
+            write_ready(state.ready, ready)
+            if self.options.ready_file:
+                write_ready(self.options.ready_file, ready)
+            self._greet()
+            await stop.wait()
+            self.say("stopping: the operator, then the Pods, then Kubernetes ...")
+        finally:
+            await self._end(network)
+            network_lock.release()
+
+    async def _start(self, network: Network, stop: asyncio.Event) -> bool:
+        """Start Kubernetes, then the operator; False when told to stop meanwhile."""
+        folder = ["--state-dir", str(self.state.path)]
+        settings = ["--settings", str(self.options.settings)] if self.options.settings else []
+        numbers = ["--port", str(self.record.port), "--network", str(network.number)]
+        for name, options in (("kubernetes", folder + numbers), ("operator", folder + settings)):
+            child = Child(Program(name, options, self.state.log(name)), self.say, self._write)
+            self.children.append(child)
+            starting = asyncio.create_task(child.start(START_SECONDS))
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if not starting.done():
+                starting.cancel()
+                return False
+            starting.result()
+        return True
+
+    async def _end(self, network: Network) -> None:
+        from steelyard.local.kubelet.kubelet import stop_all_pods
+        from steelyard.local.service import kubelet_config
+
+        self.state.ready.unlink(missing_ok=True)
+        if self.options.ready_file:
+            self.options.ready_file.unlink(missing_ok=True)
+        for child in reversed(self.children):
+            await child.end(END_SECONDS)
+        await stop_all_pods(kubelet_config(self.state, network))
+        self.record = replace(self.record, pid=0, started="", children={})
+        write_record(self.state, self.record)
+
+    def _write(self) -> None:
+        living = {child.program.name: child.identity for child in self.children}
+        restarts = {child.program.name: child.restarts for child in self.children}
+        children = {name: identity for name, identity in living.items() if identity}
+        self.record = replace(self.record, children=children, restarts=restarts)
+        write_record(self.state, self.record)
+
+    def _greet(self) -> None:
+        kubeconfig = self.state.kubeconfig
+        self.say(
+            f"Kubernetes and the operator answer on https://127.0.0.1:{self.record.port}\n"
+            f"  kubeconfig:  {kubeconfig}\n"
+            f"  try:         kubectl --kubeconfig {kubeconfig} get nodes,evaluations\n"
+            f"  state:       {self.state.path} (steelyard status, steelyard down)"
+        )
+
+
+async def supervise(options: Options, say: Callable[[str], None]) -> None:
+    """Run until SIGINT, SIGTERM or SIGHUP; a second one ends it without waiting.
+
+    Raises UsageError when the machine or the folder cannot be used, or when another `up` runs on the folder.
+    """
+    machine.check_machine()
+    machine.check_file_system(options.state.path.resolve())
+    prepare(options.state)
+    lock = await _take_lock(options.state)
+    try:
+        lock.write(str(os.getpid()))
+        stopping = asyncio.Event()
+        up = Up(options, say)
+
+        def told() -> None:
+            if stopping.is_set():
+                for child in up.children:
+                    child.kill()
+            stopping.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, told)
+        await up.run(stopping)
+        say("stopped; steelyard up goes on from here")
+    finally:
+        lock.release()
+
+
+async def _take_lock(state: StateDir) -> FileLock:
+    lock, loop = FileLock(state.lock()), asyncio.get_running_loop()
+    until = loop.time() + LOCK_SECONDS
+    while True:
+        try:
+            lock.acquire()
+        except Held:
+            if loop.time() < until:
+                await asyncio.sleep(0.05)
+                continue
+            pid = state.lock().read_text().strip()
+            where = f"--state-dir {state.path}"
+            raise UsageError(
+                f"{where}: steelyard up runs there already (pid {pid}); "
+                f"use it, end it with: steelyard down {where}, or choose another folder"
+            ) from None
+        return lock
+
+
+def _choose_port(asked: int, last: int, say: Callable[[str], None]) -> int:
+    if asked:
+        if not machine.port_is_free(asked):
+            raise UsageError(f"--port {asked}: is taken by another process; choose another, or leave it out")
+        return asked
+    if last and machine.port_is_free(last):
+        return last
+    port = machine.free_port()
+    if last:
+        say(f"port {last} is taken by another process; this time it is {port}")
+    return port
+
+
+def write_images(path: Path) -> None:
+    """Our images run in this Python, unless the user has said otherwise."""
+    if not path.exists():
+        entries = [f'["localhost/steelyard/{name}"]\npython = "{sys.executable}"\n' for name in IMAGES]
+        write_atomically(
+            path,
+            "# Which program runs for which image: python = PATH or root = FOLDER.\n" + "\n".join(entries),
+        )
