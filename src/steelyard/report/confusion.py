@@ -74,11 +74,14 @@ def per_class(coded: Coded, *, seed: int, resamples: int) -> tuple[tuple[PerClas
     low, high = bootstrap(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
     method = f"bootstrap of {np.unique(coded.clusters).size:,} _index_ values, {resamples:,} resamples, seed {seed}"
     size, n = len(coded.labels), int(coded.truth.size)
-    f1 = [_estimate(point[2][0, k], low[k], high[k], method, n) for k in range(size)]
+    total = sums.sum(axis=0)
+    involved = total[size : 2 * size] + total[2 * size :] - total[:size]
+    f1 = [_estimate(point[2][0, k], low[k], high[k], method, int(involved[k])) for k in range(size)]
     names = ("precision", "recall", "f1")
     numbers = _averaged(sums.sum(axis=0, keepdims=True).astype(np.float64), point, coded)[0]
     averages = [_estimate(numbers[k], low[k], high[k], method, n) for k in range(size, size + 6)]
-    rows = tuple(_of_class(coded, k, f1[k]) for k in range(size))
+    rows = tuple(_of_class(coded, k, _certain_f1(coded, k, f1[k])) for k in range(size))
+    averages = [_certain_average(coded, average) for average in averages]
     return rows, Averages(
         dict(zip(names, averages[:3], strict=True)), dict(zip(names, averages[3:], strict=True))
     )
@@ -94,6 +97,30 @@ def _of_class(coded: Coded, k: int, f1: Estimate) -> PerClass:
         recall=proportion(said[true], coded.clusters[true]),
         f1=f1,
     )
+
+
+def _certain_f1(coded: Coded, k: int, f1: Estimate) -> Estimate:
+    """F1 of a class without an error, or without a right answer: resampling would see no doubt.
+
+    F1 rises with the share of right answers among those that involve the class, and that share has an
+    interval.
+    """
+    if f1.low != f1.high:
+        return f1
+    involved = (coded.truth == k) | (coded.prediction == k)
+    share = proportion((coded.truth == coded.prediction)[involved], coded.clusters[involved])
+    if share.low is None or share.high is None:
+        return f1
+    low, high = (2 * bound / (1 + bound) for bound in (share.low, share.high))
+    return Estimate(f1.value, low, high, f"from the share right of those involved: {share.method}", share.n)
+
+
+def _certain_average(coded: Coded, average: Estimate) -> Estimate:
+    """The averages where resampling sees no doubt: as sure as the share of right answers, no surer."""
+    if average.low != average.high:
+        return average
+    share = proportion(coded.truth == coded.prediction, coded.clusters)
+    return Estimate(average.value, share.low, share.high, f"of the share right: {share.method}", share.n)
 
 
 def _cluster_sums(coded: Coded) -> Floats:

@@ -1,10 +1,11 @@
 """The questions that got wrong answers: which of them a page shows, and how."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from steelyard.report.confusion import NO_ANSWER
 from steelyard.report.figures import pixels
@@ -18,21 +19,32 @@ HIDDEN = frozenset({"_index_", "label"})
 
 
 def wrong_questions(scores: pa.Table) -> pa.Table:
-    """One row per question with a wrong answer: what was said, how often it was wrong, the highest certainty of a wrong answer."""
-    asked = scores.group_by("_index_").aggregate([([], "count_all")])
-    wrong = scores.filter(pa.compute.invert(scores["correct"]))
-    sure = wrong["probability"] if "probability" in wrong.column_names else pa.nulls(wrong.num_rows, pa.float64())
-    told = wrong.select(["_index_", "label", "prediction"]).append_column("probability", sure)
-    said = told.group_by("_index_", use_threads=False).aggregate(
-        [("label", "first"), ("prediction", "list"), ("probability", "max"), ("label", "count")]
+    """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first."""
+    wrong = scores.filter(pc.invert(scores["correct"]))
+    sure = (
+        wrong["probability"]
+        if "probability" in wrong.column_names
+        else pa.nulls(wrong.num_rows, pa.float64())
     )
-    joined = said.join(asked, "_index_")
-    return joined.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
+    told = pa.table({"_index_": wrong["_index_"], "probability": sure})
+    questions = told.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
+    return questions.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
 
 
-def describe(wrong: pa.Table, questions: int, rows: Mapping[int, dict[str, Any]]) -> Failures:
+def indexes_shown(wrong: pa.Table) -> list[int]:
+    return [int(index) for index in wrong["_index_"].slice(0, MOST_SHOWN).to_numpy()]
+
+
+def describe(
+    scores: pa.Table, wrong: pa.Table, questions: int, rows: Mapping[int, dict[str, Any]]
+) -> Failures:
     """What a page shows of them: those that the system was surest of, a bounded number, and says so."""
-    shown = tuple(_failure(row, rows[row["_index_"]]) for row in wrong.slice(0, MOST_SHOWN).to_pylist())
+    indexes = indexes_shown(wrong)
+    few = scores.filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
+    asked: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
+    for row in few.to_pylist():
+        asked[row["_index_"]].append(row)
+    shown = tuple(_failure(index, asked[index], rows[index]) for index in indexes)
     return Failures(_sentence(wrong, questions), wrong.num_rows, shown)
 
 
@@ -48,18 +60,18 @@ def _sentence(wrong: pa.Table, questions: int) -> str:
     return f"{text} All are shown" + (", the surest first." if certain else ".")
 
 
-def _failure(row: dict[str, Any], question: dict[str, Any]) -> Failure:
-    said = tuple(sorted({NO_ANSWER if text is None else text for text in row["prediction_list"]}))
-    picture = _picture(question, row["_index_"])
+def _failure(index: int, scored: Sequence[dict[str, Any]], question: dict[str, Any]) -> Failure:
+    wrong = [row for row in scored if not row["correct"]]
+    certain = [row["probability"] for row in wrong if row.get("probability") is not None]
     return Failure(
-        index=row["_index_"],
-        label=row["label_first"],
-        said=said,
-        wrong=row["label_count"],
-        asked=row["count_all"],
-        probability=row["probability_max"],
+        index=index,
+        label=wrong[0]["label"],
+        said=tuple(sorted({row["prediction"] or NO_ANSWER for row in wrong})),
+        wrong=len(wrong),
+        asked=len(scored),
+        probability=max(certain, default=None),
         texts=_texts(question),
-        picture=picture,
+        picture=_picture(question, index),
     )
 
 

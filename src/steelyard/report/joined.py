@@ -1,6 +1,9 @@
-"""The answers beside their questions: verified files joined with the dataset on `_index_`, one batch at a time.
+"""The answers beside their questions.
 
-Both sides are copied to local disk, and digested on the way: a file that is not what verification saw is refused.
+Verified files joined with the dataset on `_index_`, one batch at a time.
+
+Both sides are copied to local disk, and digested on the way: a file that is not what verification saw is
+refused.
 """
 
 import hashlib
@@ -11,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.adapters import Adapter, AdapterSpec, create_pipeline
@@ -34,7 +38,9 @@ class View:
             return row
         shown = list(self.adapter([row]))
         if len(shown) != 1:
-            raise ReportFailed("BadView", f"a view must keep one row per row; it made {len(shown)}", row=_row(row))
+            raise ReportFailed(
+                "BadView", f"a view must keep one row per row; it made {len(shown)}", row=_row(row)
+            )
         return shown[0]
 
 
@@ -84,7 +90,9 @@ class Questions:
             there = pq.read_schema(path).names
             for name in ("_index_", *columns):
                 if name not in there:
-                    raise ReportFailed("NoSuchColumn", f"the dataset has no column {name!r}; it has {', '.join(there)}")
+                    raise ReportFailed(
+                        "NoSuchColumn", f"the dataset has no column {name!r}; it has {', '.join(there)}"
+                    )
             return pq.read_table(path, columns=["_index_", *columns])
         rows = [
             {"_index_": row["_index_"]} | {name: shown.get(name) for name in columns}
@@ -93,7 +101,7 @@ class Questions:
         ]
         return pa.Table.from_pylist(rows)
 
-    def rows(self, indexes: Sequence[int]) -> list[Mapping[str, Any]]:
+    def rows(self, indexes: Sequence[int]) -> Sequence[Mapping[str, Any]]:
         """The view's rows of these indexes, in their order."""
         wanted = np.asarray(indexes, dtype=np.int64)
         places = np.searchsorted(self._index, wanted)
@@ -101,8 +109,10 @@ class Questions:
         missing = self._index.size == 0 or (self._index[found] != wanted)
         if np.any(missing):
             index = int(wanted[np.argmax(missing)])
-            raise ReportFailed("NoSuchRow", f"the dataset has no row {index}, but the output has", row=str(index))
-        return self._columns.take(pa.array(self._order[found])).to_pylist()  # type: ignore[no-any-return]
+            raise ReportFailed(
+                "NoSuchRow", f"the dataset has no row {index}, but the output has", row=str(index)
+            )
+        return self._columns.take(self._order[found]).to_pylist()
 
     def whole_rows(self, indexes: Sequence[int]) -> dict[int, dict[str, Any]]:
         """All columns of a few rows, for people to look at."""
@@ -110,7 +120,7 @@ class Questions:
         shown: dict[int, dict[str, Any]] = {}
         for path in self._files:
             for batch in pq.ParquetFile(path).iter_batches(BATCH):
-                few = batch.filter(pa.compute.is_in(batch.column("_index_"), value_set=wanted))
+                few = batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
                 shown |= {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
         return shown
 

@@ -1,0 +1,138 @@
+"""Puts results, failures and evidence together as the page and report.json show them."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.report.page import FORMAT, Document, Evidence, Failures
+from steelyard.report.results import Results
+from steelyard.report.wording import count
+
+MOST_TEXT = 120
+NAMES = {
+    "report": "Report",
+    "evaluation": "Evaluation",
+    "dataset": "Dataset",
+    "inferenceService": "Inference service",
+    "model": "Model",
+    "account": "Account",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was scored: the rubric as it was asked for, ids and names, run.json, and the manifest."""
+
+    rubric: str
+    names: Mapping[str, str]
+    run: Mapping[str, Any]
+    manifest: Manifest
+
+
+def make_document(
+    subject: Subject, results: Results, failures: Failures, records: Sequence[FileEntry]
+) -> Document:
+    names = {title: subject.names[key] for key, title in NAMES.items() if subject.names.get(key)}
+    evidence = tuple(_evidence(subject.manifest, records))
+    return Document(
+        title=f"Evaluation report: {results.headline}",
+        facts=tuple(_facts(subject)),
+        results=results,
+        failures=failures,
+        evidence=evidence,
+        identifiers=tuple(names.items()),
+        settings=tuple(_flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
+        numbers=_numbers(subject, results, failures, evidence),
+    )
+
+
+def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
+    """The first view: what was evaluated, on what, when, how much of it, for whom."""
+    rows, names = subject.manifest.rows, subject.names
+    yield "System", _named(names, "inferenceService")
+    if names.get("model") or names.get("modelName"):
+        yield "Model", _named(names, "model")
+    questions = sum(entry.rows for entry in subject.manifest.inputs)
+    yield "Data", f"{_named(names, 'dataset')}, {count(questions)} rows"
+    times = len(subject.manifest.replications)
+    yield "Asked", "each row once" if times == 1 else f"each row {times} times"
+    if date := run_date(subject.run):
+        yield "Run on", date
+    yield "Rubric", subject.rubric
+    unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
+    yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
+    if names.get("account"):
+        yield "Account", names["account"]
+
+
+def run_date(run: Mapping[str, Any]) -> str | None:
+    """The day and time of the run, never of the rendering: `21 November 2026, 06:15 UTC`."""
+    for key in ("created", "started"):
+        if isinstance(run.get(key), str):
+            try:
+                time = datetime.fromisoformat(run[key])
+            except ValueError:
+                continue
+            return f"{time.day} {time:%B %Y, %H:%M} UTC"
+    return None
+
+
+def _named(names: Mapping[str, str], key: str) -> str:
+    """Its name; else the beginning of its id, which stands in full under Evidence."""
+    name, identity = names.get(f"{key}Name"), names.get(key, "")
+    return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
+
+
+def _evidence(manifest: Manifest, records: Sequence[FileEntry]) -> Iterator[Evidence]:
+    for entry in manifest.inputs:
+        yield Evidence("Dataset", entry.path, entry.size, entry.sha256)
+    for entry in manifest.files:
+        yield Evidence("Outputs", entry.path, entry.size, entry.sha256)
+    for entry in records:
+        yield Evidence("Record of the run", entry.path, entry.size, entry.sha256)
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as `client.batchSize: 1000`, long ones cut: report.json has them whole."""
+    if name == "identity.inputs":  # stand under Evidence
+        return
+    if isinstance(value, Mapping) and value:
+        for key in sorted(value):
+            yield from _flat(value[key], f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from _flat(item, f"{name}[{number}]")
+    elif name and value is not None and value not in ({}, []):
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+
+
+def _numbers(
+    subject: Subject, results: Results, failures: Failures, evidence: Sequence[Evidence]
+) -> dict[str, Any]:
+    """report.json: all that the page says, for machines."""
+    return {
+        "schemaVersion": FORMAT,
+        "rubric": subject.rubric,
+        "headline": results.headline,
+        "names": dict(subject.names),
+        "run": dict(subject.run),
+        "rows": subject.manifest.rows.model_dump(),
+        "metrics": [
+            {"name": m.name, "title": m.title, "unit": m.unit, **dataclasses.asdict(m.estimate)}
+            for m in results.metrics
+        ],
+        "limits": list(results.limits),
+        "failures": {
+            "total": failures.total,
+            "shown": [
+                {"index": f.index, "label": f.label, "said": list(f.said), "wrong": f.wrong, "asked": f.asked}
+                for f in failures.shown
+            ],
+        },
+        "evidence": [dataclasses.asdict(item) for item in evidence],
+        **results.numbers,
+    }

@@ -1,0 +1,102 @@
+"""A small verified evaluation, made without an evaluation: for tests of reports, and of what reads them."""
+
+import hashlib
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.manifest import FileEntry, Manifest, RowCounts
+from steelyard.storage.store import Store
+
+_RESPONSE: list[tuple[str, pa.DataType]] = [
+    ("_response_index_", pa.int64()),
+    ("label", pa.string()),
+    ("probabilities", pa.map_(pa.string(), pa.float64())),
+]
+_OUTPUT: list[tuple[str, pa.DataType]] = [
+    ("_index_", pa.int64()),
+    ("_replication_", pa.string()),
+    ("responses", pa.list_(pa.struct(_RESPONSE))),
+]
+OUTPUT = pa.schema(_OUTPUT)
+CREATED = "2026-11-21T06:15:00+00:00"
+
+
+def make_questions(count: int = 40) -> list[dict[str, Any]]:
+    """Three classes, a text and a picture of 4 x 4."""
+    return [
+        {
+            "_index_": index,
+            "label": "abc"[index % 3],
+            "text": f"question <{index}> & more",
+            "image": [float((index + k) % 7) for k in range(16)],
+        }
+        for index in range(count)
+    ]
+
+
+def make_outputs(questions: Sequence[dict[str, Any]], replications: Sequence[str]) -> list[dict[str, Any]]:
+    """Every 7th answer is wrong, the 10th question gets none."""
+    rows = []
+    for replication in replications:
+        for question in questions:
+            index = question["_index_"]
+            said = "abc"[(index + 1) % 3] if index % 7 == 3 else question["label"]
+            shares = {name: 0.8 if name == said else 0.1 for name in "abc"}
+            answer = {"_response_index_": 0, "label": said, "probabilities": shares}
+            responses = None if index == 9 else [answer]
+            rows.append({"_index_": index, "_replication_": replication, "responses": responses})
+    return rows
+
+
+async def make_verified(
+    dataset: Store,
+    output: Store,
+    *,
+    questions: Sequence[dict[str, Any]] | None = None,
+    outputs: Sequence[dict[str, Any]] | None = None,
+    replications: Sequence[str] = ("a" * 32, "b" * 32),
+) -> Manifest:
+    """Write a dataset and its verified outputs, in two files; returns the manifest, which is written too."""
+    asked = list(questions if questions is not None else make_questions())
+    told = list(outputs if outputs is not None else make_outputs(asked, replications))
+    inputs = [await _write(dataset, "part-0.parquet", pa.Table.from_pylist(asked))]
+    half = len(told) // 2
+    files = [
+        await _write(output, layout.verified(number), pa.Table.from_pylist(rows, OUTPUT))
+        for number, rows in enumerate((told[:half], told[half:]))
+    ]
+    errors = sum(row["responses"] is None for row in told)
+    counts = RowCounts(total=len(told), present=len(told), errors=errors, missing=0, duplicates=0)
+    manifest = Manifest(
+        evaluation="e" * 32,
+        replications=list(replications),
+        inputs=inputs,
+        files=files,
+        rows=counts,
+        parts=[],
+        leftOut=[],
+    )
+    run = {
+        "schemaVersion": "0.1",
+        "created": CREATED,
+        "settings": {"batchSize": 1000},
+        "environment": {"python": "3.11"},
+    }
+    await output.put(layout.RUN, orjson.dumps(run))
+    await output.put(layout.MANIFEST, manifest.model_dump_json().encode())
+    return manifest
+
+
+async def _write(store: Store, key: str, table: pa.Table) -> FileEntry:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, row_group_size=16)
+    data = sink.getvalue()
+    await store.put(key, data)
+    digest = hashlib.sha256(data).hexdigest()
+    return FileEntry(path=key, size=len(data), sha256=digest, rows=table.num_rows)

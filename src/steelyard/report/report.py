@@ -1,0 +1,141 @@
+"""Makes a report: reads what verification vouches for, scores it, and puts page, numbers and scores together.
+
+The step `run_report` calls `make_report`; nothing here knows the time, the host or a resource.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.adapters import AdapterSpec
+from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.report.document import Subject, make_document
+from steelyard.report.errors import ReportFailed
+from steelyard.report.failures import describe, indexes_shown, wrong_questions
+from steelyard.report.joined import Questions, answers, local_copy, make_view
+from steelyard.report.page import numbers_json, page
+from steelyard.report.results import Rubric
+from steelyard.report.rubrics import find_rubric
+from steelyard.storage.store import ObjectMissing, Store
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to score, by which rubric; `names` are the ids and names that the page shows."""
+
+    rubric: str
+    dataset: Store
+    evaluation: Store
+    names: Mapping[str, str] = field(default_factory=dict)
+    dataset_view: Sequence[AdapterSpec] | None = None
+    evaluation_view: Sequence[AdapterSpec] | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The page, report.json, and where the scores of the rows lie."""
+
+    page: bytes
+    numbers: bytes
+    scores: Path
+    headline: str
+
+
+async def make_report(
+    request: Request, folder: Path, progress: Progress = lambda done, total: None
+) -> Report:
+    """The report; `folder` is scratch space for local copies.
+
+    ReportFailed and UsageError say why there is none.
+    """
+    rubric = find_rubric(request.rubric)
+    raw_manifest = await request.evaluation.get(layout.MANIFEST)
+    manifest = Manifest.model_validate_json(raw_manifest)
+    raw_run = await _run_json(request.evaluation)
+    (folder / "dataset").mkdir()
+    dataset = [
+        await local_copy(request.dataset, entry, folder / "dataset", number)
+        for number, entry in enumerate(manifest.inputs)
+    ]
+    view = make_view(request.dataset_view)
+    questions = await asyncio.to_thread(Questions, dataset, rubric.columns, view)
+    scores = await _score(request, rubric, manifest, questions, folder, progress)
+    subject = Subject(request.rubric, request.names, orjson.loads(raw_run) if raw_run else {}, manifest)
+    digests = {layout.MANIFEST: raw_manifest, **({layout.RUN: raw_run} if raw_run else {})}
+    return await asyncio.to_thread(_report, subject, rubric, scores, questions, _records(digests))
+
+
+def _report(
+    subject: Subject, rubric: Rubric, scores: Path, questions: Questions, records: Sequence[FileEntry]
+) -> Report:
+    table = pq.read_table(scores)
+    results = rubric.summarise(table)
+    wrong = wrong_questions(table)
+    rows = questions.whole_rows(indexes_shown(wrong))
+    failures = describe(table, wrong, pc.count_distinct(table["_index_"]).as_py(), rows)
+    document = make_document(subject, results, failures, records)
+    return Report(page(document), numbers_json(document.numbers), scores, results.headline)
+
+
+async def _score(
+    request: Request,
+    rubric: Rubric,
+    manifest: Manifest,
+    questions: Questions,
+    folder: Path,
+    progress: Progress,
+) -> Path:
+    """Scores of every row, in the order of the output, as Parquet: one verified file at a time on local disk."""
+    view = make_view(request.evaluation_view)
+    keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
+    schema = pa.schema([*keys, *rubric.scores])
+    path = folder / "scores.parquet"
+    done = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        for number, entry in enumerate(manifest.files):
+            local = await local_copy(request.evaluation, entry, folder, number)
+            for batch in answers(local, questions, view):
+                rows = await asyncio.to_thread(_score_rows, rubric, batch)
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+                done += len(rows)
+                progress(done, manifest.rows.present)
+            local.unlink()
+    if done == 0:
+        raise ReportFailed("NothingToScore", "the verified output has no rows")
+    return path
+
+
+def _score_rows(rubric: Rubric, batch: Sequence[Any]) -> list[dict[str, Any]]:
+    rows = []
+    for answer in batch:
+        try:
+            scored = rubric.score(answer)
+        except ValueError as error:
+            raise ReportFailed("CannotScore", str(error), row=str(answer.index)) from error
+        rows.append({"_index_": answer.index, "_replication_": answer.replication, **scored})
+    return rows
+
+
+async def _run_json(store: Store) -> bytes | None:
+    try:
+        return await store.get(layout.RUN)
+    except ObjectMissing:
+        return None
+
+
+def _records(digests: Mapping[str, bytes]) -> list[FileEntry]:
+    return [
+        FileEntry(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest(), rows=0)
+        for path, data in digests.items()
+    ]

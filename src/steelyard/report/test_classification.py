@@ -1,0 +1,160 @@
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from steelyard.report.classification import Classification, NoLabel
+from steelyard.report.results import Answer, Json, Results
+from steelyard.report.statistics import Estimate
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from(["a", "b", "c", "d", "e", None])),
+    min_size=1,
+    max_size=60,
+)
+
+
+def make_scores(
+    rows: Sequence[tuple[str, str | None]], replications: int = 1, sure: float | None = None
+) -> pa.Table:
+    """Scores of rows (label, prediction), each repeated."""
+    rubric = Classification()
+    keys = [("_index_", pa.int64()), ("_replication_", pa.string())]
+    schema = pa.schema([*(pa.field(*key) for key in keys), *rubric.scores])
+    scored: list[Json] = []
+    for replication in range(replications):
+        for index, (label, said) in enumerate(rows):
+            response: Json = {"label": said}
+            if sure is not None:
+                response["probabilities"] = {said: sure, "other": 1 - sure}
+            answer = Answer(index, f"r{replication}", {"label": label}, None if said is None else [response])
+            scored.append({"_index_": index, "_replication_": f"r{replication}", **rubric.score(answer)})
+    return pa.Table.from_pylist(scored, schema)
+
+
+def summarise(rows: Sequence[tuple[str, str | None]], replications: int = 1) -> Results:
+    return Classification(resamples=50).summarise(make_scores(rows, replications))
+
+
+def _metric(results: Results, name: str) -> Estimate:
+    return next(metric.estimate for metric in results.metrics if metric.name == name)
+
+
+@given(ROWS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_agrees_with_scikit_learn(rows: Sequence[tuple[str, str | None]]) -> None:
+    results = summarise(rows)
+    true, said = zip(*rows, strict=True)
+    said = tuple("(none)" if name is None else name for name in said)
+    labels = sorted(set(true) | {name for name in said if name != "(none)"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", metrics._classification.UndefinedMetricWarning)
+        theirs = metrics.precision_recall_fscore_support(true, said, labels=labels, zero_division=0)
+        averages = {
+            kind: metrics.precision_recall_fscore_support(
+                true, said, labels=labels, average=kind, zero_division=0
+            )
+            for kind in ("macro", "weighted")
+        }
+    ours = results.numbers["perClass"]
+    assert [row.label for row in ours] == labels
+    for place, name in enumerate(("precision", "recall", "f1")):
+        assert [getattr(row, name).value or 0 for row in ours] == pytest.approx(theirs[place])
+        for kind, expected in averages.items():
+            assert _metric(results, f"{name}_{kind}").value == pytest.approx(expected[place])
+    assert [row.support for row in ours] == list(theirs[3])
+    assert _metric(results, "accuracy").value == pytest.approx(metrics.accuracy_score(true, said))
+    matrix = metrics.confusion_matrix(true, said, labels=[*labels, "(none)"])[: len(labels), : len(labels)]
+    assert (np.array(results.numbers["confusion"]["matrix"])[:, : len(labels)] == matrix).all()
+
+
+@given(ROWS)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_every_interval_holds_its_value_and_stays_within_bounds(
+    rows: Sequence[tuple[str, str | None]],
+) -> None:
+    results = summarise(rows, replications=2)
+    estimates = [metric.estimate for metric in results.metrics]
+    for row in results.numbers["perClass"]:
+        estimates += [row.precision, row.recall]
+    for estimate in estimates:
+        if estimate.value is not None and "bootstrap" not in estimate.method:
+            assert estimate.low is not None
+            assert estimate.high is not None
+            assert 0 <= estimate.low <= estimate.value + 1e-12
+            assert estimate.value - 1e-12 <= estimate.high <= 1
+
+
+def test_no_error_is_not_certainty() -> None:
+    results = summarise([("a", "a")] * 20 + [("b", "b")] * 20)
+    for row in results.numbers["perClass"]:
+        assert 0.8 < row.f1.low < 0.95
+        assert row.f1.high == 1
+    assert _metric(results, "f1_macro").low == pytest.approx(_metric(results, "accuracy").low)
+
+
+def test_a_missing_answer_is_wrong_and_is_said() -> None:
+    results = summarise([("a", "a"), ("a", None), ("b", "b"), ("b", "b")])
+    assert results.headline.startswith(
+        "Of 4 questions asked, 75.0 % were answered right (95 % interval 30.1 to 95.4 %)"
+    )
+    assert "1 questions got no answer; they count as wrong." in results.limits
+    assert results.numbers["confusion"]["matrix"] == [[1, 0, 1], [0, 2, 0]]
+    assert _metric(results, "answered").value == 0.75
+
+
+@pytest.mark.parametrize(
+    ("label", "said", "right"),
+    [
+        (3, "3", True),
+        (3.0, 3, True),
+        (True, "true", True),
+        ("b", "B", False),
+        (0, False, False),
+        (1, None, False),
+    ],
+)
+def test_labels_are_compared_as_text(label: object, said: object, right: bool) -> None:
+    assert Classification().score(Answer(0, "r", {"label": label}, [{"label": said}]))["correct"] is right
+
+
+def test_a_dataset_without_a_label_cannot_be_scored() -> None:
+    with pytest.raises(NoLabel, match="row 7 of the dataset has no label"):
+        Classification().score(Answer(7, "r", {"label": None}, [{"label": 1}]))
+
+
+def test_calibration_agrees_with_scikit_learn() -> None:
+    chance = np.random.default_rng(0)
+    certainty = chance.uniform(0.5, 1, size=400)
+    right = chance.random(400) < certainty
+    rubric = Classification(resamples=50)
+    rows = []
+    for index, (share, hit) in enumerate(zip(certainty.tolist(), right.tolist(), strict=True)):
+        response = {"label": 1, "probabilities": {"1": share, "0": 1 - share}}
+        answer = Answer(index, "r", {"label": int(hit)}, [response])
+        rows.append({"_index_": index, "_replication_": "r", **rubric.score(answer)})
+    results = rubric.summarise(pa.Table.from_pylist(rows))
+    brier = metrics.brier_score_loss(right, certainty)
+    assert _metric(results, "brier").value == pytest.approx(2 * brier)  # ours sums over both classes
+    bins = results.numbers["calibration"].bins
+    assert sum(b.count for b in bins) == 400
+    gaps = [b.count / 400 * abs(b.accuracy.value - b.confidence) for b in bins if b.count]
+    assert _metric(results, "ece").value == pytest.approx(sum(gaps))
+    edges = np.linspace(0, 1, 11)
+    assert [b.count for b in bins] == np.histogram(certainty, edges)[0].tolist()
+
+
+@pytest.mark.parametrize("shares", [{"x": 0.9}, {"a": 7.0}, {"a": None}, {}])
+def test_unusable_probabilities_are_left_out(shares: Json) -> None:
+    scored = Classification().score(Answer(0, "r", {"label": "a"}, [{"label": "a", "probabilities": shares}]))
+    assert (scored["correct"], scored["probability"], scored["brier"]) == (True, None, None)
+
+
+def test_classes_stand_in_the_order_of_numbers() -> None:
+    results = summarise([("10", "9"), ("9", "10"), ("2", "2"), ("x", "x")])
+    assert results.numbers["confusion"]["labels"] == ["2", "9", "10", "x"]

@@ -1,0 +1,59 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from steelyard.report.classification import Classification
+from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric, alias, find_rubric
+
+GROUP = "steelyard.rubrics"
+
+
+def _points(*names: str) -> list[EntryPoint]:
+    return [EntryPoint(name, "steelyard.report.classification:Classification", GROUP) for name in names]
+
+
+@pytest.mark.parametrize("name", ["classification.Classification", "classification"])
+def test_the_built_in_rubric_is_found(name: str) -> None:
+    assert find_rubric(name) == Classification()
+
+
+def test_arguments_are_typed() -> None:
+    assert find_rubric("classification.Classification?bins=15&seed=3") == Classification(bins=15, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("reference", "fault"),
+    [
+        ("classification.Classification?bin=3", "has no argument 'bin'; it takes: bins, resamples, seed"),
+        ("classification.Classification?bins=many", "argument bins: Input should be a valid integer"),
+    ],
+)
+def test_bad_arguments_are_named(reference: str, fault: str) -> None:
+    with pytest.raises(BadRubricArgument, match=fault):
+        find_rubric(reference)
+
+
+def test_an_unknown_rubric_names_those_there_are() -> None:
+    with pytest.raises(
+        NoSuchRubric, match=r"no rubric 'text\.Nothing'; installed: classification\.Classification"
+    ):
+        find_rubric("text.Nothing")
+
+
+def test_an_ambiguous_alias_is_refused() -> None:
+    with pytest.raises(NoSuchRubric, match=r"name one of: a\.Same, b\.Same"):
+        find_rubric("same", _points("a.Same", "b.Same"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("text.ExactMatch", "exact-match"),
+        ("text.BLEU", "bleu"),
+        ("m.TopKAccuracy", "top-k-accuracy"),
+        ("m.JSONSchema", "json-schema"),
+        ("text.TokenF1", "token-f1"),
+    ],
+)
+def test_aliases(name: str, expected: str) -> None:
+    assert alias(name) == expected
