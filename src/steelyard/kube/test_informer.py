@@ -1,0 +1,283 @@
+"""The informer against a watch that skips, doubles, breaks and forgets: in the end it always agrees."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.kube.cluster import Json, ObjectList, Resource, WatchEvent
+from steelyard.kube.contract import config_map
+from steelyard.kube.errors import Gone, NotFound, Unreachable
+from steelyard.kube.informer import Informer, Pace
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import CONFIG_MAPS
+
+EAGER = Pace(backoff=0)
+Seen = list[tuple[str | None, str | None]]
+
+
+class LossyCluster(MemoryCluster):
+    """Its watches suffer the next faults of a plan, one for each event; a plan that is used up is honest.
+
+    A skipped event is followed by Gone sooner or later: no server leaves a gap without saying so.
+    """
+
+    def __init__(self, plan: list[str]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.owes_gone = False
+
+    async def list(self, *args: Any, **kwargs: Any) -> ObjectList:
+        if self._fault() == "away":
+            raise Unreachable("the server is away")
+        self.owes_gone = False
+        return await super().list(*args, **kwargs)
+
+    async def watch(self, resource: Resource, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        past: list[WatchEvent] = []
+        async for event in super().watch(resource, *args, **kwargs):
+            fault = self._fault()
+            if fault == "gone" or (self.owes_gone and not self.plan):
+                self.owes_gone = False
+                raise Gone("compacted")
+            if fault == "cut":
+                raise Unreachable("connection reset")
+            if fault == "end":
+                return
+            if fault == "skip":
+                self.owes_gone = True
+                continue
+            past.append(event)
+            yield event
+            if fault == "double":
+                yield event
+            if fault == "replay":
+                for old in past:
+                    yield old
+
+    def _fault(self) -> str:
+        return self.plan.pop(0) if self.plan else ""
+
+
+FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "remove", "compact", "bookmark", "end", "pause"]),
+        st.sampled_from("abc"),
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+def names(objects: list[Json]) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["data"]["n"] for each in objects}
+
+
+def apply(cluster: MemoryCluster, change: str, name: str, number: int) -> None:
+    store = cluster.store
+    match change:
+        case "put":
+            store.put(config_map("default", name, {"n": str(number)}, parity=str(number % 2)))
+        case "remove":
+            if store.find(CONFIG_MAPS, name, "default"):
+                store.remove(CONFIG_MAPS, name, "default")
+        case "compact":
+            store.compact()
+        case "bookmark":
+            store.bookmark()
+        case "end":
+            cluster.end_watches()
+
+
+async def turns(count: int = 30) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def by_number(obj: Json) -> list[str]:
+    return [obj["data"]["n"], f"parity-{int(obj['data']['n']) % 2}"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(plan=st.lists(FAULTS, max_size=15), changes=CHANGES, selective=st.booleans())
+def test_it_always_converges(plan: list[str], changes: list[tuple[str, str, int]], selective: bool) -> None:
+    asyncio.run(converges(plan, changes, "parity=1" if selective else ""))
+
+
+async def converges(plan: list[str], changes: list[tuple[str, str, int]], selector: str) -> None:
+    cluster = LossyCluster(list(plan))
+    told: dict[str, str] = {}
+
+    def on_change(old: Json | None, new: Json | None) -> None:
+        """Follow what is told; every change must begin where the last one ended."""
+        name = (old or new or {})["metadata"]["name"]
+        assert told.get(name) == (old["data"]["n"] if old else None)
+        told.pop(name, None)
+        if new:
+            told[name] = new["data"]["n"]
+
+    informer = Informer(
+        cluster,
+        CONFIG_MAPS,
+        label_selector=selector,
+        indexes={"number": by_number},
+        on_change=on_change,
+        pace=EAGER,
+        chance=Random(0),
+    )
+    running = asyncio.create_task(informer.run())
+    for change in changes:
+        if change[0] == "pause":
+            await turns()
+        apply(cluster, *change)
+    cluster.plan.clear()
+    await turns()
+    cluster.store.put(config_map("default", "last", {"n": "1"}, parity="1"))  # shows any gap
+    await turns(60)
+    wanted = names((await MemoryCluster.list(cluster, CONFIG_MAPS, label_selector=selector)).items)
+    assert names(informer.items()) == wanted == told
+    for number in ("0", "1", "2", "3", "parity-0", "parity-1"):
+        indexed = names(informer.by_index("number", number))
+        assert indexed == {name: n for name, n in wanted.items() if number in by_number({"data": {"n": n}})}
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+class Following:
+    """An informer at work, and what it told."""
+
+    def __init__(self, cluster: MemoryCluster, **options: Any) -> None:
+        self.told: Seen = []
+        self.changed = asyncio.Event()
+        self.informer = Informer(
+            cluster, CONFIG_MAPS, on_change=self._told, **{"pace": EAGER, "chance": Random(0), **options}
+        )
+
+    def _told(self, old: Json | None, new: Json | None) -> None:
+        self.told.append((_number(old), _number(new)))
+        self.changed.set()
+
+    async def __aenter__(self) -> "Following":
+        self._task = asyncio.create_task(self.informer.run())
+        await self.informer.synced.wait()
+        await turns()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self._task
+
+
+def _number(obj: Json | None) -> str | None:
+    return cast("str", obj["data"]["n"]) if obj else None
+
+
+async def test_it_tells_each_change_once() -> None:
+    cluster = MemoryCluster()
+    apply(cluster, "put", "a", 0)
+    async with Following(cluster) as following:
+        apply(cluster, "put", "a", 1)
+        apply(cluster, "remove", "a", 0)
+        await turns()
+        assert following.told == [(None, "0"), ("0", "1"), ("1", None)]
+        assert following.informer.get("default", "a") is None
+
+
+async def test_a_broken_watch_goes_on_without_a_list() -> None:
+    cluster, calls = MemoryCluster(), list[str]()
+    cluster.before_call = lambda verb, resource, name: calls.append(verb)
+    async with Following(cluster) as following:
+        for number in range(3):
+            cluster.end_watches()
+            apply(cluster, "put", "a", number)
+            await turns()
+        assert following.told[-1] == ("1", "2")
+    assert calls.count("list") == 1
+    assert calls.count("watch") == 4
+
+
+async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None:
+    cluster = MemoryCluster()
+    for name, number in (("a", 1), ("b", 2), ("c", 3)):
+        apply(cluster, "put", name, number)
+    async with Following(cluster) as following:
+        following.told.clear()
+        cluster.end_watches()
+        apply(cluster, "remove", "a", 0)
+        apply(cluster, "put", "b", 7)
+        cluster.store.compact()
+        await turns()
+        assert following.told == [("1", None), ("2", "7")]
+
+
+async def test_bookmarks_keep_a_quiet_watch_resumable() -> None:
+    cluster = MemoryCluster()
+    apply(cluster, "put", "a", 0)
+    async with Following(cluster, label_selector="parity=0"):
+        calls: list[str] = []
+        cluster.before_call = lambda verb, resource, name: calls.append(verb)
+        apply(cluster, "put", "b", 1)  # not selected
+        apply(cluster, "bookmark", "", 0)
+        await turns()
+        cluster.store.compact()
+        cluster.end_watches()
+        await turns()
+        assert "list" not in calls
+
+
+async def test_a_silent_watch_is_taken_for_dead() -> None:
+    class Silent(MemoryCluster):
+        watches = 0
+
+        async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+            self.watches += 1
+            if self.watches == 1:
+                await asyncio.Event().wait()
+            async for event in super().watch(*args, **kwargs):
+                yield event
+
+    cluster = Silent()
+    async with Following(cluster, pace=Pace(backoff=0, quiet=0.02)) as following:
+        apply(cluster, "put", "a", 1)
+        await asyncio.wait_for(following.changed.wait(), 5)
+        assert following.told == [(None, "1")]
+
+
+async def test_all_is_listed_anew_from_time_to_time() -> None:
+    cluster, calls = MemoryCluster(), list[str]()
+    cluster.before_call = lambda verb, resource, name: calls.append(verb)
+    async with Following(cluster, pace=Pace(backoff=0, relist=-1)):
+        cluster.end_watches()
+        await turns()
+    assert calls.count("list") == 2
+
+
+async def test_a_kind_that_is_not_served_yet_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, left = MemoryCluster(), [3]
+
+    def absent(verb: str, resource: Resource, name: str) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise NotFound("the server could not find the requested resource")
+
+    cluster.before_call = absent
+    async with Following(cluster) as following:
+        assert following.informer.synced.is_set()
+    assert "cannot follow configmaps" in caplog.text
+
+
+async def test_managed_fields_are_dropped() -> None:
+    cluster = MemoryCluster()
+    obj = config_map("default", "a", {"n": "0"})
+    obj["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    cluster.store.put(obj)
+    async with Following(cluster) as following:
+        (kept,) = following.informer.items()
+        assert "managedFields" not in kept["metadata"]

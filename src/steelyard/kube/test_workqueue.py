@@ -1,0 +1,185 @@
+"""The work queue under any order of calls: never twice at once, nothing lost, back-off per key."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from steelyard.kube.workqueue import Backoff, WorkQueue
+
+
+@dataclass
+class Alarm:
+    callback: Callable[[], object] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+@dataclass
+class VirtualTimers:
+    """Time that passes only when it is told to."""
+
+    now: float = 0.0
+    _alarms: list[tuple[float, int, Alarm]] = field(default_factory=list)
+    _ids: "count[int]" = field(default_factory=count)
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Alarm:
+        alarm = Alarm(callback)
+        heapq.heappush(self._alarms, (self.now + delay, next(self._ids), alarm))
+        return alarm
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._alarms and self._alarms[0][0] <= end:
+            self.now, _, alarm = heapq.heappop(self._alarms)
+            if alarm.callback:
+                alarm.callback()
+        self.now = end
+
+
+KEYS = st.sampled_from("abc")
+
+
+class Work(RuleBasedStateMachine):
+    """What was asked for and not yet taken up is `owed`; the queue must hand it out, once at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers = VirtualTimers()
+        self.queue: WorkQueue[str] = WorkQueue(timers=self.timers)
+        self.owed: set[str] = set()
+        self.working: set[str] = set()
+        self.due: dict[str, float] = {}
+
+    @rule(key=KEYS)
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        self.owed.add(key)
+
+    @rule(key=KEYS, seconds=st.integers(1, 20))
+    def add_after(self, key: str, seconds: int) -> None:
+        self.queue.add_after(key, seconds)
+        self.due[key] = min(self.due.get(key, 1e9), self.timers.now + seconds)
+
+    @rule(seconds=st.integers(1, 10))
+    def wait(self, seconds: int) -> None:
+        self.timers.advance(seconds)
+        for key, when in list(self.due.items()):
+            if when <= self.timers.now:
+                self.owed.add(key)
+                del self.due[key]
+
+    @rule()
+    def take(self) -> None:
+        key = self.queue.take()
+        if key is None:
+            assert self.owed <= self.working, "a key is owed, and nobody gets it"
+            return
+        assert key not in self.working, "the same key twice at once"
+        assert key in self.owed, "a key that nobody asked for"
+        self.owed.remove(key)
+        self.working.add(key)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data(), outcome=st.sampled_from(["succeeded", "failed"]))
+    def finish(self, data: st.DataObject, outcome: str) -> None:
+        key = data.draw(st.sampled_from(sorted(self.working)))
+        if outcome == "failed":
+            seconds = self.queue.retry(key)
+            self.due[key] = min(self.due.get(key, 1e9), self.timers.now + seconds)
+        else:
+            self.queue.forget(key)
+        self.queue.done(key)
+        self.working.remove(key)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert self.queue.working == len(self.working)
+        assert len(self.queue) == len(self.owed)
+
+
+TestWork = Work.TestCase
+TestWork.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_key_added_while_in_work_comes_again_once() -> None:
+    queue: WorkQueue[str] = WorkQueue(timers=VirtualTimers())
+    queue.add("a")
+    assert queue.take() == "a"
+    queue.add("a")
+    queue.add("a")
+    assert queue.take() is None
+    queue.done("a")
+    assert queue.take() == "a"
+    queue.done("a")
+    assert queue.take() is None
+
+
+def test_back_off_grows_per_key_to_its_cap_and_is_forgotten() -> None:
+    timers = VirtualTimers()
+    queue: WorkQueue[str] = WorkQueue(Backoff(base=1, cap=5), timers=timers)
+    assert [queue.retry("a") for _ in range(5)] == [1, 2, 4, 5, 5]
+    assert queue.retry("b") == 1
+    assert queue.failures("a") == 5
+    queue.forget("a")
+    assert queue.retry("a") == 1
+
+
+def test_many_failing_keys_share_one_rate() -> None:
+    timers = VirtualTimers()
+    queue: WorkQueue[int] = WorkQueue(Backoff(base=0.1, per_second=10, burst=5), timers=timers)
+    waits = [queue.retry(key) for key in range(20)]
+    assert waits[:6] == pytest.approx([0.1] * 6)
+    assert waits[-1] == pytest.approx(1.5)
+    timers.advance(60)
+    assert queue.retry(99) == pytest.approx(0.1)
+
+
+def test_the_earliest_of_several_times_counts() -> None:
+    timers = VirtualTimers()
+    queue: WorkQueue[str] = WorkQueue(timers=timers)
+    for seconds in (5, 3, 9):
+        queue.add_after("a", seconds)
+    timers.advance(3)
+    assert queue.take() == "a"
+    queue.done("a")
+    timers.advance(60)
+    assert queue.take() is None
+
+
+async def test_workers_share_the_keys_on_a_real_loop() -> None:
+    queue: WorkQueue[int] = WorkQueue(Backoff(base=0.001))
+    seen: list[int] = []
+    finished = asyncio.Event()
+
+    async def worker() -> None:
+        while True:
+            key = await queue.get()
+            await asyncio.sleep(0)
+            if queue.failures(key) < 2:
+                queue.retry(key)
+            else:
+                seen.append(key)
+                queue.forget(key)
+            queue.done(key)
+            if len(seen) == 10:
+                finished.set()
+
+    workers = [asyncio.create_task(worker()) for _ in range(3)]
+    for key in range(10):
+        queue.add(key)
+    await asyncio.wait_for(finished.wait(), 5)
+    for each in workers:
+        each.cancel()
+    assert sorted(seen) == list(range(10))
+    queue.close()
