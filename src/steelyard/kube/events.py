@@ -1,0 +1,154 @@
+"""Kubernetes events: what a controller did, for `kubectl describe` and `kubectl get events`.
+
+Recording never waits and never fails: a controller calls `record` in the middle of a reconcile. A task of its
+own (`run`) writes; the same event again raises the count of the first, and what an API that is away or slow
+cannot take is dropped, because events are told, not kept.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from steelyard.kube.cluster import Cluster, Json
+from steelyard.kube.errors import AlreadyExists, ApiError, NotFound
+from steelyard.kube.resource import EVENTS
+
+_log = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+_MESSAGE = 1024  # characters, as the API allows
+_NAME = 253
+_PENDING = 1000  # events not yet written
+_REMEMBERED = 4000  # events written, whose count can grow
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Events that are equal in this are one, counted."""
+
+    uid: str
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclass
+class _Occurrence:
+    involved: Json
+    first: datetime
+    last: datetime
+    count: int = 1
+    name: str = field(default="")
+
+
+class EventRecorder:
+    """`component` is who speaks, `instance` which copy of it; `pause` seconds lie between two rounds of writes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        component: str,
+        instance: str = "",
+        pause: float = 1.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.dropped = 0
+        self._cluster = cluster
+        self._component, self._instance = component, instance
+        self._pause = pause
+        self._now = now
+        self._pending: OrderedDict[_Key, _Occurrence] = OrderedDict()
+        self._written: OrderedDict[_Key, _Occurrence] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    def record(self, obj: Json, type: EventType, reason: str, message: str) -> None:
+        """Note that `reason` happened to `obj`."""
+        metadata, now = obj["metadata"], self._now()
+        key = _Key(metadata.get("uid", ""), type, reason, message[:_MESSAGE])
+        if waiting := self._pending.get(key):
+            waiting.count += 1
+            waiting.last = now
+            return
+        if len(self._pending) >= _PENDING:
+            self.dropped += 1
+            return
+        involved = {name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata}
+        involved |= {name: obj[name] for name in ("apiVersion", "kind") if name in obj}
+        self._pending[key] = _Occurrence(involved, now, now)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write until cancelled; what is left then, `flush` writes."""
+        while True:
+            await self._wake.wait()
+            await self.flush()
+            await asyncio.sleep(self._pause)
+
+    async def flush(self) -> None:
+        """Write all that is pending now."""
+        self._wake.clear()
+        for _ in range(len(self._pending)):
+            key, new = self._pending.popitem(last=False)
+            try:
+                await self._write(key, new)
+            except ApiError as error:
+                self.dropped += new.count
+                _log.info("event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
+
+    async def _write(self, key: _Key, new: _Occurrence) -> None:
+        if known := self._written.pop(key, None):
+            known.count, known.last = known.count + new.count, new.last
+            try:
+                await self._count(known)
+            except NotFound:  # expired: events live an hour
+                await self._create(key, new)
+                known = new
+        else:
+            await self._create(key, new)
+            known = new
+        self._written[key] = known
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    async def _count(self, known: _Occurrence) -> None:
+        patch = {"count": known.count, "lastTimestamp": _text(known.last)}
+        await self._cluster.patch(EVENTS, known.name, patch, _namespace(known))
+
+    async def _create(self, key: _Key, new: _Occurrence) -> None:
+        what = f"{key}{new.first.timestamp()}{self._instance}"
+        suffix = f".{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+        new.name = str(new.involved["name"])[: _NAME - len(suffix)].rstrip(".-") + suffix
+        event = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": new.name, "namespace": _namespace(new)},
+            "involvedObject": new.involved,
+            "type": key.type,
+            "reason": key.reason,
+            "message": key.message,
+            "count": new.count,
+            "firstTimestamp": _text(new.first),
+            "lastTimestamp": _text(new.last),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+        try:
+            await self._cluster.create(EVENTS, event)
+        except AlreadyExists:  # an answer that was lost: it is there
+            return
+
+
+def _namespace(occurrence: _Occurrence) -> str:
+    """Of the object; events of objects without one live in `default`."""
+    return str(occurrence.involved.get("namespace") or "default")
+
+
+def _text(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,144 @@
+"""The event recorder: counted, cut, dropped, and never in anybody's way."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from steelyard.kube.cluster import Json, Resource
+from steelyard.kube.errors import Unreachable
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import EVALUATIONS, EVENTS, NODES
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+class Clock:
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: int) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorder(cluster: MemoryCluster, clock: Clock) -> EventRecorder:
+    return EventRecorder(cluster, component="operator", instance="one", pause=0, now=clock)
+
+
+def evaluation(cluster: MemoryCluster, name: str = "e") -> Json:
+    return cluster.store.put({"metadata": {"name": name, "namespace": "default"}}, EVALUATIONS)
+
+
+async def test_an_event_says_who_did_what_to_which(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+    obj = evaluation(cluster)
+    recorder.record(obj, "Normal", "JobCreated", "created Job e-client-a1")
+    assert cluster.store.objects(EVENTS) == []
+    await recorder.flush()
+    (event,) = cluster.store.objects(EVENTS)
+    assert event["involvedObject"] == {
+        "apiVersion": "dyff.io/v1alpha1",
+        "kind": "Evaluation",
+        "name": "e",
+        "namespace": "default",
+        "uid": obj["metadata"]["uid"],
+    }
+    assert event["metadata"]["namespace"] == "default"
+    assert (event["type"], event["reason"], event["count"]) == ("Normal", "JobCreated", 1)
+    assert event["source"] == {"component": "operator"}
+
+
+async def test_the_same_again_counts(cluster: MemoryCluster, recorder: EventRecorder, clock: Clock) -> None:
+    obj = evaluation(cluster)
+    for _ in range(3):
+        recorder.record(obj, "Warning", "Failed", "why")
+    await recorder.flush()
+    clock.advance(60)
+    recorder.record(obj, "Warning", "Failed", "why")
+    recorder.record(obj, "Warning", "Failed", "another reason")
+    await recorder.flush()
+    counts = {each["message"]: each["count"] for each in cluster.store.objects(EVENTS)}
+    assert counts == {"why": 4, "another reason": 1}
+    first = next(each for each in cluster.store.objects(EVENTS) if each["count"] == 4)
+    assert (first["firstTimestamp"], first["lastTimestamp"]) == (
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:01:00Z",
+    )
+
+
+async def test_an_event_that_expired_is_told_anew(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+    obj = evaluation(cluster)
+    recorder.record(obj, "Normal", "Ready", "yes")
+    await recorder.flush()
+    (event,) = cluster.store.objects(EVENTS)
+    cluster.store.remove(EVENTS, event["metadata"]["name"], "default")
+    recorder.record(obj, "Normal", "Ready", "yes")
+    await recorder.flush()
+    assert [each["count"] for each in cluster.store.objects(EVENTS)] == [1]
+
+
+async def test_an_api_that_is_away_costs_events_and_nothing_else(
+    cluster: MemoryCluster, recorder: EventRecorder
+) -> None:
+    def away(verb: str, resource: Resource, name: str) -> None:
+        raise Unreachable("away")
+
+    cluster.before_call = away
+    obj = evaluation(cluster)
+    recorder.record(obj, "Normal", "Ready", "yes")
+    recorder.record(obj, "Normal", "Ready", "yes")
+    await recorder.flush()
+    assert recorder.dropped == 2
+    cluster.before_call = None
+    recorder.record(obj, "Normal", "Ready", "yes")
+    await recorder.flush()
+    assert len(cluster.store.objects(EVENTS)) == 1
+
+
+async def test_what_waits_is_bounded(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+    obj = evaluation(cluster)
+    for number in range(1500):
+        recorder.record(obj, "Normal", "Busy", str(number))
+    assert recorder.dropped == 500
+    await recorder.flush()
+    assert len(cluster.store.objects(EVENTS)) == 1000
+
+
+async def test_long_names_and_messages_are_cut(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+    recorder.record(evaluation(cluster, "n" * 253), "Normal", "Long", "m" * 5000)
+    await recorder.flush()
+    (event,) = cluster.store.objects(EVENTS)
+    assert len(event["metadata"]["name"]) == 253
+    assert len(event["message"]) == 1024
+
+
+async def test_what_has_no_namespace_speaks_in_default(
+    cluster: MemoryCluster, recorder: EventRecorder
+) -> None:
+    recorder.record(cluster.store.put({"metadata": {"name": "n"}}, NODES), "Normal", "Ready", "yes")
+    await recorder.flush()
+    assert cluster.store.objects(EVENTS)[0]["metadata"]["namespace"] == "default"
+
+
+async def test_a_task_of_its_own_writes(cluster: MemoryCluster, recorder: EventRecorder) -> None:
+    written = asyncio.Event()
+    cluster.after_call = lambda verb, resource, name: written.set()
+    writing = asyncio.create_task(recorder.run())
+    for number in range(3):
+        recorder.record(evaluation(cluster), "Normal", "Step", str(number))
+        await asyncio.wait_for(written.wait(), 5)
+        written.clear()
+    assert len(cluster.store.objects(EVENTS)) == 3
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)

@@ -1,0 +1,139 @@
+"""TLS: the server's certificate is checked, a client's is sent, and a kubeconfig carries both."""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from steelyard.kube.client import RestCluster, connect, trust
+from steelyard.kube.cluster import Json
+from steelyard.kube.errors import Unreachable
+from steelyard.kube.resource import NODES
+
+_NODES = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}
+
+
+@dataclass
+class Authority:
+    """A certificate authority and its files in one folder."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        self.ca = self._write("ca", self._certificate(self._name, self._key, authority=True), self._key)
+
+    def issue(self, name: str) -> Path:
+        """A certificate and `.key` for this machine."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return self._write(name, self._certificate(subject, key, authority=False), key)
+
+    def _certificate(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        )
+        if not authority:
+            alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+            builder = builder.add_extension(alternative, critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+    def _write(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Path:
+        path = self.folder / f"{name}.pem"
+        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        path.with_suffix(".key").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return path
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+async def url(authority: Authority) -> AsyncIterator[str]:
+    """A server that wants a client certificate of the same authority for everything."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca)
+    certificate = authority.issue("server")
+    tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    tls.verify_mode = ssl.CERT_OPTIONAL
+
+    async def nodes(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        certificate = request.transport.get_extra_info("peercert")
+        return web.json_response(_NODES, status=200 if certificate else 401)
+
+    app = web.Application()
+    app.router.add_get("/api/v1/nodes", nodes)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    yield f"https://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def test_an_unknown_authority_is_refused(url: str) -> None:
+    cluster = RestCluster(url)
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        await cluster.list(NODES)
+    await cluster.close()
+
+
+async def test_a_client_certificate_is_sent(url: str, authority: Authority) -> None:
+    tls, certificate = trust(authority.ca), authority.issue("client")
+    tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    cluster = RestCluster(url, tls=tls)
+    assert (await cluster.list(NODES)).resource_version == "1"
+    await cluster.close()
+
+
+@pytest.mark.parametrize("inline", [True, False], ids=["in the file", "in files beside it"])
+async def test_a_kubeconfig_carries_certificates(
+    url: str, authority: Authority, tmp_path: Path, inline: bool
+) -> None:
+    client = authority.issue("client")
+
+    def part(name: str, path: Path) -> Json:
+        if inline:
+            return {f"{name}-data": base64.b64encode(path.read_bytes()).decode()}
+        return {name: path.name}
+
+    user = part("client-certificate", client) | part("client-key", client.with_suffix(".key"))
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "clusters": [
+            {"name": "c", "cluster": {"server": url, **part("certificate-authority", authority.ca)}}
+        ],
+        "users": [{"name": "c", "user": user}],
+    }
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config))
+    cluster = await connect(path)
+    await asyncio.gather(*(cluster.list(NODES) for _ in range(3)))
+    await cluster.close()
