@@ -10,9 +10,11 @@ from pathlib import Path
 from steelyard.local.kubelet import processes
 
 SOURCE = str(Path(__file__).parents[3])
-_PROGRAM = (
-    f"import sys; sys.path.insert(0, {SOURCE!r}); from steelyard.local.kubelet import shim; shim.main()"
-)
+
+
+def program(entry: str) -> str:
+    """Python that runs an entry point of the shim without site-packages, for a quick start."""
+    return f"import sys; sys.path.insert(0, {SOURCE!r}); from steelyard.local.kubelet import shim; shim.{entry}()"
 
 
 class Child:
@@ -70,7 +72,7 @@ def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> Child:
         (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
         (os.POSIX_SPAWN_DUP2, write, 3),
     ]
-    argv = [python, "-I", "-S", "-c", _PROGRAM, str(intent), "3"]
+    argv = [python, "-I", "-S", "-c", program("main"), str(intent), "3"]
     try:
         pid = os.posix_spawn(python, argv, {"PATH": os.defpath}, file_actions=actions, setsid=True)
     except OSError:
@@ -101,8 +103,13 @@ def adopt(pid: int, start: int, on_change: Callable[[], None]) -> Child | None:
     return Child(pid, fd, on_change) if fd is not None else None
 
 
-def kill_strays(marker: str) -> None:
-    """What a killed shim left behind, recognised by its environment."""
-    for pid in processes.with_environment(marker):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+async def end_strays(marker: str, seconds: float) -> None:
+    """Kill what a killed shim left behind, recognised by its environment; back when it is gone, or time is up."""
+    end = asyncio.get_running_loop().time() + seconds
+    while strays := await asyncio.to_thread(processes.with_environment, marker):
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if asyncio.get_running_loop().time() > end:
+            return
+        await asyncio.sleep(0.01)

@@ -18,8 +18,9 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS, Json
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.addresses import Addresses
-from steelyard.local.kubelet.children import SOURCE
+from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -34,8 +35,8 @@ def mounts_available(config: KubeletConfig) -> bool:
     """Whether containers can have a view of the file system of their own, on this machine and as this user."""
     if config.mounts == "never":
         return False
-    code = f"import sys; sys.path.insert(0, {SOURCE!r}); from steelyard.local.kubelet import splice; splice.probe()"
-    done = subprocess.run([config.python, "-I", "-S", "-c", code], capture_output=True, check=False)
+    command = [config.python, "-I", "-S", "-c", program("probe_main")]
+    done = subprocess.run(command, capture_output=True, check=False)
     return done.returncode == 0
 
 
@@ -47,7 +48,8 @@ class Kubelet:
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
-        self.scheduler = Scheduler(cluster, config, lambda: list(self.informer.items()))
+        self.scheduler = Scheduler(cluster, config, self.informer.items)
+        self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
         """The informer's word: an object came, changed or went; one made anew under its name is another."""
@@ -59,14 +61,16 @@ class Kubelet:
             return
         if known := self.workers.get(new["metadata"]["uid"]):
             known[0].changed(new)
+            self.guard.wake.set()
         else:
             self._begin(new)
 
     def _begin(self, pod: Json, *, gone: bool = False) -> None:
-        worker = PodWorker(self.cluster, self.config, self.addresses, pod, mounts=self.mounts)
+        worker = PodWorker(self.cluster, self.config, self.addresses, pod, self.mounts)
         worker.gone = gone
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
+        self.guard.wake.set()
         task.add_done_callback(lambda done: self._ended(worker.uid, done))
 
     def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
@@ -125,7 +129,8 @@ async def run_kubelet(cluster: Cluster, config: KubeletConfig, *, stop: asyncio.
     mounts = await asyncio.to_thread(mounts_available, config)
     kubelet = Kubelet(cluster, config, mounts=mounts)
     await kubelet.register()
-    parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.renew_lease(), kubelet.settle()]
+    parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
+    parts += [kubelet.renew_lease(), kubelet.settle()]
     tasks = [asyncio.create_task(part) for part in parts]
     stopped = asyncio.create_task(stop.wait())
     try:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.kube.resource import Json
-from steelyard.local.kubelet.records import Run
+from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.records import PodFolder, Run
 
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -34,6 +35,15 @@ class Probe:
         )
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where a probe goes."""
+
+    container: Json
+    ip: str
+    execute: tuple[str, ...]
+
+
 @dataclass
 class _Followed:
     """What the probes of one run have found."""
@@ -47,8 +57,8 @@ class _Followed:
 class Probes:
     """`follow` says what runs; `ready`, `started` and `unhealthy` are what was found, `on_change` is then called."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self.on_change = on_change
+    def __init__(self, folder: PodFolder, python: str, on_change: Callable[[], None]) -> None:
+        self.folder, self.python, self.on_change = folder, python, on_change
         self.unhealthy: set[str] = set()
         self._followed: dict[str, _Followed] = {}
 
@@ -68,22 +78,27 @@ class Probes:
         for container in pod["spec"]["containers"]:
             name = container["name"]
             if name in running and name not in self._followed:
-                self._begin(pod, container, running[name].attempt, ip)
+                self._begin(pod, container, running[name], ip)
 
-    def _begin(self, pod: Json, container: Json, attempt: int, ip: str) -> None:
+    def _begin(self, pod: Json, container: Json, run: Run, ip: str) -> None:
         statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
         before = statuses.get(container["name"], {})
-        adopted = before.get("restartCount") == attempt and "running" in (before.get("state") or {})
+        adopted = before.get("restartCount") == run.attempt and "running" in (before.get("state") or {})
         found = _Followed(
-            attempt,
+            run.attempt,
             started="startupProbe" not in container or (adopted and before.get("started", False)),
             ready="readinessProbe" not in container or (adopted and before.get("ready", False)),
         )
         self._followed[container["name"]] = found
         for kind in _KINDS:
             if container.get(kind):
-                probe = self._probe(kind, container, found, ip)
-                found.tasks.append(asyncio.create_task(probe))
+                target = Target(container, ip, self._command(container["name"], run))
+                found.tasks.append(asyncio.create_task(self._probe(kind, target, found)))
+
+    def _command(self, name: str, run: Run) -> tuple[str, ...]:
+        """What runs a program where the container runs."""
+        intent = self.folder.base(name, run.attempt).with_suffix(".json")
+        return (self.python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
 
     def _drop(self, name: str) -> None:
         for task in self._followed.pop(name).tasks:
@@ -94,18 +109,18 @@ class Probes:
         for name in list(self._followed):
             self._drop(name)
 
-    async def _probe(self, kind: str, container: Json, found: _Followed, ip: str) -> None:
+    async def _probe(self, kind: str, target: Target, found: _Followed) -> None:
         """Repeat one probe for as long as the run lives."""
-        probe = Probe.of(container[kind])
+        probe = Probe.of(target.container[kind])
         await asyncio.sleep(probe.delay)
         in_a_row, last = 0, None
         while True:
             if found.started or kind == "startupProbe":
-                good = await answers(probe, container, ip)
+                good = await answers(probe, target)
                 in_a_row = in_a_row + 1 if good == last else 1
                 last = good
                 if in_a_row >= (probe.successes if good else probe.failures):
-                    self._found(kind, container["name"], found, good=good)
+                    self._found(kind, target.container["name"], found, good=good)
                 if kind == "startupProbe" and found.started:
                     return
             await asyncio.sleep(probe.period if found.started or kind == "startupProbe" else 0.1)
@@ -130,27 +145,41 @@ def port_of(value: int | str, container: Json) -> int:
     return int(ports[value])
 
 
-async def answers(probe: Probe, container: Json, ip: str) -> bool:
+async def answers(probe: Probe, target: Target) -> bool:
     """Whether the container passes the probe now."""
     try:
         async with asyncio.timeout(probe.timeout):
             if "httpGet" in probe.action:
-                return await _http(probe.action["httpGet"], container, ip)
+                return await _http(probe.action["httpGet"], target)
             if "tcpSocket" in probe.action:
-                action = probe.action["tcpSocket"]
-                _, writer = await asyncio.open_connection(
-                    action.get("host") or ip, port_of(action["port"], container)
-                )
-                writer.close()
-                return True
-    except (OSError, TimeoutError, ValueError, KeyError, asyncio.IncompleteReadError):
+                return await _connects(probe.action["tcpSocket"], target)
+            return await _succeeds([*target.execute, *probe.action["exec"]["command"]])
+    except (OSError, TimeoutError, ValueError, LookupError):
         return False
-    return False
 
 
-async def _http(action: Json, container: Json, ip: str) -> bool:
+async def _connects(action: Json, target: Target) -> bool:
+    _, writer = await asyncio.open_connection(
+        action.get("host") or target.ip, port_of(action["port"], target.container)
+    )
+    writer.close()
+    return True
+
+
+async def _succeeds(command: list[str]) -> bool:
+    null = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
+    try:
+        return await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _http(action: Json, target: Target) -> bool:
     secure = ssl._create_unverified_context() if action.get("scheme") == "HTTPS" else None
-    host, port = action.get("host") or ip, port_of(action["port"], container)
+    host, port = action.get("host") or target.ip, port_of(action["port"], target.container)
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     try:
         headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/steelyard", "Connection": "close"}
@@ -162,7 +191,5 @@ async def _http(action: Json, container: Json, ip: str) -> bool:
         writer.write("\r\n".join([*lines, "", ""]).encode())
         status = await reader.readline()
         return 200 <= int(status.split()[1]) < 400
-    except IndexError:
-        return False
     finally:
         writer.close()

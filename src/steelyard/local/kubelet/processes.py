@@ -70,6 +70,20 @@ def resident(pids: Iterable[int]) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def proportional(pids: Iterable[int]) -> int:
+    """Bytes of memory that the processes hold; a page shared by n counts an n-th. Exact, and slow."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as file:
+                total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
+        except PermissionError:
+            total += resident([pid])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total
+
+
 def with_environment(marker: str) -> set[int]:
     """Processes whose environment at their start held the entry `marker`: how strays of a lost shim are found."""
     needle, found = marker.encode(), set()

@@ -319,3 +319,18 @@ def main() -> None:
     if ready is not None:
         os.set_inheritable(ready, False)
     sys.exit(run(sys.argv[1], lambda: os.close(ready) if ready is not None else None))
+
+
+def exec_main() -> None:
+    """`INTENT PID COMMAND...`: runs a command where the container of that pid runs, with its environment."""
+    with open(sys.argv[1]) as file:
+        intent = json.load(file)
+    if intent["mounts"] is not None:
+        splice.enter(int(sys.argv[2]))
+    os.chdir(intent["cwd"])
+    os.execvpe(sys.argv[3], sys.argv[3:], intent["env"])
+
+
+def probe_main() -> None:
+    """Succeeds where containers can have a view of the files of their own."""
+    splice.probe()

@@ -16,14 +16,12 @@ SHUTDOWN = Failure(
 
 
 def _open_runs(config: KubeletConfig) -> Iterator[tuple[PodFolder, str, Run]]:
-    """Every run that has not ended."""
+    """Every run that has not ended, or whose shim was killed."""
     for path in config.pods.iterdir() if config.pods.exists() else ():
         folder = PodFolder(path)
         for container in folder.containers() if path.is_dir() else ():
             run = folder.run(container)
-            if run is not None and run.reason == records.LOST:
-                children.kill_strays(marker(path.name, container, run.attempt))
-            elif run is not None and run.state != "exited":
+            if run is not None and (run.state != "exited" or run.reason == records.LOST):
                 yield folder, container, run
 
 
@@ -37,20 +35,25 @@ def _send(run: Run, number: signal.Signals) -> None:
 
 async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
-    for folder, container, run in _open_runs(config):
+    for folder, container, run in list(_open_runs(config)):
+        if run.reason == records.LOST:
+            await children.end_strays(marker(folder.path.name, container, run.attempt), 5.0)
+            continue
         folder.fail(SHUTDOWN)
         if run.state == "intended":
             records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
         _send(run, signal.SIGTERM)
-    await _until_none(config, grace, lambda run: None)
-    await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
+    if not await _until_none(config, grace, lambda _: None):
+        await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
 
 
-async def _until_none(config: KubeletConfig, seconds: float, each: Callable[[Run], None]) -> None:
+async def _until_none(config: KubeletConfig, seconds: float, each: Callable[[Run], None]) -> bool:
+    """Whether everything had ended before the time was up."""
     end = asyncio.get_running_loop().time() + seconds
-    while runs := list(_open_runs(config)):
-        for _, _, run in runs:
+    while runs := [run for _, _, run in _open_runs(config) if run.state != "exited"]:
+        for run in runs:
             each(run)
         if asyncio.get_running_loop().time() > end:
-            return
+            return False
         await asyncio.sleep(0.02)
+    return True

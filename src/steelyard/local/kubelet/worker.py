@@ -5,49 +5,52 @@ the loop. A new kubelet's worker finds in the folder what the old one's left, an
 """
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import signal
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.resource import PODS, Json
-from steelyard.local.kubelet import children, plan, records, shim, volumes
+from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.env import ConfigMissing, Unsupported
 from steelyard.local.kubelet.images import ImageMissing
-from steelyard.local.kubelet.launch import HOST_IP, Launcher, fetch_objects, marker
+from steelyard.local.kubelet.launch import HOST_IP, Launcher, fetch_objects
 from steelyard.local.kubelet.probes import Probes
-from steelyard.local.kubelet.records import Failure, PodFolder, Run, Sandbox
+from steelyard.local.kubelet.quantity import memory_limit
+from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.status import Observed, pod_status
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again
+DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
 
 
 class PodWorker:
     """`run` ends when the Pod is gone from the API and nothing of it is left."""
 
     def __init__(
-        self, cluster: Cluster, config: KubeletConfig, addresses: Addresses, pod: Json, *, mounts: bool
+        self, cluster: Cluster, config: KubeletConfig, addresses: Addresses, pod: Json, mounts: bool
     ) -> None:
         self.cluster, self.config, self.addresses = cluster, config, addresses
         self.pod, self.gone = pod, False
         self.uid: str = pod["metadata"]["uid"]
+        self.wake = asyncio.Event()
         self.folder = PodFolder(config.pods / self.uid)
         self.launcher = Launcher(config, self.folder, mounts=mounts)
-        self.wake = asyncio.Event()
-        self.shims: dict[tuple[str, int], children.Child] = {}
-        self.waiting: dict[str, tuple[str, str]] = {}
-        self.probes = Probes(self.wake.set)
-        self.runs: dict[str, Run | None] = {}
+        self.containers = Containers(config.python, self.uid, self.folder, self.wake.set)
+        self.probes = Probes(self.folder, config.python, self.wake.set)
+        self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
-        self.written: Json | None = None
-        self.asked_to_stop: float | None = None  # when, by the loop's clock
+        self._written: Json | None = None
+        self._asked_to_stop: float | None = None  # when, by the loop's clock
 
     # ---- told from outside
 
@@ -72,72 +75,83 @@ class PodWorker:
                 pass
         finally:
             self.probes.close()
-            for child in self.shims.values():
-                child.close()
+            self.containers.close()
 
     async def _look(self) -> bool:
         """One look and all that follows from it, then sleep until there is cause for another; True at the end."""
         self.wake.clear()
         try:
-            pause = await (self._remove() if self.gone else self._step())
+            if self.gone and await self._remove():
+                return True
+            pause = 0.1 if self.gone else await self._step()
         except ApiError as error:
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
-        if pause is not None and pause < 0:
-            return True
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self.wake.wait()
-        except TimeoutError:
-            pass
         return False
 
     async def _step(self) -> float | None:
         """Seconds until the next look; None: only when woken."""
-        if self.sandbox is None and not self._make_sandbox():
+        self.sandbox = self.sandbox or self._make_sandbox()
+        if self.sandbox is None:
             return None
-        assert self.sandbox is not None
+        await self.containers.observe(container["name"] for container in self._containers())
         now = datetime.now(UTC)
-        self._observe()
-        next_look = self._check_deadline(now)
-        failure = self.folder.failure()
-        todo = plan.decide(self.pod, self.runs, failure, now=now, crash_backoff=self.config.crash_backoff)
-        if todo.stop:
-            next_look = self._stop()
+        failure, todo, next_look = self._decide(self.sandbox, now)
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
-        pauses = [next_look, self._until(todo.look_again, now), self._respawn()]
-        if not self._deleting():
-            pauses += [await self._begin(name, attempt) for name, attempt in todo.start]
-        self._watch()
-        await self._report(failure, ended=todo.ended)
+        pauses = [next_look, _until(todo.look_again, now)]
+        if todo.stop:
+            pauses.append(self._stop())
+        elif not failure and not self._deleting():
+            pauses.append(self.containers.begin_again())
+            pauses += [await self._begin(self.sandbox, name, attempt) for name, attempt in todo.start]
+        self._probe(self.sandbox)
+        await self._report(self.sandbox, failure, ended=todo.ended)
         if todo.ended and self._deleting():
             await self._delete()
         return min((pause for pause in pauses if pause is not None), default=None)
 
+    def _decide(self, sandbox: Sandbox, now: datetime) -> tuple[Failure | None, plan.Plan, float | None]:
+        """What to do, after a look at the Pod's deadline."""
+        failure = self.folder.failure()
+        todo = plan.decide(
+            self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
+        )
+        end = plan.deadline(self.pod, sandbox.started_at)
+        if end is None or failure or todo.ended:
+            return failure, todo, None
+        if now < end:
+            return None, todo, _until(end, now)
+        failure = self.folder.fail(DEADLINE)
+        todo = plan.decide(
+            self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
+        )
+        return failure, todo, None
+
     def _deleting(self) -> bool:
         return "deletionTimestamp" in self.pod["metadata"]
 
-    def _until(self, moment: datetime | None, now: datetime) -> float | None:
-        return max(0.0, (moment - now).total_seconds()) + 0.001 if moment else None
-
     def _back_off_message(self, name: str) -> str:
-        run = self.runs[name]
-        assert run is not None
-        seconds = plan.back_off(run.attempt, self.config.crash_backoff)
+        run = self.containers.runs[name]
+        seconds = plan.back_off(run.attempt, self.config.crash_backoff) if run else 0
         return f"back-off {seconds:g}s restarting failed container={name} pod={self.pod['metadata']['name']}"
 
     def _containers(self) -> list[Json]:
         return [*(self.pod["spec"].get("initContainers") or ()), *self.pod["spec"]["containers"]]
 
-    def _make_sandbox(self) -> bool:
-        """The Pod's folder and address; False when the Pod has ended before this kubelet ever saw it."""
-        self.sandbox = self.folder.sandbox()
-        if self.sandbox is not None:
-            return True
+    # ---- starting
+
+    def _make_sandbox(self) -> Sandbox | None:
+        """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
+        if (known := self.folder.sandbox()) is not None:
+            return known
         status = self.pod.get("status") or {}
         if status.get("phase") in ("Succeeded", "Failed"):
-            return False
-        metadata, failure, ip = self.pod["metadata"], None, HOST_IP
+            return None
+        metadata, ip = self.pod["metadata"], HOST_IP
+        failure = FOLDER_LOST if status.get("podIP") else None
         try:
             volumes.check(self.pod)
             if not self.pod["spec"].get("hostNetwork"):
@@ -146,181 +160,96 @@ class PodWorker:
             failure = Failure("NotImplemented", str(problem))
         except NoAddressLeft as problem:
             failure = Failure("NoAddressLeft", str(problem), disruption=True)
-        if status.get("podIP"):
-            failure = Failure(
-                records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True
-            )
         started = shim.nanoseconds_text(time.time_ns())
-        self.sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
-        self.folder.write_sandbox(self.sandbox)
+        sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
+        self.folder.write_sandbox(sandbox)
         if failure:
             self.folder.fail(failure)
-        return True
+            self.wake.set()
+        return sandbox
 
-    def _observe(self) -> None:
-        """Read how far each container's newest run has come; what a lost shim left behind is ended."""
-        for container in self._containers():
-            name = container["name"]
-            known = self.runs.get(name)
-            if (
-                known is not None
-                and known.state == "exited"
-                and known.attempt + 1 == self.folder.attempts(name)
-            ):
-                continue
-            run = self.folder.run(name)
-            if run is not None and run.reason == records.LOST:
-                children.kill_strays(marker(self.uid, name, run.attempt))
-            self.runs[name] = run
-
-    def _check_deadline(self, now: datetime) -> float | None:
-        assert self.sandbox is not None
-        end = plan.deadline(self.pod, self.sandbox.started_at)
-        alive = any(run is None or run.state != "exited" for run in self.runs.values())
-        if end is None or not alive or self.folder.failure():
-            return None
-        if now < end:
-            return self._until(end, now)
-        self.folder.fail(
-            Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-        )
-        return None
-
-    # ---- starting
-
-    async def _begin(self, name: str, attempt: int) -> float | None:
+    async def _begin(self, sandbox: Sandbox, name: str, attempt: int) -> float | None:
+        """Start a run, or say what it waits for; then the answer is when to try again."""
         container = next(each for each in self._containers() if each["name"] == name)
-        assert self.sandbox is not None
         try:
             objects = await fetch_objects(self.cluster, self.pod)
-            intent = await asyncio.to_thread(
-                self.launcher.prepare, self.pod, container, self.sandbox, objects, attempt
-            )
+            arguments = (self.pod, container, sandbox, objects, attempt)
+            intent = await asyncio.to_thread(self.launcher.prepare, *arguments)
         except ImageMissing as problem:
             self.waiting[name] = ("ErrImageNeverPull", str(problem))
-            return RETRY_SECONDS
         except ConfigMissing as problem:
             self.waiting[name] = ("CreateContainerConfigError", str(problem))
-            return RETRY_SECONDS
-        except Unsupported as problem:
-            self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
-            return 0.0
         except OSError as problem:
             self.waiting[name] = ("CreateContainerError", str(problem))
-            return RETRY_SECONDS
-        self._spawn(name, attempt, intent)
-        self.runs[name] = Run(attempt, "intended")
-        return None
+        except Unsupported as problem:
+            self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
+        else:
+            self.containers.begin(name, attempt, intent)
+            return None
+        return RETRY_SECONDS
 
-    def _spawn(self, name: str, attempt: int, intent: Path) -> None:
-        self.shims[name, attempt] = children.spawn(self.config.python, intent, self.wake.set)
-
-    def _respawn(self) -> float | None:
-        """Runs that were meant to begin but have no record yet, because a kubelet or a shim was killed meanwhile."""
-        pause = None
-        for name, run in self.runs.items():
-            if run is None or run.state != "intended":
-                continue
-            child = self.shims.get((name, run.attempt))
-            if child is not None and not child.ended:
-                continue
-            base = self.folder.base(name, run.attempt)
-            if child is not None and child.exit_code not in (0, shim.BUSY):
-                records.cancel(base, "StartError", records.tail_of(base.with_suffix(".shim")))
-                self.wake.set()
-            elif not records.is_locked(base) and not self._must_stop():
-                self._spawn(name, run.attempt, base.with_suffix(".json"))
-            else:
-                pause = 0.1
-        return pause
-
-    def _watch(self) -> None:
-        """Adopt the shims of running containers, forget those of ended ones, keep the probes in step."""
-        running = {}
-        for container in self._containers():
-            name = container["name"]
-            run = self.runs.get(name)
-            if run is None or run.state != "running":
-                continue
-            running[name] = run
-            if (name, run.attempt) not in self.shims:
-                child = children.adopt(run.shim, run.shim_start, self.wake.set)
-                if child is None:
-                    self.wake.set()
-                else:
-                    self.shims[name, run.attempt] = child
-        for key in [key for key, child in self.shims.items() if child.ended and not self._is_open(key)]:
-            del self.shims[key]
-        assert self.sandbox is not None
-        self.probes.follow(self.pod, running, self.sandbox.ip)
+    def _probe(self, sandbox: Sandbox) -> None:
+        self.probes.follow(self.pod, self.containers.running(), sandbox.ip)
         for name in self.probes.unhealthy:
-            self._restart(name, running[name])
-
-    def _is_open(self, key: tuple[str, int]) -> bool:
-        run = self.runs.get(key[0])
-        return run is not None and run.attempt == key[1] and run.state != "exited"
+            self.containers.stop(name, self._grace())
 
     # ---- stopping
-
-    def _must_stop(self) -> bool:
-        return self._deleting() or self.gone or self.folder.failure() is not None
 
     def _grace(self) -> float:
         metadata = self.pod["metadata"]
         default = self.pod["spec"].get("terminationGracePeriodSeconds", 30)
         return float(metadata.get("deletionGracePeriodSeconds", default))
 
-    def _stop(self) -> float | None:
+    def _stop(self) -> float:
         """SIGTERM to every container, SIGKILL to their trees after the grace period."""
         now = asyncio.get_running_loop().time()
-        self._cancel_unstarted()
-        if self.asked_to_stop is None:
-            self.asked_to_stop = now
-            self._signal_all(signal.SIGTERM)
-        left = self.asked_to_stop + self._grace() - now
+        self.containers.cancel_unstarted()
+        if self._asked_to_stop is None:
+            self._asked_to_stop = now
+            self.containers.send(signal.SIGTERM)
+        left = self._asked_to_stop + self._grace() - now
         if left <= 0:
-            self._signal_all(signal.SIGUSR2)
-            return 1.0
-        return left
+            self.containers.send(signal.SIGUSR2)
+        return left if left > 0 else 0.5
 
-    def _cancel_unstarted(self) -> None:
-        for name, run in self.runs.items():
-            if run is not None and run.state == "intended":
-                base = self.folder.base(name, run.attempt)
-                if records.cancel(base, "Cancelled", "the Pod ended before the container started"):
-                    self.wake.set()
+    async def _remove(self) -> bool:
+        """The API has no such Pod any more: end at once whatever runs, then drop its folder."""
+        if self.folder.sandbox() is not None:
+            await self.containers.observe(container["name"] for container in self._containers())
+        if self.containers.alive():
+            self.containers.cancel_unstarted()
+            self.containers.send(signal.SIGUSR2)
+            return False
+        await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
+        return True
 
-    def _signal_all(self, number: signal.Signals) -> None:
-        self._watch()
-        for child in self.shims.values():
-            child.send(number)
+    # ---- what the guard asks for
 
-    def _restart(self, name: str, run: Run) -> None:
-        """End a container whose liveness or startup probe failed; its policy says whether it runs again."""
-        child = self.shims.get((name, run.attempt))
-        if child is not None:
-            child.send(signal.SIGTERM)
-            asyncio.get_running_loop().call_later(self._grace(), child.send, signal.SIGUSR2)
+    @property
+    def ip(self) -> str:
+        return self.sandbox.ip if self.sandbox else ""
+
+    def memory_limits(self) -> dict[str, int]:
+        """Bytes, by container."""
+        found = {container["name"]: memory_limit(container) for container in self._containers()}
+        return {name: limit for name, limit in found.items() if limit is not None}
 
     # ---- the API
 
-    async def _report(self, failure: Failure | None, *, ended: bool) -> None:
-        previous = {
-            name: self.folder.run(name, run.attempt - 1) if run is not None and run.attempt else None
-            for name, run in self.runs.items()
-        }
+    async def _report(self, sandbox: Sandbox, failure: Failure | None, *, ended: bool) -> None:
+        """Write the Pod's status if it is another than the one written last."""
         observed = Observed(
-            self.runs,
-            previous,
+            self.containers.runs,
+            self.containers.previous(),
             self.waiting,
             self.probes.ready,
             self.probes.started,
             failure,
-            self.sandbox,
+            sandbox,
             ended,
         )
         status = pod_status(self.pod, observed, host_ip=HOST_IP, now=datetime.now(UTC))
-        if status == self.written:
+        if status == self._written:
             return
         metadata = self.pod["metadata"]
         patch = {"metadata": {"uid": self.uid}, "status": status}
@@ -329,29 +258,20 @@ class PodWorker:
                 PODS, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
         except (NotFound, Conflict):
-            self.gone = True
-            self.wake.set()
-            return
-        self.written = status
+            self.removed()
+        else:
+            self._written = status
 
     async def _delete(self) -> None:
+        """Confirm the deletion: nothing of the Pod runs any more."""
         metadata = self.pod["metadata"]
-        try:
+        with contextlib.suppress(NotFound, Conflict):
             await self.cluster.delete(
                 PODS, metadata["name"], metadata["namespace"], uid=self.uid, grace_seconds=0
             )
-        except (NotFound, Conflict):
-            self.gone = True
-            self.wake.set()
+        self.removed()
 
-    async def _remove(self) -> float | None:
-        """The API has no such Pod any more: end at once whatever runs, then drop its folder."""
-        self.sandbox = self.sandbox or self.folder.sandbox()
-        if self.sandbox is not None:
-            self._observe()
-        if any(run is not None and run.state != "exited" for run in self.runs.values()):
-            self._cancel_unstarted()
-            self._signal_all(signal.SIGUSR2)
-            return 0.1
-        await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
-        return -1.0
+
+def _until(moment: datetime | None, now: datetime) -> float | None:
+    """Seconds, a little more than there are, so that the moment has come when they are over."""
+    return max(0.0, (moment - now).total_seconds()) + 0.001 if moment else None

@@ -1,0 +1,135 @@
+"""The runs of one Pod's containers and the shims behind them: started, adopted, signalled, observed."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from steelyard.local.kubelet import children, records, shim
+from steelyard.local.kubelet.launch import marker
+from steelyard.local.kubelet.records import PodFolder, Run
+
+STRAYS_SECONDS = 1.0  # how long killed processes may take to vanish
+
+
+class Containers:
+    """`on_change` is called whenever a shim has something new on disk."""
+
+    def __init__(self, python: str, uid: str, folder: PodFolder, on_change: Callable[[], None]) -> None:
+        self.python, self.uid, self.folder, self.on_change = python, uid, folder, on_change
+        self.runs: dict[str, Run | None] = {}  # the newest of each container
+        self._shims: dict[tuple[str, int], children.Child] = {}
+        self._stopping: set[tuple[str, int]] = set()
+
+    def alive(self) -> bool:
+        return any(run is not None and run.state != "exited" for run in self.runs.values())
+
+    def running(self) -> dict[str, Run]:
+        return {name: run for name, run in self.runs.items() if run is not None and run.state == "running"}
+
+    def previous(self) -> dict[str, Run | None]:
+        """The run before the newest of each container."""
+        return {
+            name: self.folder.run(name, run.attempt - 1) if run is not None and run.attempt else None
+            for name, run in self.runs.items()
+        }
+
+    def shim_pids(self) -> dict[str, int]:
+        """By container; also of those that are only about to start."""
+        return {name: child.pid for (name, _), child in self._shims.items() if not child.ended}
+
+    async def observe(self, names: Iterable[str]) -> None:
+        """Read how far each container's newest run has come; what a killed shim left behind is ended."""
+        for name in names:
+            known = self.runs.get(name)
+            if (
+                known is not None
+                and known.state == "exited"
+                and known.attempt + 1 == self.folder.attempts(name)
+            ):
+                continue
+            run = self.folder.run(name)
+            if run is not None and run.reason == records.LOST:
+                await children.end_strays(marker(self.uid, name, run.attempt), STRAYS_SECONDS)
+            self.runs[name] = run
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Hold the shims of running containers, let those of ended ones go."""
+        for name, run in self.running().items():
+            if (name, run.attempt) not in self._shims:
+                child = children.adopt(run.shim, run.shim_start, self.on_change)
+                if child is None:
+                    self.on_change()
+                else:
+                    self._shims[name, run.attempt] = child
+        for key in [key for key, child in self._shims.items() if child.ended and not self._open(key)]:
+            del self._shims[key]
+
+    def _open(self, key: tuple[str, int]) -> bool:
+        run = self.runs.get(key[0])
+        return run is not None and run.attempt == key[1] and run.state != "exited"
+
+    def begin(self, name: str, attempt: int, intent: Path) -> None:
+        self._shims[name, attempt] = children.spawn(self.python, intent, self.on_change)
+        self.runs[name] = Run(attempt, "intended")
+
+    def begin_again(self) -> float | None:
+        """Runs that were meant to begin but have no record yet, because a kubelet or a shim was killed meanwhile.
+
+        The answer is when to look again: another shim may just be starting the run.
+        """
+        pause = None
+        for name, run in self.runs.items():
+            if run is None or run.state != "intended":
+                continue
+            child = self._shims.get((name, run.attempt))
+            if child is not None and not child.ended:
+                continue
+            base = self.folder.base(name, run.attempt)
+            if child is not None and child.exit_code not in (0, shim.BUSY, -signal.SIGTERM, -signal.SIGKILL):
+                records.cancel(base, "StartError", records.tail_of(base.with_suffix(".shim")))
+                self.on_change()
+            elif not records.is_locked(base):
+                self.begin(name, run.attempt, base.with_suffix(".json"))
+            else:
+                pause = 0.1
+        return pause
+
+    def cancel_unstarted(self) -> None:
+        """What has not begun will not; a shim that is quicker has recorded its run, and is stopped like others."""
+        for name, run in self.runs.items():
+            if run is not None and run.state == "intended":
+                base = self.folder.base(name, run.attempt)
+                if records.cancel(base, "Cancelled", "the Pod ended before the container started"):
+                    self.on_change()
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal to every shim: SIGTERM it passes on, at SIGUSR2 it kills the container's tree."""
+        for child in self._shims.values():
+            child.send(number)
+
+    def kill(self, name: str, reason: str, message: str) -> None:
+        """End a running container's tree at once, having said why."""
+        run = self.runs.get(name)
+        if run is None or run.state != "running" or (name, run.attempt) in self._stopping:
+            return
+        self._stopping.add((name, run.attempt))
+        self.folder.explain(name, run.attempt, reason, message)
+        if (name, run.attempt) in self._shims:
+            self._shims[name, run.attempt].send(signal.SIGUSR2)
+
+    def stop(self, name: str, grace: float) -> None:
+        """End one container in order; whether it starts again is its Pod's policy."""
+        run = self.runs.get(name)
+        child = self._shims.get((name, run.attempt)) if run is not None else None
+        if run is None or child is None or (name, run.attempt) in self._stopping:
+            return
+        self._stopping.add((name, run.attempt))
+        child.send(signal.SIGTERM)
+        asyncio.get_running_loop().call_later(grace, child.send, signal.SIGUSR2)
+
+    def close(self) -> None:
+        """Let go of everything; it runs on."""
+        for child in self._shims.values():
+            child.close()

@@ -1,0 +1,149 @@
+"""Watches what running Pods take that is not theirs: memory beyond a limit, a port on every address.
+
+One look each interval, and only while Pods run: /proc/net/tcp names listening sockets first, and whose a socket
+is gets asked only when one is new.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet import processes
+from steelyard.local.kubelet.quantity import text_of
+from steelyard.local.kubelet.records import Failure
+from steelyard.local.kubelet.worker import PodWorker
+
+_EVERYWHERE = frozenset(
+    ("0" * 8, "0" * 32, "0000000000000000FFFF000000000000")
+)  # 0.0.0.0, ::, ::ffff:0.0.0.0
+_TRAINING = "training.kubeflow.org/"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A socket that listens on all addresses."""
+
+    port: int
+    inode: int
+
+
+def parse_listeners(lines: Iterable[str]) -> tuple[set[Listener], bool]:
+    """The sockets that listen on all addresses, and whether the table's listening part has ended."""
+    found: set[Listener] = set()
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 10 or fields[0] == "sl":
+            continue
+        if fields[3] != "0A":
+            return found, True
+        address, port = fields[1].split(":")
+        if address in _EVERYWHERE:
+            found.add(Listener(int(port, 16), int(fields[9])))
+    return found, False
+
+
+def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> set[Listener]:
+    """All sockets of the machine that listen on all addresses."""
+    found: set[Listener] = set()
+    for table in tables:
+        try:
+            fd = os.open(table, os.O_RDONLY)
+        except FileNotFoundError:  # no IPv6
+            continue
+        rest, ended = "", False
+        while not ended and (read := os.read(fd, 1 << 14)):
+            *lines, rest = (rest + read.decode()).split("\n")
+            more, ended = parse_listeners(lines)
+            found |= more
+        os.close(fd)
+    return found
+
+
+def inodes_of(pid: int) -> set[int]:
+    """The sockets that a process holds."""
+    found = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except OSError:
+                continue
+            if match := re.fullmatch(r"socket:\[(\d+)\]", target):
+                found.add(int(match[1]))
+    except OSError:
+        return set()
+    return found
+
+
+def may_bind_all(pod: Json) -> bool:
+    """Pods of the host's network, and training Pods, whose frameworks listen everywhere."""
+    labels = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
+    training = any(key.startswith(_TRAINING) or key == "steelyard/training" for key in labels)
+    return training or bool(pod["spec"].get("hostNetwork"))
+
+
+class Guard:
+    """`wake` when a Pod's container has been started; it sleeps while none runs."""
+
+    def __init__(self, interval: float, workers: Callable[[], list[PodWorker]]) -> None:
+        self.interval, self.workers = interval, workers
+        self.wake = asyncio.Event()
+        self._judged: set[Listener] = set()  # belong to nobody that must not have them
+        self._shims: frozenset[int] = frozenset()
+        self._looks = 0
+
+    async def run(self) -> None:
+        while True:
+            await self.wake.wait()
+            await asyncio.sleep(self.interval)
+            workers = self.workers()
+            shims = frozenset(pid for worker in workers for pid in worker.containers.shim_pids().values())
+            if not shims:
+                self.wake.clear()
+                self._judged.clear()
+                continue
+            self._looks += 1
+            self._look(workers, shims)
+
+    def _look(self, workers: list[PodWorker], shims: frozenset[int]) -> None:
+        """The processes of the machine are read at most once a look, and not at all when nothing asks for it."""
+        if shims != self._shims:
+            self._judged.clear()
+            self._shims = shims
+        found = listeners()
+        fresh = found - self._judged
+        limited = self._looks % 2 == 0 and any(worker.memory_limits() for worker in workers)
+        if not fresh and not limited:
+            return
+        parents = processes.parents()
+        for worker in workers:
+            if fresh and not may_bind_all(worker.pod):
+                self._check_listeners(worker, fresh, parents)
+            if limited:
+                _check_memory(worker, parents)
+        self._judged = found
+
+    def _check_listeners(self, worker: PodWorker, fresh: set[Listener], parents: dict[int, int]) -> None:
+        ports = {listener.inode: listener.port for listener in fresh}
+        for name, shim in worker.containers.shim_pids().items():
+            for pid in processes.tree([shim], parents) - {shim}:
+                for inode in inodes_of(pid) & ports.keys():
+                    worker.fail(
+                        Failure(
+                            "BoundToAllAddresses",
+                            f"process {pid} of container {name!r} listens on port {ports[inode]} of all addresses;"
+                            f" it must bind the Pod's own, {worker.ip} ($(POD_IP))",
+                        )
+                    )
+
+
+def _check_memory(worker: PodWorker, parents: dict[int, int]) -> None:
+    for name, limit in worker.memory_limits().items():
+        shim = worker.containers.shim_pids().get(name)
+        pids = processes.tree([shim], parents) - {shim} if shim else set()
+        if processes.resident(pids) > limit and (used := processes.proportional(pids)) > limit:
+            message = f"the container used {text_of('memory', used)} of memory, its limit is {text_of('memory', limit)}"
+            worker.containers.kill(name, "OOMKilled", message)
