@@ -1,0 +1,175 @@
+"""The tasks of one attempt: the feeder, the workers, the upkeep of replicas, parts and progress; and how they end."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import aiohttp
+from yarl import URL
+
+from steelyard.evaluation.backlog import Backlog
+from steelyard.evaluation.call import Failure, call, open_session
+from steelyard.evaluation.discovery import IDENTITY_PORT, Discovery, Identity
+from steelyard.evaluation.errors import EvaluationFailed, Fenced
+from steelyard.evaluation.feed import feed
+from steelyard.evaluation.output import Writer
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.pool import Pool
+from steelyard.evaluation.progress import Progress
+from steelyard.evaluation.replicas import Absence, EventLog, Replicas
+from steelyard.evaluation.retry import RetryPolicy
+from steelyard.evaluation.rowset import RowSet
+from steelyard.evaluation.settle import Settler
+from steelyard.evaluation.source import Source
+
+
+@dataclass(frozen=True)
+class World:
+    """What an evaluation takes from outside: time, chance, a log, and where a session's identity is told."""
+
+    now: Callable[[], datetime]
+    chance: Callable[[], float]
+    log: EventLog
+    identity_port: int | None = IDENTITY_PORT
+    """None where replicas have no identity to tell: without a cluster."""
+    absence: Absence = field(default_factory=Absence)
+
+
+class Attempt:
+    """One attempt at the rows that are not `finished`."""
+
+    def __init__(
+        self, plan: Plan, source: Source, finished: RowSet, writer: Writer, progress: Progress, world: World
+    ) -> None:
+        self._plan = plan
+        self._source = source
+        self._finished = finished
+        self._writer = writer
+        self._progress = progress
+        self._world = world
+        self._backlog = Backlog()
+        policy = RetryPolicy(
+            plan.client.transientErrorRetryLimit, plan.client.transientErrorRetryDelaySeconds
+        )
+        self._pool = Pool(plan.workers_per_replica, policy, world.chance, self._open)
+        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance)
+        self._identity: Identity | None = None
+        self._workers = 0
+        self._clock: asyncio.TimerHandle | None = None
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        progress.pool = self._pool
+
+    async def run(self, discovery: Discovery) -> None:
+        """Call, until every row is durable. Whatever ends it early, what was answered is written first."""
+        try:
+            async with aiohttp.ClientSession() as identity_session:
+                if self._world.identity_port is not None:
+                    self._identity = Identity(identity_session, self._plan.session, self._world.identity_port)
+                await self._call_all(discovery)
+            await self._writer.drain()
+            await self._progress.write()
+        except BaseExceptionGroup as group:
+            await self._keep_answers(error := _first(group))
+            raise error from None
+        except asyncio.CancelledError as error:
+            await self._keep_answers(error)
+            raise
+        finally:
+            if self._clock is not None:
+                self._clock.cancel()
+            await self._pool.close()
+
+    async def _call_all(self, discovery: Discovery) -> None:
+        absence = self._world.absence if self._plan.referenced else None
+        replicas = Replicas(discovery, self._identity, self._pool, self._world.log, absence)
+        async with asyncio.TaskGroup() as group:
+            sides = [
+                group.create_task(self._progress.keep()),
+                group.create_task(self._writer.flush_often()),
+                group.create_task(_raise_from(self._failure)),
+                group.create_task(_raise_from(self._writer.failure)),
+                group.create_task(replicas.keep(grown=lambda: self._staff(group))),
+            ]
+            group.create_task(feed(self._source, self._plan, self._finished, self._backlog))
+            await self._backlog.finished.wait()
+            for side in sides:
+                side.cancel()
+
+    def _staff(self, group: asyncio.TaskGroup) -> None:
+        """As many workers as the pool can take calls; those of vanished replicas wait for others."""
+        for _ in range(self._workers, self._pool.capacity):
+            group.create_task(self._work())
+            self._workers += 1
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (work := await self._backlog.take()) is not None:
+            if work.unsendable is not None:
+                self._settler.unsendable(work)
+                continue
+            replica = await self._pool.acquire()
+            sent_at = loop.time()
+            work.attempts += 1
+            outcome = await call(replica.session, replica.url, work.body)
+            self._pool.release(replica, outcome, sent_at)
+            if isinstance(outcome, Failure):
+                self._judge_pool()
+            elif self._clock is None:
+                self._start_clock(loop)
+            self._settler.settle(work, replica.address, outcome)
+            if self._writer.behind:
+                await self._writer.caught_up()
+
+    def _start_clock(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The time limit runs from the first call served: before, the session was only starting."""
+        seconds = self._plan.client.totalTimeoutSeconds
+        error = EvaluationFailed(
+            "Timeout", f"not done {seconds} s after the first call was served", permanent=True
+        )
+        self._clock = loop.call_later(seconds, self._fail, error)
+
+    def _judge_pool(self) -> None:
+        if self._pool.exhausted:
+            limit = self._plan.client.transientErrorRetryLimit
+            self._fail(
+                EvaluationFailed(
+                    "ReplicasFailing",
+                    f"every replica failed more than {limit} times in a row",
+                    permanent=False,
+                )
+            )
+
+    def _fail(self, error: EvaluationFailed) -> None:
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+    def _open(self, address: str) -> tuple[URL, aiohttp.ClientSession]:
+        identity = self._identity
+        verify = None if identity is None else (lambda: identity.check(address))
+        session = open_session(self._plan.client.requestTimeoutSeconds, verify)
+        return URL(f"{address}/{self._plan.endpoint}"), session
+
+    async def _keep_answers(self, error: BaseException) -> None:
+        if isinstance(error, Fenced) or self._writer.failure.done():
+            await self._writer.abandon()
+            return
+        try:
+            await self._writer.drain()
+            await self._progress.write()
+        except Exception as second:  # noqa: BLE001 - the first error is the reason; this one only costs rows
+            self._world.log.warning("the last answers could not be kept", reason=str(second))
+
+
+async def _raise_from(failure: "asyncio.Future[None]") -> None:
+    """Wait for `failure` to fail, without cancelling it when this task is cancelled."""
+    await asyncio.wait([failure])
+    failure.result()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure that ended the others: they were cancelled, or failed while being so."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,78 @@
+"""What an attempt knows to be finished: the parts that count, and their rows.
+
+Number 0 of an epoch is written at its start and fences by content: parts of lower epochs that it does not name came
+too late, from a writer that had not yet seen that it was outranked, and never count. Later ones make resuming quick.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.rowset import RowSet
+from steelyard.storage.store import ObjectExists, Store
+
+READS_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Names of parts (without their folder), and the rows in them."""
+
+    parts: tuple[str, ...]
+    rows: RowSet
+
+
+async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Checkpoint) -> None:
+    body = {
+        "schemaVersion": "0.1",
+        "epoch": epoch,
+        "total": checkpoint.rows.total,
+        "rows": len(checkpoint.rows),
+        "ranges": checkpoint.rows.ranges(),
+        "parts": sorted(checkpoint.parts),
+    }
+    try:
+        await store.create(layout.checkpoint(epoch, number), orjson.dumps(body))
+    except ObjectExists:
+        raise RuntimeError(f"the checkpoint {number} of the epoch {epoch} is there already") from None
+
+
+async def latest_checkpoint(store: Store, total: int) -> Checkpoint:
+    """The newest checkpoint of the highest epoch; an empty one when there is none."""
+    keys = [info.key async for info in store.list(layout.CHECKPOINTS)]
+    if not keys:
+        return Checkpoint((), RowSet(total))
+    body = orjson.loads(await store.get(max(keys)))
+    if body["total"] != total:
+        raise ValueError(f"{max(keys)} is of {body['total']} rows, not {total}")
+    rows = RowSet(total)
+    rows.add_ranges(body["ranges"])
+    return Checkpoint(tuple(body["parts"]), rows)
+
+
+async def counted_parts(store: Store) -> tuple[list[str], list[str]]:
+    """The names of the parts that count, in order, and of those that came too late."""
+    names = [info.key.removeprefix(layout.PARTS) async for info in store.list(layout.PARTS)]
+    parts = sorted(filter(None, map(layout.PartName.parse, names)))
+    starts = [info.key async for info in store.list(layout.CHECKPOINTS) if info.key.endswith("-000000.json")]
+    if not starts:
+        return [part.name for part in parts], []
+    start = orjson.loads(await store.get(max(starts)))
+    epoch, adopted = start["epoch"], set(start["parts"])
+    counted = [part.name for part in parts if part.epoch >= epoch or part.name in adopted]
+    late = [part.name for part in parts if part.epoch < epoch and part.name not in adopted]
+    return counted, late
+
+
+async def gather_bounded(store: Store, keys: Iterable[str]) -> list[bytes]:
+    """Several objects at once, in the order of `keys`."""
+    gate = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def read(key: str) -> bytes:
+        async with gate:
+            return await store.get(key)
+
+    return list(await asyncio.gather(*(read(key) for key in keys)))

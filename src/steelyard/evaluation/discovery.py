@@ -1,0 +1,123 @@
+"""Where the replicas are: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a line).
+
+A name is looked up in the file of `STEELYARD_HOSTS` when that is set, else in the DNS. Before an address is used, and
+at each connect, it has to say that it belongs to the expected session: addresses are reused.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from steelyard.evaluation.call import ForeignSession
+
+REFRESH_SECONDS = 5.0
+IDENTITY_PORT = 8001
+IDENTITY_PATH = "/steelyard/session"
+_IDENTITY_TIMEOUT = aiohttp.ClientTimeout(total=5.0)
+_IDENTITY_FRESH_SECONDS = 0.5
+
+
+class Discovery(Protocol):
+    """Tells the addresses (base URLs) of the replicas that are ready now."""
+
+    async def addresses(self) -> frozenset[str]: ...
+
+
+def discovery(replicas: str, environment: Mapping[str, str]) -> Discovery:
+    """The discovery that `replicas` of a step's configuration names."""
+    scheme, _, rest = replicas.partition(":")
+    if scheme == "file" and rest:
+        return FileDiscovery(Path(rest))
+    host, _, port = rest.rpartition(":")
+    if scheme != "dns" or not host or not port.isdigit():
+        raise ValueError(f"replicas must be dns:HOST:PORT or file:PATH, not {replicas!r}")
+    hosts = environment.get("STEELYARD_HOSTS")
+    return HostsDiscovery(Path(hosts), host, int(port)) if hosts else DnsDiscovery(host, int(port))
+
+
+@dataclass(frozen=True)
+class FileDiscovery:
+    """Base URLs, one a line; used without a cluster."""
+
+    path: Path
+
+    async def addresses(self) -> frozenset[str]:
+        lines = (line.strip().rstrip("/") for line in _read(self.path).splitlines())
+        return frozenset(
+            line if "://" in line else f"http://{line}" for line in lines if line and line[0] != "#"
+        )
+
+
+@dataclass(frozen=True)
+class HostsDiscovery:
+    """Names as in /etc/hosts: one machine has no DNS of its own."""
+
+    path: Path
+    host: str
+    port: int
+
+    async def addresses(self) -> frozenset[str]:
+        fields = (line.partition("#")[0].split() for line in _read(self.path).splitlines())
+        return frozenset(_url(field[0], self.port) for field in fields if self.host in field[1:])
+
+
+@dataclass(frozen=True)
+class DnsDiscovery:
+    """The addresses of a headless Service: those of its ready Pods."""
+
+    host: str
+    port: int
+
+    async def addresses(self) -> frozenset[str]:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM
+            )
+        except socket.gaierror:
+            return frozenset()
+        return frozenset(_url(str(entry[4][0]), self.port) for entry in found)
+
+
+class Identity:
+    """Asks a replica's Pod for the session that it belongs to."""
+
+    def __init__(self, session: aiohttp.ClientSession, expected: str, port: int = IDENTITY_PORT) -> None:
+        self._session = session
+        self._expected = expected
+        self._port = port
+        self._checked: dict[str, float] = {}
+
+    async def check(self, address: str) -> None:
+        """ForeignSession when `address` belongs to another session; OSError or ClientError when it cannot tell.
+
+        Connections that are opened together ask once.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._checked.get(address, float("-inf")) < _IDENTITY_FRESH_SECONDS:
+            return
+        url = URL(address).with_port(self._port).with_path(IDENTITY_PATH)
+        async with self._session.get(url, timeout=_IDENTITY_TIMEOUT) as response:
+            response.raise_for_status()
+            answer = await response.json()
+        found = answer.get("session") if isinstance(answer, dict) else None
+        if found != self._expected:
+            self._checked.pop(address, None)
+            raise ForeignSession(f"{address} belongs to the session {found!r}, not to {self._expected!r}")
+        self._checked[address] = now
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

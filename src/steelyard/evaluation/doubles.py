@@ -1,0 +1,210 @@
+"""Doubles for tests of the engine and of what is built on it: a small dataset, a spec, replicas on loopback."""
+
+import base64
+import itertools
+import random
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from aiohttp import web
+
+from steelyard.evaluation.attempt import World
+from steelyard.evaluation.discovery import IDENTITY_PATH
+from steelyard.evaluation.parts import parquet
+from steelyard.evaluation.replicas import Absence
+from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.storage.store import Store
+
+Json = Any
+EVALUATION_ID = "5a7e17a7e5a7e17a7e5a7e17a7e5a7e1"
+ANSWER: dict[str, pa.DataType] = {"text": pa.string(), "score": pa.float64()}
+ANSWER_SCHEMA = pa.schema(ANSWER)
+
+
+def encode_schema(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def make_spec(
+    *, schema: pa.Schema = ANSWER_SCHEMA, interface: Mapping[str, Json] | None = None, **changes: Json
+) -> EvaluationResourceSpec:
+    """An Evaluation's spec; `changes` are top-level fields, `interface` fields of the service's interface."""
+    runner = {"kind": "mock", "resources": {}}
+    service = {
+        "id": "5e12f1ce" * 4,
+        "account": "a" * 32,
+        "name": "double",
+        "runner": runner,
+        "interface": {
+            "endpoint": "generate",
+            "outputSchema": {"arrowSchema": encode_schema(schema)},
+            **(interface or {}),
+        },
+    }
+    spec = {
+        "id": EVALUATION_ID,
+        "account": "a" * 32,
+        "dataset": "da7a5e7a" * 4,
+        "storage": {"inputs": {"dataset": "file:///dataset"}, "output": "file:///output"},
+        "inferenceSession": {"inferenceService": service},
+        **changes,
+    }
+    return EvaluationResourceSpec.model_validate(spec)
+
+
+async def write_dataset(store: Store, rows: int, *, files: int = 1, first: int = 0) -> None:
+    """`rows` prompts in `files` files, numbered from `first`."""
+    bounds = [first + rows * number // files for number in range(files + 1)]
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        table = pa.table(
+            {
+                "_index_": pa.array(range(start, stop), pa.int64()),
+                "prompt": [f"question {index}" for index in range(start, stop)],
+                "number": pa.array(range(start, stop), pa.int64()),
+            }
+        )
+        await store.put(f"data/part-{number:03d}.parquet", parquet(table))
+
+
+@dataclass
+class SilentLog:
+    """Keeps what was said."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def info(self, message: str, **fields: str | int | float | bool | None) -> None:
+        self.lines.append(f"{message} {fields}")
+
+    warning = info
+
+
+def make_world(seed: int = 0, identity_port: int | None = None, **absence: float) -> World:
+    """Chance by `seed`; jitter is a tenth of the real one, so that tests do not wait for it."""
+    chance = random.Random(seed)
+    return World(
+        now=lambda: datetime.now(UTC),
+        chance=lambda: chance.random() / 10,
+        log=SilentLog(),
+        identity_port=identity_port,
+        absence=Absence(**absence),
+    )
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A discovery whose answer a test sets."""
+
+    found: set[str]
+
+    async def addresses(self) -> frozenset[str]:
+        return frozenset(self.found)
+
+
+Answer = Callable[[Mapping[str, Json]], Awaitable[web.StreamResponse]]
+
+
+async def good_answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    """What the default interface expects."""
+    return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2})
+
+
+def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body), status=status, headers=headers, content_type="application/json"
+    )
+
+
+@dataclass
+class Replica:
+    """A server on loopback: what it was asked, and how it answers now."""
+
+    address: str
+    answer: Answer
+    asked: list[int] = field(default_factory=list)
+    in_flight: int = 0
+    peak: int = 0
+    _runner: web.AppRunner | None = None
+
+    async def ask(self, request: web.Request) -> web.StreamResponse:
+        row = orjson.loads(await request.read())
+        self.asked.append(row.get("number", -1))
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            return await self.answer(row)
+        finally:
+            self.in_flight -= 1
+
+    async def die(self) -> None:
+        """Close the port and every connection, as a killed process does."""
+        if self._runner is not None:
+            for connection in list(getattr(self._runner.server, "connections", [])):
+                connection.force_close()
+                if connection.transport is not None:
+                    connection.transport.abort()
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def replica(
+    answer: Answer = good_answer,
+    *,
+    session: str | None = None,
+    host: str = "127.0.0.1",
+    ports: tuple[int, int] = (0, 0),
+) -> AsyncIterator[Replica]:
+    """A running replica; with `session`, the second of `ports` tells whose it is."""
+    server = Replica("", answer)
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_post("/generate", server.ask)
+    runner = web.AppRunner(app, shutdown_timeout=0.0)
+    await runner.setup()
+    server._runner = runner
+    site = web.TCPSite(runner, host, ports[0], reuse_address=True)
+    await site.start()
+    server.address = f"http://{host}:{runner.addresses[0][1]}"
+    async with identity_server(session, host, ports[1]):
+        try:
+            yield server
+        finally:
+            await server.die()
+
+
+@asynccontextmanager
+async def identity_server(session: str | None, host: str, port: int) -> AsyncIterator[None]:
+    """Answers whose Pod this is, where `session` says so."""
+    if session is None:
+        yield
+        return
+
+    async def tell(_: web.Request) -> web.Response:
+        return json_answer({"session": session})
+
+    app = web.Application()
+    app.router.add_get(IDENTITY_PATH, tell)
+    runner = web.AppRunner(app, shutdown_timeout=0.0)
+    await runner.setup()
+    await web.TCPSite(runner, host, port, reuse_address=True).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def free_host() -> str:
+    """A loopback address that nobody else uses by chance."""
+    return ".".join(["127", *(str(random.SystemRandom().randrange(2, 250)) for _ in range(3))])
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

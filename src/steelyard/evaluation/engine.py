@@ -1,0 +1,60 @@
+"""Runs an evaluation: every row of the dataset, every replication, one durable answer each.
+
+`evaluate` is called by the client step and by the command line. It ends when all rows are durable, or raises; either
+way what was answered before is kept, and the next attempt goes on from there.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from steelyard.evaluation.attempt import Attempt, World
+from steelyard.evaluation.checkpoint import write_checkpoint
+from steelyard.evaluation.discovery import Discovery
+from steelyard.evaluation.epoch import claim
+from steelyard.evaluation.indexes import IndexMap
+from steelyard.evaluation.output import Writer
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.progress import Progress
+from steelyard.evaluation.record import describe, record
+from steelyard.evaluation.resume import resume
+from steelyard.evaluation.source import open_source
+from steelyard.storage.store import Store, probe
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where the dataset is, and where the output goes."""
+
+    dataset: Store
+    output: Store
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one attempt did."""
+
+    total: int
+    resumed: int
+    row_errors: int
+    retries: int
+
+
+async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str, world: World) -> Summary:
+    """Bring the output to where every row is durable.
+
+    EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
+    """
+    await probe(stores.output)
+    claimed = await claim(stores.output, epoch)
+    source = await open_source(stores.dataset)
+    indexes = await asyncio.to_thread(IndexMap, source)
+    await record(stores.output, describe(plan.identity, plan.settings, source.files, world.now().isoformat()))
+    total = source.rows * len(plan.replications)
+    resumed = await resume(stores.output, indexes, plan.replications, total)
+    await write_checkpoint(stores.output, epoch, 0, resumed)
+    world.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
+    progress = Progress(stores.output, total, world.now, done=len(resumed.rows))
+    writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
+    await Attempt(plan, source, resumed.rows, writer, progress, world).run(discovery)
+    await claimed.check()
+    return Summary(total, len(resumed.rows), progress.row_errors, progress.retries)

@@ -1,0 +1,57 @@
+"""Where everything lies in an evaluation's output (RESOURCES.md, "Output of an evaluation").
+
+The root holds verified `part-<n>.parquet` only; all else is under `.steelyard/`.
+"""
+
+import re
+from dataclasses import dataclass
+
+PARTS = ".steelyard/parts/"
+ERRORS = ".steelyard/errors/"
+EPOCHS = ".steelyard/epoch/"
+CHECKPOINTS = ".steelyard/checkpoint/"
+RUN = ".steelyard/run.json"
+PROGRESS = ".steelyard/progress.json"
+MANIFEST = ".steelyard/manifest.json"
+
+ROWS_SUFFIX = ".rows"
+_PART = re.compile(r"part-(?P<shard>\d+)-(?P<epoch>.+)-(?P<seq>\d{6,})\.parquet")
+
+
+@dataclass(frozen=True, order=True)
+class PartName:
+    """The name of one part: parts of one epoch are ordered by shard and sequence number."""
+
+    epoch: str
+    shard: int
+    seq: int
+
+    @property
+    def name(self) -> str:
+        return f"part-{self.shard:04d}-{self.epoch}-{self.seq:06d}.parquet"
+
+    @property
+    def part(self) -> str:
+        return PARTS + self.name
+
+    @property
+    def rows(self) -> str:
+        return self.part + ROWS_SUFFIX
+
+    @property
+    def errors(self) -> str:
+        return ERRORS + "errors" + self.name.removeprefix("part")
+
+    @classmethod
+    def parse(cls, key: str) -> "PartName | None":
+        """The part that `key` names; None when it names something else (a row set, a stray file)."""
+        match = _PART.fullmatch(key.removeprefix(PARTS))
+        return None if match is None else cls(match["epoch"], int(match["shard"]), int(match["seq"]))
+
+
+def checkpoint(epoch: str, number: int) -> str:
+    return f"{CHECKPOINTS}{epoch}-{number:06d}.json"
+
+
+def verified(number: int) -> str:
+    return f"part-{number:05d}.parquet"

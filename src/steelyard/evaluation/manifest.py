@@ -1,0 +1,54 @@
+"""The manifest: what verification vouches for. Readers of an evaluation's output trust nothing else.
+
+Written once by `verify`; read by reports, downloads and whoever opens the folder later.
+"""
+
+from pydantic import BaseModel, ConfigDict
+
+from steelyard.evaluation import layout
+from steelyard.storage.store import Store
+
+
+class FileEntry(BaseModel):
+    """One file, by its path under the root and its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    size: int
+    sha256: str
+    rows: int
+
+
+class RowCounts(BaseModel):
+    """How many rows there are, of what sort. `total` is what the dataset and its replications ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    total: int
+    present: int
+    errors: int
+    missing: int
+    duplicates: int
+
+
+class Manifest(BaseModel):
+    """The verified content of an evaluation's output."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schemaVersion: str = "0.1"  # noqa: N815 - a name of the format
+    evaluation: str
+    replications: list[str]
+    inputs: list[FileEntry]
+    files: list[FileEntry]
+    rows: RowCounts
+    parts: list[str]
+    """The parts that the files were made from, in order."""
+    leftOut: list[str]  # noqa: N815 - a name of the format
+    """Parts of fenced-off attempts that came too late to count."""
+
+
+async def read_manifest(store: Store) -> Manifest:
+    """The manifest of the output in `store`; ObjectMissing when it has not been verified."""
+    return Manifest.model_validate_json(await store.get(layout.MANIFEST))

@@ -1,0 +1,129 @@
+"""Writes finished rows as numbered, create-only parts: each is whole or not there, and is never touched again.
+
+The engine adds rows; encoding happens in threads and writing in tasks of the writer's own, off the hot path. The order
+of one part's files matters: errors, then the part, then its row set. So a row set never speaks of rows that are not
+there, whenever the process ends.
+"""
+
+import asyncio
+
+import pyarrow as pa
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.checkpoint import Checkpoint, write_checkpoint
+from steelyard.evaluation.epoch import Epoch
+from steelyard.evaluation.errors import Fenced
+from steelyard.evaluation.parts import Finished, encode
+from steelyard.evaluation.rowset import RowSet
+from steelyard.storage.store import ObjectExists, Store
+
+PARTS_AT_ONCE = 4
+PART_SECONDS = 5.0
+CHECKPOINT_PARTS = 100
+
+
+class Writer:
+    """The output of one attempt."""
+
+    def __init__(
+        self, store: Store, epoch: Epoch, schema: pa.Schema, batch_rows: int, resumed: Checkpoint
+    ) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._schema = schema
+        self._batch_rows = batch_rows
+        self._pending: list[Finished] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_once = asyncio.Semaphore(PARTS_AT_ONCE)
+        self._seq = 0
+        self._names = list(resumed.parts)
+        self._durable = RowSet(resumed.rows.total)
+        self._durable.add_ranges(resumed.rows.ranges())
+        self._checkpointed = len(resumed.parts)
+        self._checkpoint_lock = asyncio.Lock()
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails when a part cannot be written; never succeeds."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether rows come faster than they can be written: the engine then waits, so that memory stays bounded."""
+        return len(self._tasks) > 2 * PARTS_AT_ONCE
+
+    @property
+    def durable_rows(self) -> int:
+        return len(self._durable)
+
+    async def caught_up(self) -> None:
+        while self.behind and not self.failure.done():
+            await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+
+    def add(self, row: Finished) -> None:
+        self._pending.append(row)
+        if len(self._pending) >= self._batch_rows:
+            self.flush()
+
+    def flush(self) -> None:
+        """Begin to write what has been added, if anything."""
+        if not self._pending:
+            return
+        rows, self._pending = self._pending, []
+        name = layout.PartName(self._epoch.name, 0, self._seq)
+        self._seq += 1
+        task = asyncio.get_running_loop().create_task(self._write(name, rows))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def flush_often(self) -> None:
+        """Let no row wait longer than PART_SECONDS, and notice a higher epoch meanwhile. Runs until cancelled."""
+        while True:
+            await asyncio.sleep(PART_SECONDS)
+            self.flush()
+            await self._epoch.check()
+
+    async def drain(self) -> None:
+        """Write all that has been added, and wait until it is durable; raises what kept it from being so."""
+        if not self.failure.done():
+            self.flush()
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+        if self.failure.done():
+            self.failure.result()
+
+    async def abandon(self) -> None:
+        """Write nothing more: somebody else does, or the storage takes nothing."""
+        self._pending = []
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _write(self, name: layout.PartName, rows: list[Finished]) -> None:
+        async with self._at_once:
+            encoded = await asyncio.to_thread(encode, rows, self._schema)
+            await self._epoch.check()
+            try:
+                if encoded.errors is not None:
+                    await self._store.create(name.errors, encoded.errors)
+                await self._store.create(name.part, encoded.part)
+                await self._store.create(name.rows, encoded.rows)
+            except ObjectExists as error:
+                raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
+        self._durable.add(row.position for row in rows)
+        self._names.append(name.name)
+        if len(self._names) - self._checkpointed >= CHECKPOINT_PARTS:
+            await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
+        async with self._checkpoint_lock:
+            number = len(self._names) // CHECKPOINT_PARTS
+            if len(self._names) - self._checkpointed < CHECKPOINT_PARTS:
+                return
+            self._checkpointed = len(self._names)
+            checkpoint = Checkpoint(tuple(self._names), self._durable)
+            await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None and not self.failure.done():
+            self.failure.set_exception(error)
+            self.failure.exception()  # looked at here, so that nobody has to

@@ -1,0 +1,106 @@
+"""The bytes of parts: finished rows as Parquet, row errors as Parquet, row sets as JSON. Pure; runs in threads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.evaluation.rowset import Ranges, ranges_of
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+
+Json = Any
+
+_ERROR_COLUMNS: dict[str, pa.DataType] = {
+    INDEX: pa.int64(),
+    REPLICATION: pa.string(),
+    "reason": pa.string(),
+    "message": pa.string(),
+    "status": pa.int32(),
+    "body": pa.string(),
+    "attempts": pa.int32(),
+    "replica": pa.string(),
+}
+ERROR_SCHEMA = pa.schema(_ERROR_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class RowError:
+    """Why a row has no responses."""
+
+    reason: str
+    message: str
+    status: int | None
+    body: str | None
+    attempts: int
+    replica: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One row of the output: its responses, or the error that it was skipped for."""
+
+    position: int
+    index: int
+    replication: str
+    responses: list[dict[str, Json]] | None
+    error: RowError | None = None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A part and what goes beside it."""
+
+    part: bytes
+    errors: bytes | None
+    rows: bytes
+
+
+def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
+    """The files of one part, its rows in the order of the dataset."""
+    rows = sorted(finished, key=lambda row: row.position)
+    columns: list[pa.Array[Json]] = [
+        pa.array([row.index for row in rows], pa.int64()),
+        pa.array([row.replication for row in rows], pa.string()),
+        pa.array([row.responses for row in rows], schema.field(RESPONSES).type),
+    ]
+    part = parquet(pa.Table.from_arrays(columns, schema=schema))
+    failed = [row for row in rows if row.error is not None]
+    return Encoded(part, _errors(failed) if failed else None, row_set(row.position for row in rows))
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def row_set(positions: Any) -> bytes:
+    """A part's row set, as it stands beside it."""
+    ranges = ranges_of(positions)
+    return orjson.dumps({"schemaVersion": "0.1", "rows": sum(b - a for a, b in ranges), "ranges": ranges})
+
+
+def read_row_set(data: bytes) -> Ranges:
+    ranges: Ranges = orjson.loads(data)["ranges"]
+    return ranges
+
+
+def _errors(failed: Sequence[Finished]) -> bytes:
+    records = [
+        {
+            INDEX: row.index,
+            REPLICATION: row.replication,
+            "reason": row.error.reason,
+            "message": row.error.message,
+            "status": row.error.status,
+            "body": row.error.body,
+            "attempts": row.error.attempts,
+            "replica": row.error.replica,
+        }
+        for row in failed
+        if row.error is not None
+    ]
+    return parquet(pa.Table.from_pylist(records, schema=ERROR_SCHEMA))

@@ -1,0 +1,110 @@
+"""What an evaluation asks and how: compiled once from the resource's spec, used for every row."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from steelyard.evaluation.adapters import Adapter, AdapterNotImplemented, Item, create_pipeline
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.shape import Malformed, Shape, output_schema
+from steelyard.schema.evaluation import EvaluationClientConfiguration
+from steelyard.schema.ids import replication_id
+from steelyard.schema.resources import EvaluationResourceSpec
+
+Json = Any
+
+DEFAULT_WORKERS_PER_REPLICA = 64
+_ROW_FAULTS = (ValueError, TypeError, LookupError, AttributeError)
+
+
+class BadInput(ValueError):
+    """A row of the dataset cannot be turned into a request."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One evaluation, compiled."""
+
+    evaluation: str
+    replications: tuple[str, ...]
+    session: str
+    """Id of the session whose replicas may be called."""
+    referenced: bool
+    """Whether that session is somebody else's, and may end before the evaluation does."""
+    endpoint: str
+    client: EvaluationClientConfiguration
+    workers_per_replica: int
+    schema: pa.Schema
+    request: Callable[[Item], bytes]
+    """A row as the body of its call; BadInput when it cannot be."""
+    read: Callable[[bytes], list[dict[str, Json]]]
+    """An answer as the responses of its row; Malformed when it cannot be."""
+    identity: Mapping[str, Json]
+    settings: Mapping[str, Json]
+
+
+def plan_of(spec: EvaluationResourceSpec) -> Plan:
+    """Compile `spec`; EvaluationFailed (permanent) says what in it cannot work."""
+    interface = spec.inferenceSession.inferenceService.interface
+    try:
+        schema = output_schema(interface.outputSchema.arrowSchema)
+        before = create_pipeline([*(spec.client.inputPipeline or ()), *(interface.inputPipeline or ())])
+        after = create_pipeline(interface.outputPipeline)
+    except AdapterNotImplemented as error:
+        raise EvaluationFailed("NotImplemented", str(error), permanent=True) from error
+    except ValueError as error:
+        raise EvaluationFailed("BadInterface", str(error), permanent=True) from error
+    identity = {
+        "evaluation": spec.id,
+        "replications": spec.replications,
+        "interface": interface.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "inputPipeline": [adapter.model_dump(mode="json") for adapter in spec.client.inputPipeline or ()],
+    }
+    return Plan(
+        evaluation=spec.id,
+        replications=tuple(replication_id(spec.id, number) for number in range(spec.replications)),
+        session=spec.inferenceSessionReference or spec.id,
+        referenced=spec.inferenceSessionReference is not None,
+        endpoint=interface.endpoint.strip("/"),
+        client=spec.client,
+        workers_per_replica=spec.workersPerReplica or DEFAULT_WORKERS_PER_REPLICA,
+        schema=schema,
+        request=requests_through(before),
+        read=answers_through(after, Shape(schema)),
+        identity=identity,
+        settings=spec.client.model_dump(mode="json") | {"workersPerReplica": spec.workersPerReplica},
+    )
+
+
+def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:
+    """Rows to request bodies: through the pipeline, which must give exactly one object."""
+
+    def request(item: Item) -> bytes:
+        try:
+            (asked,) = pipeline([item])
+            return orjson.dumps(asked, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
+        except _ROW_FAULTS as error:
+            raise BadInput(f"the input pipeline cannot take the row: {error}") from error
+
+    return request
+
+
+def answers_through(pipeline: Adapter, shape: Shape) -> Callable[[bytes], list[dict[str, Json]]]:
+    """Answers to responses: JSON, through the pipeline, checked against the output schema and numbered."""
+
+    def read(body: bytes) -> list[dict[str, Json]]:
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise Malformed(f"the answer is not JSON: {error}") from error
+        try:
+            return shape(list(pipeline([answer])))
+        except Malformed:
+            raise
+        except _ROW_FAULTS as error:
+            raise Malformed(f"the output pipeline cannot take the answer: {error}") from error
+
+    return read

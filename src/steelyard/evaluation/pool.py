@@ -1,0 +1,177 @@
+"""The replicas of a session: who gets the next call, and who gets a rest.
+
+Every replica has connections of its own. The one with the fewest calls in flight is next; one that fails rests with
+growing delays and comes back with a single call, so that a dying replica costs only what it had in flight.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from steelyard.evaluation.call import Failure, Fault, Outcome
+from steelyard.evaluation.retry import RetryPolicy
+
+PATIENCE = 3
+"""Failures in a row after which a replica that still accepts connections rests: single ones are chance."""
+
+
+@dataclass(eq=False)
+class Replica:
+    """One replica and what is known of it."""
+
+    address: str
+    url: URL
+    session: aiohttp.ClientSession
+    in_flight: int = 0
+    done: int = 0
+    failures: int = 0
+    """Failures in a row. Of calls that were in flight together, only the first counts."""
+    failed_at: float = float("-inf")
+    rests: int = 0
+    """How often it rested since its last success: what the retry limit counts."""
+    resting_until: float = 0.0
+    gone: bool = False
+
+    async def close_when_idle(self) -> None:
+        if self.gone and self.in_flight == 0 and not self.session.closed:
+            await self.session.close()
+
+
+Opened = Callable[[str], tuple[URL, aiohttp.ClientSession]]
+
+
+class Pool:
+    """Hands out replicas; at most `per_replica` calls run on each."""
+
+    def __init__(
+        self, per_replica: int, policy: RetryPolicy, chance: Callable[[], float], opened: Opened
+    ) -> None:
+        self._per_replica = per_replica
+        self._policy = policy
+        self._chance = chance
+        self._opened = opened
+        self._replicas: dict[str, Replica] = {}
+        self._waiting: deque[asyncio.Future[Replica]] = deque()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def replicas(self) -> Iterable[Replica]:
+        return self._replicas.values()
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        return frozenset(self._replicas)
+
+    @property
+    def capacity(self) -> int:
+        return self._per_replica * len(self._replicas)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every replica has failed more often in a row than the policy allows."""
+        return bool(self._replicas) and all(self._policy.exhausted(r.rests) for r in self.replicas)
+
+    def add(self, address: str) -> None:
+        if address not in self._replicas:
+            url, session = self._opened(address)
+            self._replicas[address] = Replica(address, url, session)
+            self._serve_waiting()
+
+    def drop(self, address: str) -> None:
+        """Send nothing more to `address`; what is in flight may end."""
+        replica = self._replicas.pop(address, None)
+        if replica is not None:
+            replica.gone = True
+            self._close(replica)
+
+    async def acquire(self) -> Replica:
+        """The replica for the next call, now one call richer; waits while all are busy or rest."""
+        replica = self._choose()
+        if replica is None:
+            waiter: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                return await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    waiter.result().in_flight -= 1
+                raise
+        replica.in_flight += 1
+        return replica
+
+    def release(self, replica: Replica, outcome: Outcome, sent_at: float) -> None:
+        """The call that was sent at `sent_at` ended with `outcome`."""
+        replica.in_flight -= 1
+        match outcome:
+            case Failure(fault=Fault.FOREIGN):
+                self.drop(replica.address)
+            case Failure(fault=Fault.UNREACHABLE | Fault.TRANSIENT):
+                self._failed(replica, outcome, sent_at)
+            case _:
+                replica.done += 1
+                replica.failures = replica.rests = 0
+                replica.resting_until = 0.0
+        if replica.gone:
+            self._close(replica)
+        self._serve_waiting()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for address in list(self._replicas):
+            self.drop(address)
+        for task in list(self._closing):
+            await task
+
+    def _failed(self, replica: Replica, failure: Failure, sent_at: float) -> None:
+        if sent_at <= replica.failed_at:
+            return  # it was in flight when an earlier one failed: the same fault, seen again
+        now = asyncio.get_running_loop().time()
+        replica.failed_at = now
+        replica.failures += 1
+        if failure.fault is Fault.UNREACHABLE or replica.rests or replica.failures >= PATIENCE:
+            replica.rests += 1
+            delay = self._policy.delay(replica.rests, self._chance(), failure.retry_after)
+            replica.resting_until = now + delay
+
+    def _choose(self) -> Replica | None:
+        now = asyncio.get_running_loop().time()
+        best, wake_at = None, None
+        for replica in self._replicas.values():
+            if replica.resting_until > now:
+                wake_at = replica.resting_until if wake_at is None else min(wake_at, replica.resting_until)
+            elif replica.in_flight < self._limit(replica) and (best is None or _before(replica, best)):
+                best = replica
+        if best is None and wake_at is not None:
+            asyncio.get_running_loop().call_at(wake_at, self._serve_waiting)
+        return best
+
+    def _limit(self, replica: Replica) -> int:
+        if self._policy.exhausted(replica.rests):
+            return 0
+        return 1 if replica.rests else self._per_replica
+
+    def _serve_waiting(self) -> None:
+        while self._waiting:
+            if self._waiting[0].done():
+                self._waiting.popleft()
+                continue
+            replica = self._choose()
+            if replica is None:
+                return
+            replica.in_flight += 1
+            self._waiting.popleft().set_result(replica)
+
+    def _close(self, replica: Replica) -> None:
+        if replica.in_flight == 0:
+            task = asyncio.get_running_loop().create_task(replica.close_when_idle())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _before(one: Replica, other: Replica) -> bool:
+    """Whether `one` is the better choice: fewer calls in flight, then fewer done."""
+    return (one.in_flight, one.done) < (other.in_flight, other.done)

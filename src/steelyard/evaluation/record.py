@@ -1,0 +1,58 @@
+"""`run.json`: what was evaluated, how, and where; written by the first attempt, compared by every later one.
+
+An output belongs to one set of inputs, one interface and one number of replications: going on with anything else would
+mix answers to different questions.
+"""
+
+import hashlib
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.storage.store import ObjectExists, Store
+
+Json = Any
+_PACKAGES = ("steelyard", "aiohttp", "orjson", "pyarrow")
+
+
+def describe(
+    identity: Mapping[str, Json], settings: Mapping[str, Json], inputs: Sequence[FileEntry], now: str
+) -> dict[str, Json]:
+    """The content of run.json. `identity` may never change between attempts, `settings` may."""
+    fixed = {**identity, "inputs": [entry.model_dump() for entry in inputs]}
+    return {
+        "schemaVersion": "0.1",
+        "identity": fixed,
+        "digest": hashlib.sha256(orjson.dumps(fixed, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        "settings": dict(settings),
+        "environment": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "processors": os.cpu_count(),
+            "packages": {name: version(name) for name in _PACKAGES},
+        },
+        "created": now,
+    }
+
+
+async def record(store: Store, run: Mapping[str, Json]) -> None:
+    """Write run.json, or check that this attempt asks the same as the one that did; says what differs."""
+    try:
+        await store.create(layout.RUN, orjson.dumps(run, option=orjson.OPT_INDENT_2))
+    except ObjectExists:
+        first = orjson.loads(await store.get(layout.RUN))
+        if first["digest"] != run["digest"]:
+            names = sorted({*first["identity"], *run["identity"]})
+            changed = [name for name in names if first["identity"].get(name) != run["identity"].get(name)]
+            raise EvaluationFailed(
+                "InputsChanged",
+                f"this output was begun with other {', '.join(changed)}: use another output",
+                permanent=True,
+            ) from None

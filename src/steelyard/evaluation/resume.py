@@ -1,0 +1,77 @@
+"""What earlier attempts finished, so that it is not called, or paid for, again.
+
+Everything is read from storage: it works on another machine with an empty disk.
+"""
+
+import asyncio
+import contextlib
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.checkpoint import Checkpoint, counted_parts, gather_bounded, latest_checkpoint
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.indexes import ABSENT, IndexMap
+from steelyard.evaluation.parts import read_row_set, row_set
+from steelyard.evaluation.rowset import Positions, RowSet
+from steelyard.evaluation.shape import INDEX, REPLICATION
+from steelyard.storage.store import ObjectExists, Store, sync_reader
+
+
+async def resume(store: Store, indexes: IndexMap, replications: tuple[str, ...], total: int) -> Checkpoint:
+    """The parts that count so far and their rows.
+
+    A part without a row set (its writer died in between) is whole all the same: its row set is made now.
+    """
+    try:
+        known = await latest_checkpoint(store, total)
+        counted, _ = await counted_parts(store)
+        if not set(known.parts) <= set(
+            counted
+        ):  # somebody removed a part: what the checkpoint says is not true
+            known = Checkpoint((), RowSet(total))
+        unknown = sorted(set(counted) - set(known.parts))
+        present = {info.key async for info in store.list(layout.PARTS)}
+        told = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
+        for data in await gather_bounded(store, [layout.PARTS + name + layout.ROWS_SUFFIX for name in told]):
+            known.rows.add_ranges(read_row_set(data))
+        for name in sorted(set(unknown) - set(told)):
+            known.rows.add(await _make_row_set(store, name, indexes, replications))
+    except (ValueError, KeyError, pa.ArrowException) as error:
+        raise EvaluationFailed(
+            "OutputInvalid", f"the output to go on with is damaged: {error}", permanent=True
+        ) from error
+    return Checkpoint(tuple(counted), known.rows)
+
+
+async def _make_row_set(
+    store: Store, name: str, indexes: IndexMap, replications: tuple[str, ...]
+) -> list[int]:
+    found = await asyncio.to_thread(_positions_of_part, store, layout.PARTS + name, indexes, replications)
+    with contextlib.suppress(ObjectExists):  # then a writer that is being fenced off finished it after all
+        await store.create(layout.PARTS + name + layout.ROWS_SUFFIX, row_set(found))
+    return found
+
+
+def _positions_of_part(store: Store, key: str, indexes: IndexMap, replications: tuple[str, ...]) -> list[int]:
+    with sync_reader(store, key) as reader:
+        table = pq.ParquetFile(reader).read(columns=[INDEX, REPLICATION])
+    found: list[int] = []
+    for batch in table.to_batches():
+        found.extend(positions(batch, indexes, replications).tolist())
+    if ABSENT in found:
+        raise ValueError(f"{key} has rows that are not in the dataset")
+    return found
+
+
+def positions(batch: pa.RecordBatch, indexes: IndexMap, replications: tuple[str, ...]) -> Positions:
+    """The positions of a part's rows; ABSENT for what is no row of this evaluation."""
+    ordinals = indexes.ordinals(batch.column(INDEX).to_numpy(zero_copy_only=False))
+    names = pa.array(replications, pa.string())
+    numbers = pc.index_in(batch.column(REPLICATION), value_set=names).fill_null(ABSENT).to_numpy()
+    known = (ordinals != ABSENT) & (numbers != ABSENT)
+    result: Positions = ordinals * len(replications) + numbers
+    result[~known] = ABSENT
+    return result

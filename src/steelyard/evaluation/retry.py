@@ -1,0 +1,45 @@
+"""The one retry layer's rules: which answers are worth another try, and how long to wait for it.
+
+Pure: the pool applies them to replicas, the engine to rows.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+FIRST_DELAY = 0.5
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Full jitter: a random share of a ceiling that doubles from 0.5 s up to `cap`. `limit` counts retries."""
+
+    limit: int
+    cap: float
+
+    def delay(self, failures: int, chance: float, retry_after: float = 0.0) -> float:
+        """Seconds to wait after the `failures`-th failure in a row; `chance` is uniform in [0, 1)."""
+        ceiling = min(self.cap, FIRST_DELAY * 2.0 ** min(failures - 1, 32))
+        return max(chance * ceiling, retry_after)
+
+    def exhausted(self, failures: int) -> bool:
+        """Whether `failures` in a row are more than the limit allows."""
+        return failures > self.limit
+
+
+def is_transient(status: int) -> bool:
+    """Whether the same request may succeed later: overload and server errors, not a request that is wrong."""
+    return status >= 500 or status in _TRANSIENT_STATUSES
+
+
+def retry_after(header: str | None, now: datetime) -> float:
+    """The seconds that a Retry-After header asks for: a number, or a date; 0 when there is none to understand."""
+    if header is None:
+        return 0.0
+    if header.strip().isdigit():
+        return float(header)
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+    except (TypeError, ValueError):
+        return 0.0

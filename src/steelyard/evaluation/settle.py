@@ -1,0 +1,93 @@
+"""What follows from the outcome of a call: a finished row, another try, a row error, or the end of it all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steelyard.evaluation.backlog import Backlog, Work
+from steelyard.evaluation.call import Failure, Fault, Outcome
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.output import Writer
+from steelyard.evaluation.parts import Finished, RowError
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.progress import Progress
+from steelyard.evaluation.retry import RetryPolicy
+from steelyard.evaluation.shape import Malformed
+
+MALFORMED_TRIES = 3
+"""How often a row is asked whose answer cannot be read: a service may be confused once."""
+
+_MESSAGE_CHARACTERS = 1000
+
+
+@dataclass(frozen=True)
+class Settler:
+    """Settles the rows of one attempt."""
+
+    plan: Plan
+    policy: RetryPolicy
+    backlog: Backlog
+    writer: Writer
+    progress: Progress
+    chance: Callable[[], float]
+
+    def settle(self, work: Work, address: str, outcome: Outcome) -> None:
+        """The call of `work` on the replica at `address` ended with `outcome`."""
+        match outcome:
+            case bytes():
+                self._answered(work, address, outcome)
+            case Failure(fault=Fault.REFUSED):
+                self._give_up(work, address, "BadRequest", outcome)
+            case Failure(fault=Fault.FOREIGN):
+                self._again(work, 1)  # no fault of the row's
+            case Failure():
+                work.tries += 1
+                if self.policy.exhausted(work.tries):
+                    self._give_up(work, address, "RetriesExhausted", outcome)
+                else:
+                    self._again(work, work.tries, outcome.retry_after)
+
+    def unsendable(self, work: Work) -> None:
+        """The row of `work` cannot be turned into a request."""
+        self._give_up(work, None, "BadInput", Failure(Fault.REFUSED, work.unsendable or ""))
+
+    def _answered(self, work: Work, address: str, body: bytes) -> None:
+        try:
+            responses = self.plan.read(body)
+        except Malformed as error:
+            work.malformed += 1
+            if work.malformed >= MALFORMED_TRIES:
+                self._give_up(
+                    work, address, "MalformedAnswer", Failure(Fault.REFUSED, str(error), 200, body[:4096])
+                )
+            else:
+                self._again(work, work.malformed)
+            return
+        replication = self.plan.replications[work.replication]
+        self._finish(Finished(work.position, work.index, replication, responses))
+
+    def _again(self, work: Work, failures: int, retry_after: float = 0.0) -> None:
+        self.progress.retries += 1
+        self.backlog.put_back(work, self.policy.delay(failures, self.chance(), retry_after))
+
+    def _give_up(self, work: Work, address: str | None, reason: str, failure: Failure) -> None:
+        message = f"{reason}: {failure.message}"[:_MESSAGE_CHARACTERS]
+        if self.plan.client.badRequestPolicy == "Abort":
+            body = failure.body[:200].decode(errors="replace")
+            name = f"index {work.index}, replication {work.replication}"
+            raise EvaluationFailed(
+                "BadRequest",
+                f"{name}: {message}{': ' if body else ''}{body}",
+                permanent=True,
+                row=str(work.index),
+            )
+        body_text = failure.body.decode(errors="replace") if failure.body else None
+        error = RowError(reason, message, failure.status, body_text, work.attempts, address)
+        self.progress.row_errors += 1
+        self._finish(
+            Finished(work.position, work.index, self.plan.replications[work.replication], None, error)
+        )
+
+    def _finish(self, row: Finished) -> None:
+        self.writer.add(row)
+        self.progress.done += 1
+        self.backlog.settled()

@@ -1,0 +1,154 @@
+"""The rows of a dataset, streamed from storage in constant memory.
+
+A dataset is all `*.parquet` under its URL, in the order of their keys, without what begins with a dot. Every row has
+an `_index_`; its *ordinal* is its place in that order.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.shape import INDEX
+from steelyard.storage.store import Store, sync_reader
+
+Json = Any
+BATCH_ROWS = 256
+BATCH_BYTES = 4 << 20
+_DIGEST_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the dataset: `data` is what the service gets before any adapter."""
+
+    ordinal: int
+    index: int
+    data: dict[str, Json]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset whose files have been listed and digested."""
+
+    store: Store
+    files: tuple[FileEntry, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def read(self, skip: "npt.NDArray[np.bool_] | None" = None) -> Iterator[list[Row]]:
+        """Batches of rows; those whose ordinal is True in `skip` are never turned into Python objects.
+
+        Blocking: the engine calls it in a thread.
+        """
+        for start, batch in self._batches(None):
+            wanted = np.arange(batch.num_rows)
+            if skip is not None:
+                wanted = wanted[~skip[start : start + batch.num_rows]]
+            if len(wanted):
+                kept = batch if len(wanted) == batch.num_rows else batch.take(wanted)
+                yield _rows(kept, wanted + start)
+
+    def indexes(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The `_index_` of every row, in batches and in order. Blocking."""
+        for _, batch in self._batches([INDEX]):
+            column = batch.column(0)
+            if not pa.types.is_integer(column.type) or column.null_count:
+                raise EvaluationFailed(
+                    "BadDataset", f"the dataset's {INDEX} must be int64, not null", permanent=True
+                )
+            yield column.cast(pa.int64()).to_numpy()
+
+    def _batches(self, columns: list[str] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        ordinal = 0
+        for file in self.files:
+            with sync_reader(self.store, file.path) as reader:
+                # Without pre-buffering a row group is read in pieces: memory does not grow with its size.
+                parquet = pq.ParquetFile(reader, pre_buffer=False, buffer_size=1 << 20)
+                size = _batch_rows(parquet.metadata) if columns is None else 65536
+                for batch in parquet.iter_batches(size, columns=columns):
+                    yield ordinal, batch
+                    ordinal += batch.num_rows
+
+
+async def open_source(store: Store) -> Source:
+    """List the dataset's files, digest them and check that they agree: EvaluationFailed says what is wrong."""
+    keys = [info.key async for info in store.list() if is_data(info.key)]
+    if not keys:
+        raise EvaluationFailed("InputMissing", f"there is no Parquet file under {store.url}", permanent=False)
+    return Source(store, await asyncio.to_thread(lambda: tuple(_entry(store, key) for key in keys)))
+
+
+def is_data(key: str) -> bool:
+    """Whether `key` is a file of the dataset: dot-files and dot-folders hold other things."""
+    return key.endswith(".parquet") and not any(part.startswith(".") for part in key.split("/"))
+
+
+def _entry(store: Store, key: str) -> FileEntry:
+    digest = hashlib.sha256()
+    size = 0
+    with sync_reader(store, key) as reader:
+        while chunk := reader.read(_DIGEST_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+        reader.seek(0)
+        try:
+            parquet = pq.ParquetFile(reader)
+        except (pa.ArrowException, OSError) as error:
+            raise EvaluationFailed(
+                "BadDataset", f"{key} is not a Parquet file: {error}", permanent=True
+            ) from error
+        if INDEX not in parquet.schema_arrow.names:
+            raise EvaluationFailed("BadDataset", f"{key} has no column {INDEX}", permanent=True)
+        rows = parquet.metadata.num_rows
+    return FileEntry(path=key, size=size, sha256=digest.hexdigest(), rows=rows)
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Few enough rows that a batch stays small however large the rows are."""
+    groups = range(metadata.num_row_groups)
+    size = sum(metadata.row_group(number).total_byte_size for number in groups)
+    per_row = max(1, size // max(1, metadata.num_rows))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // per_row))
+
+
+def _rows(batch: pa.RecordBatch, ordinals: "npt.NDArray[np.int64]") -> list[Row]:
+    indexes: list[Json] = batch.column(batch.schema.get_field_index(INDEX)).to_pylist()
+    payload = batch.drop_columns([INDEX])
+    items = payload.to_pylist(maps_as_pydicts="strict")
+    if any(_holds_binary(field.type) for field in payload.schema):
+        items = [_json(item) for item in items]
+    return [
+        Row(int(ordinal), index, item) for ordinal, index, item in zip(ordinals, indexes, items, strict=True)
+    ]
+
+
+def _holds_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return True
+    return any(_holds_binary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _json(value: Json) -> Json:
+    """Binary values as base64, which is how the services expect them."""
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {key: _json(child) for key, child in value.items()}
+        case list():
+            return [_json(child) for child in value]
+        case _:
+            return value

@@ -1,0 +1,186 @@
+"""The template language of the TransformJSON adapter, compiled once per evaluation.
+
+A template has the shape of its output. A string that begins with `$` is a JSONPath with exactly one match, `$$` is a
+`$`; `{"$compute": [...]}` computes a value: first `$literal`, `$scalar` or `$list`, then functions of `re` and such.
+"""
+
+import functools
+import json
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jsonpath_ng.parser import parse as parse_jsonpath
+
+Json = Any
+Value = Callable[[Json], Json]
+
+_PLAIN_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*|\[\d+\])+)")
+_PLAIN_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
+
+
+class Template:
+    """A compiled template; calling it with a JSON value gives the output."""
+
+    def __init__(self, template: Mapping[str, Json]) -> None:
+        self._value = _compile(json.loads(json.dumps(template)))
+
+    def __call__(self, item: Json) -> Json:
+        return self._value(item)
+
+
+def _compile(template: Json) -> Value:
+    match template:
+        case {"$compute": steps}:
+            if len(template) != 1:
+                raise ValueError("$compute must be the only key of its object")
+            return _computation(steps if isinstance(steps, list) else [steps])
+        case dict():
+            fields = {_key(key): _compile(value) for key, value in template.items()}
+            return lambda item: {key: value(item) for key, value in fields.items()}
+        case list():
+            values = [_compile(value) for value in template]
+            return lambda item: [value(item) for value in values]
+        case str() if template.startswith("$$"):
+            return _literal(template[1:])
+        case str() if template.startswith("$"):
+            return _scalar(template)
+        case _:
+            return _literal(template)
+
+
+def _key(key: str) -> str:
+    if not key.startswith("$"):
+        return key
+    if not key.startswith("$$"):
+        raise ValueError(f"the key {key!r} is reserved; write ${key} for a key that begins with $")
+    return key[1:]
+
+
+def _literal(value: Json) -> Value:
+    return lambda _: value
+
+
+def _scalar(path: str) -> Value:
+    """The one match of a JSONPath. Plain paths, nearly all there are, are walked without the JSONPath library."""
+    if _PLAIN_PATH.fullmatch(path):
+        return _walk(path, [name or int(number) for name, number in _PLAIN_STEP.findall(path)])
+    expression = parse_jsonpath(path)
+
+    def value(item: Json) -> Json:
+        matches = expression.find(item)
+        if len(matches) != 1:
+            raise ValueError(f"{path} has {len(matches)} matches, it needs exactly one")
+        return matches[0].value
+
+    return value
+
+
+def _walk(path: str, steps: list[Any]) -> Value:
+    def value(item: Json) -> Json:
+        for step in steps:
+            container = list if isinstance(step, int) else dict
+            if not isinstance(item, container):
+                raise ValueError(f"{path} has no match")
+            try:
+                item = item[step]
+            except LookupError:
+                raise ValueError(f"{path} has no match") from None
+        return item
+
+    return value
+
+
+def _list(path: Json) -> Value:
+    if isinstance(path, list):
+        values = [_first(step) for step in path]
+        return lambda item: [value(item) for value in values]
+    expression = parse_jsonpath(_path("$list", path))
+    return lambda item: [match.value for match in expression.find(item)]
+
+
+def _path(name: str, path: Json) -> str:
+    if not isinstance(path, str) or not path.startswith("$") or path.startswith("$$"):
+        raise ValueError(f"{name} takes a JSONPath, not {path!r}; use $literal for a literal")
+    return path
+
+
+def _first(step: Json) -> Value:
+    match step:
+        case {"$literal": value} if len(step) == 1:
+            return _literal(value)
+        case {"$scalar": path} if len(step) == 1:
+            return _scalar(_path("$scalar", path))
+        case {"$list": path} if len(step) == 1:
+            return _list(path)
+        case _:
+            raise ValueError(f"expected one of $literal, $scalar and $list, not {step!r}")
+
+
+def _computation(steps: list[Json]) -> Value:
+    compiled = [
+        _function(step) if isinstance(step, dict) and "$func" in step else _first(step) for step in steps
+    ]
+
+    def value(item: Json) -> Json:
+        for step in compiled:
+            item = step(item)
+        return item
+
+    return value
+
+
+def _findall(pattern: str, flags: int = 0) -> Value:
+    return functools.partial(re.compile(pattern, flags).findall)
+
+
+def _join(separator: str = "") -> Value:
+    return separator.join
+
+
+def _as_list() -> Value:
+    return list
+
+
+def _reduce() -> Value:
+    return functools.partial(functools.reduce, operator.add)
+
+
+def _search(pattern: str, flags: int = 0, group: int | str = 0, default: str | None = None) -> Value:
+    search = re.compile(pattern, flags).search
+
+    def value(text: Json) -> Json:
+        match = search(text)
+        return default if match is None else match.group(group)
+
+    return value
+
+
+def _split(pattern: str, maxsplit: int = 0, flags: int = 0) -> Value:
+    compiled = re.compile(pattern, flags)
+    return lambda text: compiled.split(text, maxsplit)
+
+
+def _sub(pattern: str, repl: str, count: int = 0, flags: int = 0) -> Value:
+    compiled = re.compile(pattern, flags)
+    return lambda text: compiled.sub(repl, text, count)
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "findall": _findall,
+    "join": _join,
+    "list": _as_list,
+    "reduce": _reduce,
+    "search": _search,
+    "split": _split,
+    "sub": _sub,
+}
+
+
+def _function(step: Mapping[str, Json]) -> Value:
+    name = step["$func"]
+    build = _FUNCTIONS.get(name)
+    if build is None:
+        raise ValueError(f"there is no function {name!r}; there are {', '.join(sorted(_FUNCTIONS))}")
+    return build(**{key: value for key, value in step.items() if key != "$func"})

@@ -1,0 +1,172 @@
+"""Verification: is every row there exactly once, in the right shape? Then the output becomes final.
+
+Streams the parts once and compacts them into large files at the root; the manifest comes last and makes them count.
+Whatever it is interrupted by, a second run ends with the same files and the same manifest.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.checkpoint import counted_parts
+from steelyard.evaluation.compact import Compactor
+from steelyard.evaluation.epoch import Epoch, claim_verification
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.indexes import ABSENT, IndexMap
+from steelyard.evaluation.manifest import Manifest, RowCounts, read_manifest
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.resume import positions
+from steelyard.evaluation.rowset import RowSet
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+from steelyard.evaluation.source import Source, open_source
+from steelyard.storage.store import ObjectExists, ObjectMissing, Store, probe, sync_reader
+
+FILE_BYTES = 256 << 20
+NAMED_ROWS = 10
+"""How many rows a message names."""
+
+
+async def verify(
+    plan: Plan, dataset: Store, output: Store, epoch: str, file_bytes: int = FILE_BYTES
+) -> Manifest:
+    """The manifest of `output`, made now or found; EvaluationFailed (OutputInvalid) says which rows are wrong."""
+    try:
+        return await read_manifest(output)
+    except ObjectMissing:
+        pass
+    await probe(output)
+    claimed = await claim_verification(output, epoch)
+    source = await open_source(dataset)
+    counted, late = await counted_parts(output)
+    with tempfile.TemporaryDirectory(prefix="steelyard-verify-") as scratch:
+        check = await asyncio.to_thread(_Check, plan, source, Path(scratch), file_bytes)
+        for name in counted:
+            for path in await asyncio.to_thread(check.take, output, name):
+                await _publish(output, claimed, path)
+        for path in await asyncio.to_thread(check.finish):
+            await _publish(output, claimed, path)
+    return await _seal(output, claimed, check.manifest(counted, late))
+
+
+async def _publish(output: Store, claimed: Epoch, path: Path) -> None:
+    """Put one finished file at the root. It may replace what an interrupted verification left there."""
+    await claimed.check()
+    await output.put_file(path.name, path)
+    await asyncio.to_thread(path.unlink)
+
+
+async def _seal(output: Store, claimed: Epoch, manifest: Manifest) -> Manifest:
+    """Remove files that are not the manifest's, then write it; once it is there, it stays."""
+    await claimed.check()
+    files = {entry.path for entry in manifest.files}
+    stray = [info.key async for info in output.list("part-") if info.key not in files]
+    for key in stray:
+        await output.delete(key)
+    try:
+        await output.create(layout.MANIFEST, manifest.model_dump_json(indent=2).encode())
+    except ObjectExists:
+        return await read_manifest(output)
+    return manifest
+
+
+class _Check:
+    """The state of one pass over the parts. Blocking: its methods run in threads."""
+
+    def __init__(self, plan: Plan, source: Source, scratch: Path, file_bytes: int) -> None:
+        self._plan = plan
+        self._source = source
+        self._indexes = IndexMap(source)
+        self._seen = RowSet(source.rows * len(plan.replications))
+        self._files = Compactor(plan.schema, scratch, file_bytes)
+        self._written = self._errors = self._duplicates = 0
+
+    def take(self, output: Store, name: str) -> Sequence[Path]:
+        """Check one part and copy its rows; the files that it completed."""
+        key = layout.PARTS + name
+        try:
+            with sync_reader(output, key) as reader:
+                parquet = pq.ParquetFile(reader)
+                _check_schema(name, parquet.schema_arrow, self._plan.schema)
+                for batch in parquet.iter_batches(65536):
+                    self._take_batch(name, batch)
+        except (pa.ArrowException, OSError) as error:
+            raise _invalid(f"the part {name} cannot be read: {error}") from error
+        return self._files.completed()
+
+    def finish(self) -> Sequence[Path]:
+        """After the last part: EvaluationFailed when rows are missing and may not be."""
+        missing = self._seen.total - len(self._seen)
+        if missing and self._plan.client.missingOutputPolicy == "Error":
+            some = [position for position, _ in zip(self._seen.missing(), range(NAMED_ROWS), strict=False)]
+            raise _invalid(
+                f"{missing} of {self._seen.total} rows are missing: {self._names(some)}", self._row(some[0])
+            )
+        return self._files.close()
+
+    def manifest(self, counted: Sequence[str], late: Sequence[str]) -> Manifest:
+        rows = RowCounts(
+            total=self._seen.total,
+            present=len(self._seen),
+            errors=self._errors,
+            missing=self._seen.total - len(self._seen),
+            duplicates=self._duplicates,
+        )
+        return Manifest(
+            evaluation=self._plan.evaluation,
+            replications=list(self._plan.replications),
+            inputs=list(self._source.files),
+            files=list(self._files.entries),
+            rows=rows,
+            parts=list(counted),
+            leftOut=list(late),
+        )
+
+    def _take_batch(self, name: str, batch: pa.RecordBatch) -> None:
+        if batch.column(INDEX).null_count or batch.column(REPLICATION).null_count:
+            raise _invalid(f"the part {name} has rows without {INDEX} or {REPLICATION}")
+        found = positions(batch, self._indexes, self._plan.replications)
+        if (found == ABSENT).any():
+            row = batch.slice(int((found == ABSENT).argmax()), 1).select([INDEX, REPLICATION]).to_pylist()[0]
+            raise _invalid(f"the part {name} has a row that was not asked for: {row}", str(row[INDEX]))
+        new = self._seen.add_new(found)
+        doubles = found[~new]
+        self._duplicates += len(doubles)
+        policy = self._plan.client.duplicateOutputPolicy
+        if len(doubles) and policy == "Error":
+            some = [int(position) for position in doubles[:NAMED_ROWS]]
+            raise _invalid(
+                f"rows stand twice, again in the part {name}: {self._names(some)}", self._row(some[0])
+            )
+        if len(doubles) and policy == "Deduplicate":
+            batch = batch.filter(pa.array(new))
+        self._errors += batch.column(RESPONSES).null_count
+        self._files.write(batch)
+
+    def _row(self, position: int) -> str:
+        return self._place(position)[0]
+
+    def _names(self, some: Sequence[int]) -> str:
+        places = [self._place(position) for position in some]
+        return ", ".join(f"index {index} replication {replication}" for index, replication in places)
+
+    def _place(self, position: int) -> tuple[str, int]:
+        ordinal, replication = divmod(position, len(self._plan.replications))
+        return str(self._indexes.index(ordinal)), replication
+
+
+def _check_schema(name: str, found: pa.Schema, expected: pa.Schema) -> None:
+    if found.names != expected.names:
+        raise _invalid(f"the part {name} has the columns {found.names}, not {expected.names}")
+    for field in expected:
+        if found.field(field.name).type != field.type:
+            kind = found.field(field.name).type
+            raise _invalid(f"the part {name}: {field.name} is {kind}, the interface says {field.type}")
+
+
+def _invalid(message: str, row: str | None = None) -> EvaluationFailed:
+    return EvaluationFailed("OutputInvalid", message, permanent=True, row=row)

@@ -1,0 +1,83 @@
+"""The step that calls the replicas: every row of the dataset, every replication, into durable parts.
+
+`python -m steelyard.steps.evaluation_client --config FILE`, as the `<name>-client-aN` Job of an Evaluation.
+"""
+
+import os
+import random
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from steelyard.evaluation.attempt import World
+from steelyard.evaluation.discovery import IDENTITY_PORT, discovery
+from steelyard.evaluation.engine import Stores, evaluate
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.plan import plan_of
+from steelyard.evaluation.replicas import Absence
+from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.storage.store import Store, open_store
+
+SESSION_ENDED_OPTION = "sessionEndedSeconds"
+"""`client.extraOptions`: how long a referenced session may be without a replica before it counts as ended."""
+
+
+async def main(config: StepConfig, log: Log) -> None:
+    spec = evaluation_spec(config)
+    if config.replicas is None:
+        raise StepFailed("BadConfiguration", "replicas: is missing", permanent=True)
+    try:
+        found = discovery(config.replicas, os.environ)
+        gone = float(spec.client.extraOptions.get(SESSION_ENDED_OPTION, Absence().gone_seconds))
+        world = World(
+            now=lambda: datetime.now(UTC),
+            chance=random.random,
+            log=log,
+            identity_port=None if config.replicas.startswith("file:") else IDENTITY_PORT,
+            absence=Absence(gone_seconds=gone),
+        )
+        stores = Stores(dataset_store(spec), output_store(spec))
+        summary = await evaluate(plan_of(spec), stores, found, config.epoch, world)
+    except EvaluationFailed as error:
+        raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
+    except ValueError as error:
+        raise StepFailed("BadConfiguration", str(error), permanent=True) from error
+    log.info(
+        "all rows are durable",
+        rows=summary.total,
+        resumed=summary.resumed,
+        rowErrors=summary.row_errors,
+        retries=summary.retries,
+    )
+
+
+def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
+    """The Evaluation's spec of a step's configuration."""
+    try:
+        return EvaluationResourceSpec.model_validate(config.spec)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        raise StepFailed("BadConfiguration", faults, permanent=True) from error
+
+
+def dataset_store(spec: EvaluationResourceSpec) -> Store:
+    """Where the dataset is."""
+    url = spec.storage.inputs.get("dataset")
+    if url is None:
+        raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
+    return open_store(url)
+
+
+def output_store(spec: EvaluationResourceSpec) -> Store:
+    """Where the output goes."""
+    if spec.storage.output is None:
+        raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
+    return open_store(spec.storage.output)
+
+
+if __name__ == "__main__":
+    run_step(main, "evaluation_client")
