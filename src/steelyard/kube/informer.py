@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, cast
 
 from steelyard.kube.cluster import Cluster, Json, Resource, WatchEvent
-from steelyard.kube.errors import ApiError, Gone
+from steelyard.kube.errors import ApiError, Gone, error_from_status
 
 _log = logging.getLogger(__name__)
 
@@ -147,6 +147,8 @@ class Informer:
         self.synced.set()
 
     def _see(self, event: WatchEvent) -> None:
+        if event.type == "ERROR":
+            raise error_from_status(event.object)
         version = event.object["metadata"]["resourceVersion"]
         if not _newer(version, self._version):
             return  # told twice

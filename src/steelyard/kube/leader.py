@@ -88,16 +88,16 @@ class LeaderElector:
         working = asyncio.ensure_future(work())
         keeping = [asyncio.ensure_future(self._renew()), asyncio.ensure_future(self._expire())]
         try:
-            await asyncio.wait([working, *keeping], return_when=asyncio.FIRST_COMPLETED)
-            finished = working.done()
+            ended, _ = await asyncio.wait([working, *keeping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (working, *keeping):
                 task.cancel()
             await asyncio.gather(working, *keeping, return_exceptions=True)
             await self._release()
-        if not finished:
+        for task in ended:
+            task.result()
+        if working not in ended:
             raise LeaseLost(f"{self.identity} could not renew {self._name} in {self._timing.deadline} s")
-        working.result()
 
     async def _renew(self) -> None:
         """Until another is seen to hold the lease."""
@@ -119,7 +119,7 @@ class LeaderElector:
                 self._renewed = _NEVER
                 return False
             await self._write(self._claim())
-        except (Conflict, AlreadyExists, NotFound):
+        except (Conflict, AlreadyExists):
             self._lease = None  # somebody else wrote: look before the next try
             return False
         except ApiError as error:
