@@ -20,11 +20,16 @@ LOG_LIMIT = 10 << 20
 
 @dataclass(frozen=True)
 class Program:
-    """What a child is: `steelyard service NAME` with these options, its output in `log`."""
+    """What a child is: a command, which is told its end of the line by `--line N`, with its output in `log`."""
 
     name: str
-    options: Sequence[str]
+    command: Sequence[str]
     log: Path
+
+
+def service(name: str, options: Sequence[str], log: Path) -> Program:
+    """`steelyard service NAME`, in this Python."""
+    return Program(name, [sys.executable, "-m", "steelyard.cli.service", name, *options], log)
 
 
 class Child:
@@ -97,11 +102,10 @@ class Child:
 
     async def _run_once(self) -> int:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "steelyard.cli.service", self.program.name, *self.program.options]
         with ours:
             with theirs, _open_log(self.program.log) as log:
                 self._process = await asyncio.create_subprocess_exec(
-                    *command, "--line", str(theirs.fileno()),
+                    *self.program.command, "--line", str(theirs.fileno()),
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
                     pass_fds=[theirs.fileno()], start_new_session=True,
                 )  # fmt: skip

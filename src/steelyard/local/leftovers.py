@@ -14,10 +14,10 @@ from steelyard.local.state import Record, process_started
 PATIENCE = 5.0
 
 
-async def end_leftovers(record: Record) -> None:
+async def end_leftovers(record: Record, patience: float = PATIENCE) -> None:
     """Return once no process of the record lives."""
     processes = list(record.children.values())
-    for number, patience in ((0, PATIENCE), (signal.SIGTERM, PATIENCE), (signal.SIGKILL, PATIENCE)):
+    for number in (0, signal.SIGTERM, signal.SIGKILL):
         for pid, _ in living(processes):
             _signal(pid, number)
         until = asyncio.get_running_loop().time() + patience

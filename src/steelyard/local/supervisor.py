@@ -16,7 +16,7 @@ from pathlib import Path
 
 from steelyard.errors import UsageError
 from steelyard.local import machine
-from steelyard.local.child import Child, Program
+from steelyard.local.child import Child, service
 from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
@@ -91,7 +91,7 @@ class Up:
         settings = ["--settings", str(self.options.settings)] if self.options.settings else []
         numbers = ["--port", str(self.record.port), "--network", str(network.number)]
         for name, options in (("kubernetes", folder + numbers), ("operator", folder + settings)):
-            child = Child(Program(name, options, self.state.log(name)), self.say, self._write)
+            child = Child(service(name, options, self.state.log(name)), self.say, self._write)
             self.children.append(child)
             starting = asyncio.create_task(child.start(START_SECONDS))
             stopping = asyncio.create_task(stop.wait())

@@ -1,0 +1,90 @@
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json
+from steelyard.local.controllers.objects import edge, make_pod, make_service
+from steelyard.local.controllers.service import decide
+from steelyard.local.controllers.sync import sync_service
+
+KEY = ("default", "demo")
+
+
+async def settle(cluster: MemoryCluster) -> list[Json]:
+    for _ in range(5):
+        before = cluster.store.version
+        await sync_service(edge(cluster), KEY)
+        if cluster.store.version == before:
+            return cluster.store.objects(ENDPOINT_SLICES)
+    raise AssertionError("the Service does not come to rest")
+
+
+def ready_addresses(slices: list[Json]) -> list[str]:
+    return [
+        address
+        for each in slices
+        for endpoint in each["endpoints"]
+        if endpoint["conditions"]["ready"]
+        for address in endpoint["addresses"]
+    ]
+
+
+async def test_a_service_lists_the_pods_that_it_selects() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service())
+    assert ready_addresses(await settle(cluster)) == []
+    cluster.store.put(make_pod("a", "127.9.0.1", ready=True))
+    cluster.store.put(make_pod("b", "127.9.0.2"))
+    cluster.store.put(make_pod("c", "127.9.0.3", ready=True, labels={"app": "other"}))
+    cluster.store.put(make_pod("d", ready=True))
+    (one,) = await settle(cluster)
+    assert ready_addresses([one]) == ["127.9.0.1"]
+    assert [each["targetRef"]["name"] for each in one["endpoints"]] == ["a", "b"]
+    assert one["ports"] == [{"name": "", "protocol": "TCP", "port": 8000}]
+    assert one["metadata"]["labels"]["kubernetes.io/service-name"] == "demo"
+
+
+async def test_a_pod_that_goes_leaves_the_list() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service())
+    cluster.store.put(make_pod("a", "127.9.0.1", ready=True))
+    cluster.store.put(make_pod("b", "127.9.0.2", ready=True))
+    assert len(ready_addresses(await settle(cluster))) == 2
+    pod = cluster.store.find(PODS, "a", "default")
+    assert pod is not None
+    cluster.store.put({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert ready_addresses(await settle(cluster)) == ["127.9.0.2"]
+    cluster.store.remove(PODS, "b", "default")
+    assert ready_addresses(await settle(cluster)) == []
+
+
+async def test_unready_addresses_are_published_where_the_service_asks() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service(publishNotReadyAddresses=True))
+    cluster.store.put(make_pod("a", "127.9.0.1"))
+    assert ready_addresses(await settle(cluster)) == ["127.9.0.1"]
+
+
+async def test_a_named_port_is_each_pods_own() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service(ports=[{"name": "http", "port": 80, "targetPort": "web"}]))
+    for name, ip, number in (("a", "127.9.0.1", 8000), ("b", "127.9.0.2", 9000)):
+        containers = [{"name": "main", "ports": [{"name": "web", "containerPort": number}]}]
+        cluster.store.put(make_pod(name, ip, ready=True, containers=containers))
+    slices = await settle(cluster)
+    found = {each["endpoints"][0]["addresses"][0]: each["ports"][0]["port"] for each in slices}
+    assert found == {"127.9.0.1": 8000, "127.9.0.2": 9000}
+
+
+def test_a_service_without_a_selector_is_left_to_its_user() -> None:
+    service = {
+        **make_service(selector=None),
+        "metadata": {"name": "demo", "namespace": "default", "uid": "u"},
+    }
+    assert not decide(service, [make_pod("a", "127.9.0.1")], [])
+
+
+async def test_a_slice_that_was_deleted_comes_back() -> None:
+    cluster = MemoryCluster()
+    cluster.store.put(make_service())
+    (one,) = await settle(cluster)
+    cluster.store.remove(ENDPOINT_SLICES, one["metadata"]["name"], "default")
+    assert len(await settle(cluster)) == 1
+    assert cluster.store.find(SERVICES, "demo", "default")

@@ -1,0 +1,93 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steelyard.local.machine import free_port
+from steelyard.local.names.forward import Forwarders
+from steelyard.local.names.table import Address
+
+
+async def serve(name: bytes) -> tuple[Address, asyncio.Server]:
+    """Answers a request, which ends with the client's end of sending, by its own name and the request."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(name + b":" + await reader.read())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    return (host, port), server
+
+
+async def ask(address: Address, text: bytes = b"hello") -> bytes:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(text)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.fixture
+async def forwarders() -> AsyncIterator[tuple[Forwarders, list[str]]]:
+    said: list[str] = []
+    made = Forwarders(said.append)
+    yield made, said
+    await made.close()
+
+
+Made = tuple[Forwarders, list[str]]
+
+
+async def test_connections_go_to_the_ready_ones_in_turn(forwarders: Made) -> None:
+    (one, first), (two, second) = await serve(b"one"), await serve(b"two")
+    front = ("127.0.0.1", free_port())
+    await forwarders[0].apply({front: (one, two)})
+    answers = [await ask(front) for _ in range(4)]
+    assert sorted(answers) == [b"one:hello", b"one:hello", b"two:hello", b"two:hello"]
+    first.close()
+    second.close()
+
+
+async def test_one_that_does_not_accept_is_passed_over(forwarders: Made) -> None:
+    one, server = await serve(b"one")
+    front = ("127.0.0.1", free_port())
+    await forwarders[0].apply({front: (("127.0.0.1", free_port()), one)})
+    assert [await ask(front) for _ in range(3)] == [b"one:hello"] * 3
+    server.close()
+
+
+async def test_with_none_ready_the_connection_ends(forwarders: Made) -> None:
+    front = ("127.0.0.1", free_port())
+    await forwarders[0].apply({front: ()})
+    with contextlib.suppress(ConnectionResetError):  # by now or by then: no answer either way
+        assert await ask(front) == b""
+
+
+async def test_a_service_that_goes_is_no_longer_listened_for(forwarders: Made) -> None:
+    front = ("127.0.0.1", free_port())
+    await forwarders[0].apply({front: ()})
+    await forwarders[0].apply({})
+    with pytest.raises(ConnectionRefusedError):
+        await ask(front)
+
+
+async def test_an_address_that_cannot_be_had_is_reported_once(forwarders: Made) -> None:
+    front, server = await serve(b"taken")
+    for _ in range(2):
+        await forwarders[0].apply({front: ()})
+    assert len(forwarders[1]) == 1
+    assert f"{front[0]}:{front[1]}" in forwarders[1][0]
+    server.close()
+
+
+async def test_much_data_passes_unchanged(forwarders: Made) -> None:
+    one, server = await serve(b"one")
+    front = ("127.0.0.1", free_port())
+    await forwarders[0].apply({front: (one,)})
+    text = bytes(range(256)) * 8192
+    assert await ask(front, text) == b"one:" + text
+    server.close()

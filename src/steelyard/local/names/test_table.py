@@ -1,0 +1,56 @@
+from steelyard.kube.resource import Json
+from steelyard.local.names.table import names, table
+
+
+def make_service(name: str = "s", ip: str = "127.9.128.1", **spec: object) -> Json:
+    ports = [{"port": 80, "targetPort": 8000}]
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterIP": ip, "ports": ports, **spec}}
+
+
+def make_slice(*addresses: str, service: str = "s", ready: bool = True, **endpoint: object) -> Json:
+    endpoints = [{"addresses": [each], "conditions": {"ready": ready}, **endpoint} for each in addresses]
+    return {
+        "metadata": {"name": "x", "namespace": "ns", "labels": {"kubernetes.io/service-name": service}},
+        "endpoints": endpoints,
+        "ports": [{"name": "", "port": 8000}],
+    }
+
+
+def test_a_cluster_ip_has_the_services_name_and_forwards_to_ready_pods() -> None:
+    found = table(
+        [make_service()], [make_slice("127.9.0.1", "127.9.0.2"), make_slice("127.9.0.3", ready=False)]
+    )
+    assert found.entries == (("127.9.128.1", ("s.ns.svc.cluster.local", "s.ns.svc", "s.ns")),)
+    assert found.forwards == {("127.9.128.1", 80): (("127.9.0.1", 8000), ("127.9.0.2", 8000))}
+
+
+def test_a_headless_service_is_its_ready_pods() -> None:
+    found = table(
+        [make_service(ip="None")],
+        [make_slice("127.9.0.1", "127.9.0.2"), make_slice("127.9.0.3", ready=False)],
+    )
+    assert [address for address, _ in found.entries] == ["127.9.0.1", "127.9.0.2"]
+    assert found.forwards == {}
+
+
+def test_a_pods_hostname_stands_below_a_headless_service() -> None:
+    service = make_service(ip="None")
+    found = table([service], [make_slice("127.9.0.1", hostname="demo-0")])
+    assert ("127.9.0.1", names(service, "demo-0")) in found.entries
+    assert names(service, "demo-0")[1] == "demo-0.s.ns.svc"
+
+
+def test_ports_are_matched_by_name() -> None:
+    service = make_service(
+        ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}, {"port": 9, "protocol": "UDP"}]
+    )
+    one = {**make_slice("127.9.0.1"), "ports": [{"name": "b", "port": 9000}]}
+    assert table([service], [one]).forwards == {
+        ("127.9.128.1", 80): (),
+        ("127.9.128.1", 81): (("127.9.0.1", 9000),),
+    }
+
+
+def test_a_slice_of_another_service_counts_for_nothing() -> None:
+    found = table([make_service()], [make_slice("127.9.0.1", service="other")])
+    assert found.forwards == {("127.9.128.1", 80): ()}

@@ -1,0 +1,103 @@
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import SteelyardError
+from steelyard.local.child import Child, Program
+from steelyard.local.leftovers import end_leftovers, living
+from steelyard.local.state import Record, process_started
+
+PROGRAM = """
+import asyncio, sys
+from steelyard.local.pipe import Orders, take_orders
+async def main():
+    orders = Orders()
+    ready = take_orders(int(sys.argv[-1]), orders)
+    print("up", flush=True)
+    ready()
+    await orders.stop.wait()
+    print("end_pods", orders.end_pods.is_set(), flush=True)
+asyncio.run(main())
+"""
+
+
+def make_child(folder: Path, said: list[str], code: str = PROGRAM) -> Child:
+    program = Program("demo", [sys.executable, "-c", code], folder / "demo.log")
+    return Child(program, said.append, lambda: None)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110  (another process does it)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_child_is_ready_when_it_says_so_and_ends_with_its_pods(tmp_path: Path) -> None:
+    child = make_child(tmp_path, [])
+    await child.start(20)
+    assert child.identity is not None
+    pid, started = child.identity
+    await child.end(20)
+    assert living([(pid, started)]) == []
+    assert (tmp_path / "demo.log").read_text() == "up\nend_pods True\n"
+
+
+async def test_a_child_that_dies_is_started_again_and_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    child = make_child(tmp_path, said)
+    await child.start(20)
+    first = child.identity
+    assert first is not None
+    os.kill(first[0], signal.SIGKILL)
+    await until(lambda: child.identity not in (None, first))
+    assert child.restarts == 1
+    assert "demo was killed by signal 9" in said[0]
+    await child.end(20)
+
+
+async def test_a_first_start_that_fails_shows_the_log(tmp_path: Path) -> None:
+    child = make_child(tmp_path, [], "import sys; sys.exit('the disk is full')")
+    with pytest.raises(SteelyardError, match=r"ended before it was ready(?s:.*)the disk is full"):
+        await child.start(20)
+    await child.end(1)
+
+
+async def test_a_child_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
+    """The supervisor is another process, which is killed; its child must follow and leave the Pods alone."""
+    code = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom steelyard.local.child import Child, Program\n"
+        "async def main():\n"
+        "    program = Program('demo', [sys.executable, '-c', sys.argv[1]], Path(sys.argv[2]))\n"
+        "    child = Child(program, print, lambda: None)\n"
+        "    await child.start(20)\n"
+        "    print(child.identity[0], flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, PROGRAM, str(tmp_path / "demo.log"), stdout=asyncio.subprocess.PIPE
+    )
+    assert supervisor.stdout is not None
+    pid = int(await supervisor.stdout.readline())
+    started = process_started(pid)
+    supervisor.kill()
+    await supervisor.wait()
+    await until(lambda: not living([(pid, started)]))
+    assert (tmp_path / "demo.log").read_text() == "up\nend_pods False\n"
+
+
+async def test_leftovers_are_ended_and_reused_pids_are_not(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    one = await asyncio.create_subprocess_exec(sys.executable, "-c", deaf, stdout=asyncio.subprocess.PIPE)
+    assert one.stdout is not None
+    await one.stdout.readline()
+    another = Record(children={"operator": (one.pid, "1")})  # the pid is the same, the process is not
+    await end_leftovers(another)
+    assert one.returncode is None
+    await end_leftovers(Record(children={"operator": (one.pid, process_started(one.pid))}), patience=0.2)
+    assert await one.wait() == -signal.SIGKILL

@@ -1,0 +1,113 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.local import machine
+from steelyard.local.lock import FileLock, Held, is_held
+from steelyard.local.network import FIRST, LAST, Network, claim
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /home rw - nfs4 server:/home rw
+31 30 0:41 / /home/me/local\\040disk rw - xfs /dev/vdb rw
+32 22 0:42 / /mnt/ssh rw - fuse.sshfs me@there rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/var/x", "ext4"),
+        ("/home/me/x", "nfs4"),
+        ("/home/me/local disk/x", "xfs"),
+        ("/homely", "ext4"),
+        ("/mnt/ssh/x", "fuse.sshfs"),
+    ],
+)
+def test_a_folder_is_on_its_nearest_mount(folder: str, kind: str) -> None:
+    assert machine.file_system(Path(folder), MOUNTS) == kind
+
+
+def test_a_network_file_system_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"network file system \(nfs4\)"):
+        machine.check_file_system(Path("/home/me/state"), MOUNTS)
+    machine.check_file_system(Path("/var/state"), MOUNTS)
+
+
+def test_another_system_or_python_is_refused() -> None:
+    with pytest.raises(UsageError, match="Linux only; this is darwin"):
+        machine.check_machine("darwin", (3, 11, 0))
+    with pytest.raises(UsageError, match=r"needs Python 3\.11; this is 3\.9"):
+        machine.check_machine("linux", (3, 9, 1))
+    machine.check_machine("linux", (3, 11, 0))
+
+
+def test_a_port_in_use_is_not_free() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert not machine.port_is_free(taken.getsockname()[1])
+    assert machine.port_is_free(machine.free_port())
+
+
+def test_a_lock_is_held_once(tmp_path: Path) -> None:
+    path = tmp_path / "up.lock"
+    assert not is_held(path)
+    with FileLock(path):
+        assert is_held(path)
+        with pytest.raises(Held):
+            FileLock(path).acquire()
+    assert not is_held(path)
+
+
+def test_folders_get_networks_of_their_own_and_keep_them(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    first, lock = claim(one, 0, tmp_path / "claims")
+    second, other = claim(two, first.number, tmp_path / "claims")
+    assert first != second
+    lock.release()
+    other.release()
+    again, lock = claim(one, first.number, tmp_path / "claims")
+    assert again == first
+    lock.release()
+
+
+def test_a_killed_ups_network_is_left_to_its_pods(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    first, lock = claim(one, 0, tmp_path / "claims")
+    lock.release()  # as the kernel does it for a dead holder
+    second, lock = claim(two, 0, tmp_path / "claims")
+    lock.release()
+    assert second != first
+    one.rmdir()
+    third, lock = claim(tmp_path / "three", first.number, tmp_path / "claims")
+    lock.release()
+    assert third == first
+
+
+def test_when_no_network_is_left_up_says_so(tmp_path: Path) -> None:
+    held = [claim(tmp_path / str(n), 0, tmp_path / "claims")[1] for n in range(FIRST, LAST + 1)]
+    with pytest.raises(SteelyardError, match="are in use"):
+        claim(tmp_path / "one more", 0, tmp_path / "claims")
+    for each in held:
+        each.release()
+
+
+def test_pods_and_services_share_a_network_without_meeting() -> None:
+    assert (Network(77).pods, Network(77).services) == ("127.77.0.0/17", "127.77.128.0/17")
+
+
+def test_claims_of_another_user_are_refused(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root to make another user's folder")
+    folder = tmp_path / "claims"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(SteelyardError, match="another user"):
+        claim(tmp_path, 0, folder)
