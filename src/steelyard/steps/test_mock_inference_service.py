@@ -1,0 +1,165 @@
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer, unused_port
+
+from steelyard.steps.mock_inference_service import Faults, Mock, make_app
+
+Client: TypeAlias = TestClient[web.Request, web.Application]
+Start: TypeAlias = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture
+async def start() -> Any:
+    clients: list[Client] = []
+
+    async def make(mock: Mock | None = None, **faults: Any) -> Client:
+        client = TestClient(TestServer(make_app(mock or Mock(Faults(**faults)))))
+        clients.append(client)
+        await client.start_server()
+        return client
+
+    yield make
+    for client in clients:
+        await client.close()
+
+
+async def _post(client: Client, path: str, body: Any) -> tuple[int, Any]:
+    async with client.post(path, json=body) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_the_same_prompt_gets_the_same_answer(start: Start) -> None:
+    one, other = await start(), await start(seed=5)
+    body = {"model": "m", "prompt": "How heavy?", "max_tokens": 5}
+    once, again = [await _post(client, "/v1/completions", body) for client in (one, other)]
+    assert once == again
+    assert once[0] == 200
+    assert 1 <= len(once[1]["choices"][0]["text"].split()) <= 5
+    assert (await _post(one, "/v1/completions", body | {"prompt": "How light?"}))[1]["choices"] != once[1][
+        "choices"
+    ]
+
+
+async def test_completions_have_openais_shape(start: Start) -> None:
+    client = await start()
+    _, answer = await _post(client, "/v1/completions", {"model": "m", "prompt": ["a", "b c"], "n": 2})
+    assert (answer["object"], answer["model"]) == ("text_completion", "m")
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert answer["usage"]["prompt_tokens"] == 3
+
+
+async def test_chat_has_openais_shape(start: Start) -> None:
+    client = await start()
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}
+    _, answer = await _post(client, "/v1/chat/completions", body)
+    assert answer["object"] == "chat.completion"
+    assert answer["choices"][0]["message"]["role"] == "assistant"
+    async with client.get("/v1/models") as models:
+        assert (await models.json())["data"][0]["id"] == "mock"
+
+
+async def test_generate_returns_the_prompt_first(start: Start) -> None:
+    _, answer = await _post(await start(), "/generate", {"prompt": "Once", "max_tokens": 3})
+    assert answer["text"][0].startswith("Once ")
+
+
+async def test_classify_echoes_or_draws_a_label(start: Start) -> None:
+    client = await start(Mock(Faults(), labels=("x", "y")))
+    assert await _post(client, "/classify", {"label": 7}) == (200, {"label": 7})
+    drawn = {(await _post(client, "/classify", {"text": str(k)}))[1]["label"] for k in range(20)}
+    assert drawn == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fault"),
+    [
+        ("/v1/completions", {}, "prompt: "),
+        ("/v1/completions", {"prompt": "a", "max_tokens": 0}, "max_tokens: "),
+        ("/v1/completions", {"prompt": "a", "n": 1000}, "n: "),
+        ("/v1/completions", {"prompt": "a", "stream": True}, "stream: not implemented"),
+        ("/v1/chat/completions", {"messages": []}, "messages: "),
+        ("/generate", {"prompt": 3}, "prompt: "),
+        ("/generate", [], "the body should be"),
+    ],
+)
+async def test_bad_calls_are_refused_by_field(start: Start, path: str, body: Any, fault: str) -> None:
+    status, answer = await _post(await start(), path, body)
+    assert status == 400
+    assert fault in answer["error"]["message"]
+
+
+async def test_bad_rows_are_always_refused(start: Start) -> None:
+    client = await start(bad_index=frozenset({3}), bad_text="poison")
+    statuses = [(await _post(client, "/classify", {"_index_": k}))[0] for k in (2, 3, 3)]
+    assert statuses == [200, 400, 400]
+    assert (await _post(client, "/generate", {"prompt": "some poison"}))[0] == 400
+
+
+async def _statuses(client: Client, count: int) -> list[int]:
+    return [(await _post(client, "/classify", {"text": str(k)}))[0] for k in range(count)]
+
+
+async def test_errors_come_by_rate_and_seed(start: Start) -> None:
+    one, other, third = [await start(error_rate=0.3, error_status=429, seed=seed) for seed in (1, 1, 2)]
+    once = await _statuses(one, 100)
+    assert set(once) == {200, 429}
+    assert 15 <= once.count(429) <= 45
+    assert once == await _statuses(other, 100)
+    assert once != await _statuses(third, 100)
+
+
+async def test_latency_holds_answers_back_but_not_each_other(start: Start) -> None:
+    client = await start(latency_ms=80, latency_jitter_ms=20)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await asyncio.gather(*(_post(client, "/classify", {}) for _ in range(10)))
+    assert 0.06 <= clock() - began < 0.7
+
+
+async def test_a_hanging_call_gets_no_answer(start: Start) -> None:
+    client = await start(hang_rate=1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(_post(client, "/classify", {}), 0.1)
+
+
+async def test_dies_after_so_many_answers(start: Start) -> None:
+    deaths: list[int] = []
+    mock = Mock(Faults(die_after=2), die=lambda: deaths.append(1))
+    client = await start(mock)
+    await _statuses(client, 2)
+    assert deaths == []
+    await _statuses(client, 1)
+    assert deaths == [1]
+
+
+async def test_is_not_ready_before_its_time(start: Start) -> None:
+    for delay, status in ((60_000, 503), (0, 200)):
+        client = await start(ready_delay_ms=delay)
+        for path in ("/ready", "/health"):
+            async with client.get(path) as answer:
+                assert answer.status == status
+
+
+async def test_the_process_dies_as_it_should() -> None:
+    port = unused_port()
+    command = [sys.executable, "-m", "steelyard.steps.mock_inference_service", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--die-after", "1"]
+    child = await asyncio.create_subprocess_exec(*command)
+    async with aiohttp.ClientSession() as session:
+        url = f"http://127.0.0.1:{port}/classify"
+        for _ in range(500):
+            try:
+                async with session.post(url, json={}) as answer:
+                    assert answer.status == 200
+                    break
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.02)
+        with pytest.raises(aiohttp.ClientError):
+            await session.post(url, json={})
+    assert await asyncio.wait_for(child.wait(), 10) == 1
