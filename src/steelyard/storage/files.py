@@ -9,9 +9,10 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -70,7 +71,7 @@ class FileStore:
         return await self._run(key, lambda path: _info(key, path))
 
     async def list(self, prefix: str = "") -> AsyncIterator[ObjectInfo]:
-        for info in await asyncio.to_thread(lambda: sorted(self._walk(prefix), key=lambda info: info.key)):
+        for info in await asyncio.to_thread(self._sorted, prefix):
             yield info
 
     async def delete(self, key: str) -> None:
@@ -84,6 +85,9 @@ class FileStore:
     def reader(self, key: str) -> BinaryIO:
         with self._named(key):
             return (self.root / key).open("rb")
+
+    def _sorted(self, prefix: str) -> Sequence[ObjectInfo]:
+        return sorted(self._walk(prefix), key=attrgetter("key"))
 
     def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
         # Only the folder that the prefix names in full can hold matches.

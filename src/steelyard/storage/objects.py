@@ -1,5 +1,6 @@
 """Object stores through obstore: memory for tests, S3, GCS and Azure for clusters."""
 
+import asyncio
 import io
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,11 @@ class ObjectStore:
         # A create-only write is one request everywhere, so it takes the bytes; our parts are at most 256 MB.
         with self._named(key) as target:
             await obstore.put_async(
-                self._store, target, path.read_bytes(), mode="create", use_multipart=False
+                self._store,
+                target,
+                await asyncio.to_thread(path.read_bytes),
+                mode="create",
+                use_multipart=False,
             )
 
     async def download(self, key: str, path: Path) -> None:

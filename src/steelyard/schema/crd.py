@@ -1,0 +1,126 @@
+"""The CustomResourceDefinitions of the six kinds, generated from the schema."""
+
+from typing import Any
+
+from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
+from steelyard.schema.structural import structural
+
+Json = dict[str, Any]
+
+IMMUTABLE = {"rule": "self == oldSelf", "message": "spec is immutable; make a new resource"}
+
+_CONDITION: Json = {
+    "type": "object",
+    "required": ["type", "status"],
+    "properties": {
+        "type": {"type": "string", "description": "Type of the condition."},
+        "status": {
+            "type": "string",
+            "enum": ["True", "False", "Unknown"],
+            "description": "Whether it holds.",
+        },
+        "reason": {"type": "string", "description": "Why, in one word."},
+        "message": {"type": "string", "description": "Why, in a sentence."},
+        "lastTransitionTime": {"type": "string", "format": "date-time", "description": "Since when."},
+        "observedGeneration": {
+            "type": "integer",
+            "format": "int64",
+            "description": "The generation it is about.",
+        },
+    },
+}
+
+
+def custom_resource_definitions() -> list[Json]:
+    """All of them, in the order of their kinds' names."""
+    return [_definition(kind) for kind in RESOURCES.values()]
+
+
+def spec_schema(kind: ResourceKind) -> Json:
+    """The structural schema of the kind's spec."""
+    return structural(kind.spec.model_json_schema(by_alias=True))
+
+
+def _definition(kind: ResourceKind) -> Json:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.singular,
+                "shortNames": list(kind.short_names),
+                "categories": ["dyff"],
+            },
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def _version(kind: ResourceKind) -> Json:
+    return {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [
+            {"name": "Status", "type": "string", "jsonPath": ".status.status"},
+            {"name": "Reason", "type": "string", "jsonPath": ".status.reason"},
+            *_columns(kind),
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ],
+        "schema": {"openAPIV3Schema": _schema(kind)},
+    }
+
+
+def _columns(kind: ResourceKind) -> list[Json]:
+    """What `kubectl get -o wide` shows besides."""
+    if kind.kind != "InferenceSession":
+        return []
+    return [{"name": "Replicas", "type": "integer", "jsonPath": ".status.readyReplicas", "priority": 1}]
+
+
+def _schema(kind: ResourceKind) -> Json:
+    spec = spec_schema(kind)
+    return {
+        "type": "object",
+        "description": kind.spec.__doc__ or "",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}"},
+            "kind": {"type": "string", "description": kind.kind},
+            "metadata": {"type": "object"},
+            "spec": {**spec, "x-kubernetes-validations": [IMMUTABLE]},
+            "status": _status(),
+        },
+    }
+
+
+def _status() -> Json:
+    return {
+        "type": "object",
+        "description": "What the operator has observed and done.",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            "status": {"type": "string", "description": "The entity's status, for reading."},
+            "reason": {"type": "string", "description": "The entity's reason, for reading."},
+            "readyReplicas": {"type": "integer", "description": "Replicas that are ready."},
+            "observedGeneration": {
+                "type": "integer",
+                "format": "int64",
+                "description": "The generation observed.",
+            },
+            "conditions": {
+                "type": "array",
+                "description": "Every type of the kind, always.",
+                "items": _CONDITION,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        },
+    }

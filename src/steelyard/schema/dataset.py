@@ -1,0 +1,28 @@
+"""Dataset: rows that never change once they are Ready."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.data import Artifact, DataSchema, DataView
+
+
+class DatasetFields(SchemaModel):
+    """What a Dataset is besides an entity."""
+
+    name: str
+    """A name for people."""
+    artifacts: list[Artifact] = Field(min_length=1)
+    """The files."""
+    schema_: DataSchema = Field(alias="schema")
+    """Schema of the rows."""
+    views: list[DataView] = Field(default_factory=list)
+    """Other forms of the rows."""
+
+
+class Dataset(DatasetFields, DyffEntity):
+    """Rows that never change once they are Ready."""
+
+    kind: Literal["Dataset"] = "Dataset"
+    """Always Dataset."""

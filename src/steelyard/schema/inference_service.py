@@ -1,0 +1,165 @@
+"""InferenceService: how a model is served, and how it is asked."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from steelyard.schema.base import DyffEntity, EntityIdentifier, Foreign, SchemaModel
+from steelyard.schema.data import DataSchema, DataView, SchemaAdapter
+from steelyard.schema.model import Accelerator, ForeignModel, ModelResources, Quantity
+
+RunnerKind = Literal["bentoml_service_openllm", "container", "huggingface", "mock", "standalone", "vllm"]
+
+
+def _host(host: str) -> str:
+    if "://" in host or "/" in host or "_" in host or not host:
+        raise ValueError(f"{host!r} should be a host name, without scheme, path or underscore")
+    return host
+
+
+def _digest(digest: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ValueError(f"{digest!r} should be sha256: and 64 hexadecimal digits")
+    return digest
+
+
+class ContainerImageSource(SchemaModel):
+    """An image in a registry."""
+
+    host: Annotated[str, AfterValidator(_host)]
+    """Host of the registry, without scheme or path."""
+    name: str
+    """Name of the image, such as steelyard/runner-sklearn."""
+    digest: Annotated[str, AfterValidator(_digest)]
+    """sha256: and 64 hexadecimal digits."""
+    tag: str | None = None
+    """For people; the digest decides."""
+
+
+class EnvVar(SchemaModel):
+    """An environment variable."""
+
+    name: str
+    """Its name."""
+    value: str
+    """Its value."""
+
+
+class VolumeMountData(SchemaModel):
+    """What a data mount holds."""
+
+    source: EntityIdentifier
+    """The entity whose files it holds."""
+
+
+class VolumeMountScratch(SchemaModel):
+    """Space that is empty at first and gone at the end."""
+
+    capacity: Quantity
+    """Kubernetes quantity, such as 1Gi."""
+
+
+class VolumeMount(SchemaModel):
+    """A folder in the runner's Pod; the field of the kind is set."""
+
+    kind: Literal["Data", "Scratch"]
+    """Data or Scratch."""
+    name: str
+    """Its name; `storage.inputs` has the location of a data mount under it."""
+    mountPath: str
+    """Absolute path in the Pod."""
+    data: VolumeMountData | None = None
+    """For Data."""
+    scratch: VolumeMountScratch | None = None
+    """For Scratch."""
+
+    @model_validator(mode="after")
+    def _kind_is_set(self) -> Self:
+        wanted = self.kind.lower()
+        if getattr(self, wanted) is None:
+            raise ValueError(f"{wanted} is missing: kind is {self.kind}")
+        return self
+
+
+class InferenceServiceBuilder(SchemaModel):
+    """Builds an image from a model."""
+
+    kind: str
+    """Kind of builder."""
+    args: list[str] | None = None
+    """Its arguments."""
+
+
+class InferenceServiceRunner(SchemaModel):
+    """The program that serves the model."""
+
+    args: list[str] | None = None
+    """Arguments; `$(POD_IP)` is the address to listen on."""
+    command: list[str] | None = None
+    """Command, in place of the image's own."""
+    env: list[EnvVar] | None = None
+    """Environment variables."""
+    image: ContainerImageSource | None = None
+    """The image; or `imageRef`."""
+    imageRef: EntityIdentifier | None = None
+    """An image kept by the platform; or `image`."""
+    resources: ModelResources
+    """What one replica needs."""
+    volumeMounts: list[VolumeMount] | None = None
+    """Folders in the Pod."""
+    workingDir: str | None = None
+    """Working directory."""
+    kind: RunnerKind
+    """Which runner."""
+    accelerator: Accelerator | None = None
+    """Accelerator of each node."""
+    nodes: int = 1
+    """Nodes of one replica."""
+
+    @model_validator(mode="after")
+    def _one_image(self) -> Self:
+        if self.image is not None and self.imageRef is not None:
+            raise ValueError("image and imageRef are both set; one of them may be")
+        return self
+
+
+class InferenceInterface(SchemaModel):
+    """How the service is asked and what it answers."""
+
+    endpoint: str
+    """Path below the replica's root, such as v1/completions."""
+    outputSchema: DataSchema
+    """Schema of the output rows."""
+    inputPipeline: list[SchemaAdapter] | None = None
+    """Rewrites a dataset row into a request body."""
+    outputPipeline: list[SchemaAdapter] | None = None
+    """Rewrites an answer into response records."""
+
+
+class InferenceServiceFields(SchemaModel):
+    """What an InferenceService is besides an entity."""
+
+    name: str
+    """A name for people."""
+    builder: InferenceServiceBuilder | None = None
+    """Builds the image; most services have none."""
+    runner: InferenceServiceRunner | None = None
+    """The program that serves the model."""
+    interface: InferenceInterface
+    """How it is asked and what it answers."""
+    outputViews: list[DataView] = Field(default_factory=list)
+    """Other forms of its outputs."""
+    model: ForeignModel | None = None
+    """The model that it serves."""
+
+
+class InferenceService(InferenceServiceFields, DyffEntity):
+    """How a model is served, and how it is asked."""
+
+    kind: Literal["InferenceService"] = "InferenceService"
+    """Always InferenceService."""
+
+
+class ForeignInferenceService(InferenceServiceFields, Foreign):
+    """What a session or an evaluation embeds of its InferenceService."""

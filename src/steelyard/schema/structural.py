@@ -1,0 +1,70 @@
+"""Lowers pydantic's JSON Schema to the structural schema that a CustomResourceDefinition takes.
+
+Contract: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+"""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+_KEPT = (
+    "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
+    "minItems", "maxItems", "required",
+)  # fmt: skip
+
+
+def structural(schema: Json) -> Json:
+    """`schema` with its definitions inlined, nulls as `nullable`, and free-form objects marked as such."""
+    return _lower(schema, schema.get("$defs", {}))
+
+
+def _lower(node: Json, definitions: Json) -> Json:
+    node = _resolve(node, definitions)
+    if "anyOf" in node:
+        node = _nullable(node, definitions)
+    lowered: Json = {key: node[key] for key in _KEPT if key in node}
+    if node.get("nullable"):
+        lowered["nullable"] = True
+    if "const" in node:
+        lowered["enum"] = [node["const"]]
+    for word in ("Minimum", "Maximum"):
+        if f"exclusive{word}" in node:
+            lowered[word.lower()] = node[f"exclusive{word}"]
+            lowered[f"exclusive{word}"] = True
+    if lowered.get("default", ...) is None:
+        del lowered["default"]
+    match node.get("type"):
+        case "object":
+            _lower_object(node, lowered, definitions)
+        case "array":
+            lowered["items"] = _lower(node["items"], definitions)
+        case None:
+            lowered["x-kubernetes-preserve-unknown-fields"] = True
+    return lowered
+
+
+def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
+    if "properties" in node:
+        lowered["properties"] = {name: _lower(each, definitions) for name, each in node["properties"].items()}
+    elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
+        lowered["additionalProperties"] = _lower(node["additionalProperties"], definitions)
+    else:
+        lowered["x-kubernetes-preserve-unknown-fields"] = True
+
+
+def _resolve(node: Json, definitions: Json) -> Json:
+    """The node with its reference replaced; what stands beside the reference wins over what it refers to."""
+    while "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+    return node
+
+
+def _nullable(node: Json, definitions: Json) -> Json:
+    """`anyOf [T, null]` as a nullable T; other unions are free-form."""
+    others = [_resolve(each, definitions) for each in node["anyOf"] if each.get("type") != "null"]
+    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    nullable = len(others) < len(node["anyOf"])
+    if len(others) != 1:
+        return {**beside, "nullable": nullable}
+    return {**others[0], **beside, "nullable": nullable}

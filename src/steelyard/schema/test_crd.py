@@ -1,0 +1,94 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from steelyard.schema.crd import custom_resource_definitions, spec_schema
+from steelyard.schema.generate import files
+from steelyard.schema.resources import RESOURCES
+from steelyard.schema.structural import structural
+
+Json = dict[str, Any]
+ALLOWED = {
+    "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "required", "properties", "items",
+    "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+}  # fmt: skip
+
+
+def nodes(node: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    yield path, node
+    for name, each in node.get("properties", {}).items():
+        yield from nodes(each, f"{path}.{name}")
+    for word in ("items", "additionalProperties"):
+        if isinstance(node.get(word), dict):
+            yield from nodes(node[word], f"{path}[]")
+
+
+def schema_of(crd: Json) -> Json:
+    (version,) = crd["spec"]["versions"]
+    return dict(version["schema"]["openAPIV3Schema"])
+
+
+@pytest.mark.parametrize(
+    "crd", custom_resource_definitions(), ids=lambda crd: str(crd["spec"]["names"]["kind"])
+)
+def test_every_node_is_structural(crd: Json) -> None:
+    for path, node in nodes(schema_of(crd)):
+        assert set(node) <= ALLOWED, path
+        assert "type" in node or node.get("x-kubernetes-preserve-unknown-fields"), path
+        assert not ("properties" in node and "additionalProperties" in node), path
+
+
+@pytest.mark.parametrize("kind", RESOURCES.values(), ids=lambda kind: str(kind.kind))
+def test_every_field_says_what_it_is(kind: Any) -> None:
+    unsaid = [path for path, node in nodes(spec_schema(kind), "spec") if not path.endswith("[]")]
+    assert unsaid == [
+        path for path, node in nodes(spec_schema(kind), "spec") if node.get("description") and path in unsaid
+    ]
+
+
+def test_a_spec_is_immutable_by_one_rule_and_its_defaults_are_the_published_ones() -> None:
+    spec = spec_schema(RESOURCES["Evaluation"])
+    crd = next(crd for crd in custom_resource_definitions() if crd["spec"]["names"]["kind"] == "Evaluation")
+    assert schema_of(crd)["properties"]["spec"]["x-kubernetes-validations"][0]["rule"] == "self == oldSelf"
+    assert spec["properties"]["replications"]["default"] == 1
+    assert spec["properties"]["client"]["properties"]["transientErrorRetryLimit"]["default"] == 120
+    assert spec["properties"]["inferenceSession"]["required"] == ["inferenceService"]
+
+
+def test_lowering() -> None:
+    class Inner(BaseModel):
+        """Inner."""
+
+        n: int = 3
+
+    class Outer(BaseModel):
+        maybe: Inner | None = None
+        free: dict[str, Any]
+        either: int | str = 1
+
+    lowered = structural(Outer.model_json_schema())
+    assert lowered["properties"]["maybe"] == {
+        "type": "object",
+        "description": "Inner.",
+        "nullable": True,
+        "properties": {"n": {"type": "integer", "default": 3}},
+    }
+    assert lowered["properties"]["free"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    assert lowered["properties"]["either"] == {"default": 1, "x-kubernetes-preserve-unknown-fields": True}
+    assert structural({"type": "integer", "exclusiveMinimum": 0}) == {
+        "type": "integer",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+    }
+    assert structural({"type": "string", "const": "x"}) == {"type": "string", "enum": ["x"]}
+
+
+def test_generated_files_are_as_committed() -> None:
+    root = Path(__file__).parents[3]
+    for name, content in files().items():
+        assert (root / name).read_text() == content, f"{name}: run `python -m steelyard.schema.generate`"
