@@ -1,0 +1,236 @@
+"""Pods that really run, on the in-memory cluster."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard.kube.resource import PODS
+from steelyard.local.kubelet.testing import (
+    Machine,
+    condition,
+    container_status,
+    is_running,
+    make_config,
+    make_container,
+    make_pod,
+    phase,
+    terminated,
+)
+
+
+async def test_a_pod_that_succeeds(machine: Machine) -> None:
+    pod = await machine.run(make_pod(make_container("echo out; echo err >&2")))
+    assert phase(pod) == "Succeeded"
+    assert terminated(pod) | {"startedAt": "", "finishedAt": ""} == {
+        "exitCode": 0,
+        "reason": "Completed",
+        "startedAt": "",
+        "finishedAt": "",
+    }
+    assert sorted(machine.log(pod)) == ["err", "out"]
+    assert condition(pod, "PodScheduled")["status"] == "True"
+    assert condition(pod, "Ready") | {"lastTransitionTime": ""} == {
+        "type": "Ready",
+        "status": "False",
+        "reason": "PodCompleted",
+        "message": "",
+        "lastProbeTime": None,
+        "lastTransitionTime": "",
+    }
+
+
+async def test_exit_code_and_last_words_are_reported(machine: Machine) -> None:
+    pod = await machine.run(
+        make_pod(make_container('printf \'{"code": "Bad"}\' > /dev/termination-log; exit 65'))
+    )
+    assert phase(pod) == "Failed"
+    assert (terminated(pod)["exitCode"], terminated(pod)["reason"]) == (65, "Error")
+    assert terminated(pod)["message"] == '{"code": "Bad"}'
+
+
+async def test_last_words_are_cut_at_4096_bytes(machine: Machine) -> None:
+    pod = await machine.run(
+        make_pod(make_container("head -c 9000 /dev/zero | tr '\\0' x > /dev/termination-log"))
+    )
+    assert terminated(pod)["message"] == "x" * 4096
+
+
+async def test_the_log_speaks_where_the_policy_asks_for_it(machine: Machine) -> None:
+    talkative = make_container(
+        "echo first; echo last >&2; exit 3", terminationMessagePolicy="FallbackToLogsOnError"
+    )
+    pod = await machine.run(make_pod(talkative))
+    assert sorted(terminated(pod)["message"].split()) == ["first", "last"]
+
+
+async def test_a_signal_is_reported_as_such(machine: Machine) -> None:
+    pod = await machine.run(make_pod(make_container("kill -9 $$$$")))
+    assert (terminated(pod)["exitCode"], terminated(pod)["signal"]) == (137, 9)
+
+
+async def test_a_program_that_does_not_exist(machine: Machine) -> None:
+    pod = await machine.run(make_pod(make_container() | {"command": ["/no/such/program"]}))
+    assert (terminated(pod)["exitCode"], terminated(pod)["reason"]) == (128, "StartError")
+    assert "/no/such/program: No such file" in terminated(pod)["message"]
+
+
+async def test_init_containers_run_one_after_the_other_before_the_rest(machine: Machine) -> None:
+    shared = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    init = [
+        make_container(f"sleep 0.05; echo {name} >> /shared/order", name, **shared) for name in ("one", "two")
+    ]
+    pod = await machine.run(
+        make_pod(
+            make_container("echo main >> /shared/order; cat /shared/order", **shared),
+            initContainers=init,
+            volumes=[{"name": "shared", "emptyDir": {}}],
+        )
+    )
+    assert machine.log(pod) == ["one", "two", "main"]
+    assert [container_status(pod, name)["ready"] for name in ("one", "two")] == [True, True]
+
+
+async def test_a_failed_init_container_fails_the_pod(machine: Machine) -> None:
+    pod = await machine.run(
+        make_pod(initContainers=[make_container("exit 4", "first"), make_container("", "second")])
+    )
+    assert phase(pod) == "Failed"
+    assert terminated(pod, "first")["exitCode"] == 4
+    assert container_status(pod, "second")["state"] == {"waiting": {"reason": "PodInitializing"}}
+    assert container_status(pod)["state"] == {"waiting": {"reason": "PodInitializing"}}
+    assert condition(pod, "Initialized")["status"] == "False"
+
+
+MOUNTED = make_container(
+    "cat /etc/steelyard/config.json; echo weights > /dyff/mnt/volume/model; cat /dyff/mnt/volume/model; "
+    "touch /tmp/scratch; ls /tmp | grep -v -e work -e root; echo $STEELYARD_TERMINATION_LOG | head -c 5 >/dev/null; "
+    "printf done > $STEELYARD_TERMINATION_LOG",
+    env=[{"name": "STEELYARD_TERMINATION_LOG", "value": "/dev/termination-log"}],
+    volumeMounts=[
+        {"name": "config", "mountPath": "/etc/steelyard"},
+        {"name": "model", "mountPath": "/dyff/mnt/volume"},
+        {"name": "scratch", "mountPath": "/tmp"},
+    ],
+)
+VOLUMES = [
+    {"name": "config", "configMap": {"name": "config"}},
+    {"name": "model", "emptyDir": {}},
+    {"name": "scratch", "emptyDir": {}},
+]
+
+
+@pytest.mark.parametrize("mounts", ["auto", "never"])
+async def test_volumes_are_seen_at_paths_that_the_host_lacks(
+    tmp_path: Path, machine: Machine, mounts: str
+) -> None:
+    await machine.stop()
+    machine.config = make_config(tmp_path / "state", mounts=mounts)
+    machine.start()
+    await machine.config_map("config", **{"config.json": '{"step": "x"}\n'})
+    pod = await machine.run(make_pod(MOUNTED, volumes=VOLUMES))
+    assert phase(pod) == "Succeeded", machine.log(pod)
+    assert machine.log(pod)[:2] == ['{"step": "x"}', "weights"]
+    assert "scratch" in machine.log(pod)
+    assert terminated(pod)["message"] == "done"
+    assert (machine.folder(pod).path / "volumes/model/model").read_text() == "weights\n"
+    assert (machine.folder(pod).path / "volumes/scratch/scratch").exists()
+    assert not {"dyff", "steelyard", "termination-log"} & {
+        *os.listdir("/"),
+        *os.listdir("/etc"),
+        *os.listdir("/dev"),
+    }
+
+
+async def test_names_of_services_are_known_and_follow_the_hosts_file(machine: Machine) -> None:
+    script = (
+        "import socket, sys, time; look = lambda: socket.gethostbyname('service.default.svc'); print(look())"
+    )
+    script += "; sys.stdin.close(); time.sleep(0.2); print(look())"
+    python = make_container() | {"command": ["python", "-c", script]}
+    await machine.cluster.create(PODS, make_pod(python))
+    pod = await machine.until(is_running)
+    await machine.until(lambda _: machine.log(pod))
+    replacement = machine.config.hosts.with_suffix(".new")
+    replacement.write_text("127.8.8.8 service.default.svc\n")
+    replacement.rename(machine.config.hosts)
+    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    assert machine.log(pod) == ["127.9.9.9", "127.8.8.8"]
+
+
+async def test_the_environment_is_the_pods_and_nothing_else(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "x")
+    env = [
+        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "HOST", "value": "$(POD_IP)"},
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    command = ["python", "-c", "import os, sys; print(sys.argv[1], sys.executable); print(dict(os.environ))"]
+    container = make_container(env=env) | {"command": command, "args": ["--host=$(POD_IP)"]}
+    pod = await machine.run(make_pod(container))
+    ip = pod["status"]["podIP"]
+    assert machine.log(pod)[0] == f"--host={ip} {sys.executable}"
+    assert f"'HOST': '{ip}'" in machine.log(pod)[1]
+    assert "'NAME': 'pod'" in machine.log(pod)[1]
+    assert "SECRET_OF_THE_HOST" not in machine.log(pod)[1]
+
+
+async def test_pods_never_share_an_address(machine: Machine) -> None:
+    pods = [await machine.run(make_pod(name=f"pod-{number}")) for number in range(3)]
+    await machine.stop()
+    machine.start()
+    pods.append(await machine.run(make_pod(name="pod-3")))
+    assert len({pod["status"]["podIP"] for pod in pods}) == 4
+
+
+async def test_an_unknown_image_waits_and_says_where_to_write_it(machine: Machine) -> None:
+    await machine.cluster.create(PODS, make_pod(make_container() | {"image": "localhost/other:1@sha256:00"}))
+    pod = await machine.until(lambda found: "waiting" in container_status(found).get("state", {}))
+    pod = await machine.until(lambda found: container_status(found)["state"]["waiting"].get("message"))
+    waiting = container_status(pod)["state"]["waiting"]
+    assert waiting["reason"] == "ErrImageNeverPull"
+    assert "'localhost/other'" in waiting["message"]
+    assert "images.toml" in waiting["message"]
+
+
+async def test_a_missing_config_map_is_waited_for(machine: Machine) -> None:
+    wanted = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "x"}}}]
+    await machine.cluster.create(PODS, make_pod(make_container("echo $X", env=wanted)))
+    await machine.until(
+        lambda found: "configmap 'late' not found" in str(container_status(found).get("state"))
+    )
+    await machine.config_map("late", x="here")
+    pod = await machine.until(lambda found: phase(found) == "Succeeded")
+    assert machine.log(pod) == ["here"]
+
+
+async def test_a_volume_of_another_kind_is_refused_by_name(machine: Machine) -> None:
+    pod = await machine.run(make_pod(volumes=[{"name": "all", "projected": {"sources": []}}]))
+    assert phase(pod) == "Failed"
+    assert pod["status"]["reason"] == "NotImplemented"
+    assert "volume 'all': projected" in pod["status"]["message"]
+
+
+async def test_the_deadline_of_a_pod(machine: Machine) -> None:
+    pod = await machine.run(make_pod(make_container("sleep 60"), activeDeadlineSeconds=1))
+    assert (phase(pod), pod["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+async def test_a_pod_that_does_not_fit_waits_until_it_does(tmp_path: Path, machine: Machine) -> None:
+    await machine.stop()
+    machine.config = make_config(tmp_path / "state", cpu=1.0, memory=2**30)
+    machine.start()
+    large = {"resources": {"requests": {"cpu": "700m", "memory": "64Mi"}}}
+    await machine.cluster.create(PODS, make_pod(make_container("sleep 60", **large), name="first"))
+    await machine.until(is_running, "first")
+    await machine.cluster.create(PODS, make_pod(make_container(**large), name="second"))
+    pod = await machine.until(lambda found: condition(found, "PodScheduled"), "second")
+    assert phase(pod) == "Pending"
+    assert condition(pod, "PodScheduled")["reason"] == "Unschedulable"
+    message = condition(pod, "PodScheduled")["message"]
+    assert "Insufficient cpu (the Pod asks for 700m, 300m of 1 is free)" in message
+    await machine.cluster.delete(PODS, "first", "default", grace_seconds=0)
+    await machine.until(lambda found: phase(found) == "Succeeded", "second")

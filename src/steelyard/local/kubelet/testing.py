@@ -1,0 +1,146 @@
+"""A kubelet on an in-memory cluster, and Pods for it; for the tests of whoever needs Pods that really run."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from steelyard.kube.errors import NotFound
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import CONFIG_MAPS, PODS, Json
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.kubelet import run_kubelet
+from steelyard.local.kubelet.records import PodFolder
+
+IMAGE = "localhost/steelyard/steps"
+ENDED = ("Succeeded", "Failed")
+
+
+def make_container(script: str = "true", name: str = "main", **fields: Any) -> Json:
+    """A container that runs a shell script."""
+    return {"name": name, "image": IMAGE, "command": ["sh", "-c", script], **fields}
+
+
+def make_pod(*containers: Json, name: str = "pod", **spec: Any) -> Json:
+    """A Pod that runs once, in the namespace `default`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+        "spec": {
+            "containers": list(containers) or [make_container()],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            **spec,
+        },
+    }
+
+
+def make_config(state: Path, **fields: Any) -> KubeletConfig:
+    """A node whose images are this interpreter."""
+    state.mkdir(parents=True, exist_ok=True)
+    images, hosts = state / "images.toml", state / "hosts"
+    images.write_text(f'["{IMAGE}"]\npython = "{sys.executable}"\n')
+    hosts.write_text("127.0.0.1 localhost\n127.9.9.9 service.default.svc\n")
+    return KubeletConfig("this-machine", state / "pods", images, hosts, **fields)
+
+
+class Machine:
+    """A cluster with one kubelet that can be stopped and started again."""
+
+    def __init__(self, config: KubeletConfig) -> None:
+        self.config = config
+        self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(run_kubelet(self.cluster, self.config, stop=self._stop))
+
+    async def stop(self) -> None:
+        """The kubelet ends; its Pods go on."""
+        self._stop.set()
+        if self._task is not None:
+            await self._task
+
+    async def crash(self) -> None:
+        """The kubelet ends wherever it is."""
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+
+    async def run(self, pod: Json) -> Json:
+        """Create a Pod and wait for its end."""
+        await self.cluster.create(PODS, pod)
+        return await self.until(lambda found: phase(found) in ENDED, pod["metadata"]["name"])
+
+    async def pod(self, name: str = "pod") -> Json:
+        return await self.cluster.get(PODS, name, "default")
+
+    async def until(self, holds: Callable[[Json], Any], name: str = "pod", seconds: float = 10) -> Json:
+        """The Pod, once something holds for it."""
+        pod = await self.pod(name)
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds(pod):
+                    await asyncio.sleep(0.005)
+                    pod = await self.pod(name)
+        except TimeoutError:
+            raise AssertionError(f"not within {seconds} s: {pod.get('status')}") from None
+        return pod
+
+    async def until_gone(self, name: str = "pod") -> None:
+        """Once the API has no such Pod any more, and the node no folder of any."""
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await self.pod(name)
+                except NotFound:
+                    if not any(path.is_dir() for path in self.config.pods.iterdir()):
+                        return
+                await asyncio.sleep(0.005)
+
+    async def config_map(self, name: str, **data: str) -> None:
+        metadata = {"name": name, "namespace": "default"}
+        await self.cluster.create(CONFIG_MAPS, {"metadata": metadata, "data": data})
+
+    def folder(self, pod: Json) -> PodFolder:
+        return PodFolder(self.config.pods / pod["metadata"]["uid"])
+
+    def log(self, pod: Json, container: str = "main", attempt: int = 0) -> list[str]:
+        """What a container wrote, line by line."""
+        text = self.folder(pod).base(container, attempt).with_suffix(".log").read_text()
+        return [line.split(" ", 3)[3] for line in text.splitlines()]
+
+
+def phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def container_status(pod: Json, name: str = "main") -> Json:
+    """The status of one container; empty before there is any."""
+    status = pod.get("status") or {}
+    entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    found: Json = next((each for each in entries if each["name"] == name), {})
+    return found
+
+
+def terminated(pod: Json, name: str = "main") -> Json:
+    """How the container's newest run ended."""
+    found: Json = container_status(pod, name)["state"]["terminated"]
+    return found
+
+
+def is_running(pod: Json, name: str = "main") -> bool:
+    return "running" in container_status(pod, name).get("state", {})
+
+
+def condition(pod: Json, kind: str) -> Json:
+    """One condition of a Pod; empty when it has none of that type."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    found: Json = next((each for each in conditions if each["type"] == kind), {})
+    return found
