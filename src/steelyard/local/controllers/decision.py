@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from steelyard.kube.events import EventType
 from steelyard.kube.resource import Json
 
 
@@ -12,7 +13,7 @@ class Event:
 
     reason: str
     message: str
-    type: str = "Normal"
+    type: EventType = "Normal"
 
 
 @dataclass(frozen=True)

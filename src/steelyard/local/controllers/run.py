@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
+from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
 from steelyard.kube.workqueue import Backoff, WorkQueue
 from steelyard.local.controllers import pods as of
@@ -14,7 +15,6 @@ from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.decision import Event
 from steelyard.local.controllers.sync import KINDS, Edge, Key, Kind, owner_key, sync, sync_service
 
-Record = Callable[[Json, Event], None]
 WORKERS = 8
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ async def run_controllers(
     *,
     stop: asyncio.Event,
     now: Callable[[], datetime] = utc_now,
-    record: Record = lambda obj, event: None,
 ) -> None:
     """Until `stop`; `caches` is run by the caller."""
     queue: WorkQueue[tuple[Kind | None, Key]] = WorkQueue(Backoff(cap=10.0))
@@ -40,8 +39,14 @@ async def run_controllers(
 
     caches.listen(changed)
     await caches.synced()
+    recorder = EventRecorder(cluster, component="steelyard-controllers", now=now)
+
+    def record(obj: Json, event: Event) -> None:
+        recorder.record(obj, event.type, event.reason, event.message)
+
     edge = Edge(cluster, caches, now, record)
     workers = [asyncio.create_task(_work(edge, queue)) for _ in range(WORKERS)]
+    workers.append(asyncio.create_task(recorder.run()))
     stopping = asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
