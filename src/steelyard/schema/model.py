@@ -108,7 +108,7 @@ class ModelResources(SchemaModel):
 class AcceleratorGPU(SchemaModel):
     """Which GPUs."""
 
-    hardwareTypes: list[str]
+    hardwareTypes: list[str] = Field(min_length=1)
     """Acceptable types, such as nvidia.com/gpu-t4."""
     count: int = 1
     """How many per node."""
