@@ -20,7 +20,6 @@ REFRESH_SECONDS = 5.0
 IDENTITY_PORT = 8001
 IDENTITY_PATH = "/steelyard/session"
 _IDENTITY_TIMEOUT = aiohttp.ClientTimeout(total=5.0)
-_IDENTITY_FRESH_SECONDS = 0.5
 
 
 class Discovery(Protocol):
@@ -91,25 +90,33 @@ class Identity:
         self._session = session
         self._expected = expected
         self._port = port
-        self._checked: dict[str, float] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def check(self, address: str) -> None:
         """ForeignSession when `address` belongs to another session; OSError or ClientError when it cannot tell.
 
-        Connections that are opened together ask once.
+        Connections that are opened together ask once. No answer is kept: an address can change hands at any time.
         """
-        now = asyncio.get_running_loop().time()
-        if now - self._checked.get(address, float("-inf")) < _IDENTITY_FRESH_SECONDS:
-            return
+        task = self._asking.get(address)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(address))
+            self._asking[address] = task
+            task.add_done_callback(lambda done: self._asked(address, done))
+        await asyncio.shield(task)
+
+    def _asked(self, address: str, task: "asyncio.Task[None]") -> None:
+        self._asking.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # looked at here: whoever asked may be gone
+
+    async def _ask(self, address: str) -> None:
         url = URL(address).with_port(self._port).with_path(IDENTITY_PATH)
         async with self._session.get(url, timeout=_IDENTITY_TIMEOUT) as response:
             response.raise_for_status()
             answer = await response.json()
         found = answer.get("session") if isinstance(answer, dict) else None
         if found != self._expected:
-            self._checked.pop(address, None)
             raise ForeignSession(f"{address} belongs to the session {found!r}, not to {self._expected!r}")
-        self._checked[address] = now
 
 
 def _read(path: Path) -> str:

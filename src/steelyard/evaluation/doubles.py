@@ -1,5 +1,6 @@
 """Doubles for tests of the engine and of what is built on it: a small dataset, a spec, replicas on loopback."""
 
+import asyncio
 import base64
 import itertools
 import random
@@ -12,14 +13,18 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 from aiohttp import web
 
+from steelyard.evaluation import layout
 from steelyard.evaluation.attempt import World
 from steelyard.evaluation.discovery import IDENTITY_PATH
+from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.parts import parquet
+from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.storage.store import Store
+from steelyard.storage.store import Store, sync_reader
 
 Json = Any
 EVALUATION_ID = "5a7e17a7e5a7e17a7e5a7e17a7e5a7e1"
@@ -164,7 +169,7 @@ async def replica(
     server = Replica("", answer)
     app = web.Application(client_max_size=64 << 20)
     app.router.add_post("/generate", server.ask)
-    runner = web.AppRunner(app, shutdown_timeout=0.0)
+    runner = web.AppRunner(app, shutdown_timeout=0.0, handler_cancellation=True)
     await runner.setup()
     server._runner = runner
     site = web.TCPSite(runner, host, ports[0], reuse_address=True)
@@ -208,3 +213,41 @@ def free_port(host: str = "127.0.0.1") -> int:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def epoch(attempt: int) -> str:
+    return f"1700000000-5a7e17a7-{attempt:04d}"
+
+
+def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, Json]]:
+    """What readers see: replication, index and responses of every verified row, sorted."""
+    found: list[tuple[str, int, Json]] = []
+    for entry in manifest.files:
+        with sync_reader(output, entry.path) as reader:
+            columns = pq.ParquetFile(reader).read().to_pydict()
+        found.extend(zip(columns["_replication_"], columns["_index_"], columns["responses"], strict=True))
+    return sorted(found, key=lambda row: row[:2])
+
+
+def expected_rows(spec: EvaluationResourceSpec, rows: int, *, first: int = 0) -> list[tuple[str, int, Json]]:
+    """What `good_answer` makes of `write_dataset`."""
+    return sorted(
+        (replication, index, [{"_response_index_": 0, "text": f"answer {index}", "score": index / 2}])
+        for replication in plan_of(spec).replications
+        for index in range(first, first + rows)
+    )
+
+
+async def error_rows(output: Store) -> list[Json]:
+    """Every row error, by index."""
+    found: list[Json] = []
+    async for info in output.list(layout.ERRORS):
+        with sync_reader(output, info.key) as reader:
+            found.extend(pq.ParquetFile(reader).read().to_pylist())
+    return sorted(found, key=lambda row: (row["_index_"], row["_replication_"]))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what another task brings about; the test's own time limit ends it otherwise."""
+    while not holds():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0.005)

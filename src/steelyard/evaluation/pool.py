@@ -36,10 +36,6 @@ class Replica:
     resting_until: float = 0.0
     gone: bool = False
 
-    async def close_when_idle(self) -> None:
-        if self.gone and self.in_flight == 0 and not self.session.closed:
-            await self.session.close()
-
 
 Opened = Callable[[str], tuple[URL, aiohttp.ClientSession]]
 
@@ -56,6 +52,7 @@ class Pool:
         self._opened = opened
         self._replicas: dict[str, Replica] = {}
         self._waiting: deque[asyncio.Future[Replica]] = deque()
+        self._sessions: set[aiohttp.ClientSession] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -78,6 +75,7 @@ class Pool:
     def add(self, address: str) -> None:
         if address not in self._replicas:
             url, session = self._opened(address)
+            self._sessions.add(session)
             self._replicas[address] = Replica(address, url, session)
             self._serve_waiting()
 
@@ -120,11 +118,11 @@ class Pool:
         self._serve_waiting()
 
     async def close(self) -> None:
-        """Close every connection."""
-        for address in list(self._replicas):
-            self.drop(address)
-        for task in list(self._closing):
-            await task
+        """Close every connection, also of calls that have been cancelled."""
+        self._replicas.clear()
+        for session in self._sessions:
+            await session.close()
+        await asyncio.gather(*self._closing)
 
     def _failed(self, replica: Replica, failure: Failure, sent_at: float) -> None:
         if sent_at <= replica.failed_at:
@@ -166,8 +164,9 @@ class Pool:
             self._waiting.popleft().set_result(replica)
 
     def _close(self, replica: Replica) -> None:
-        if replica.in_flight == 0:
-            task = asyncio.get_running_loop().create_task(replica.close_when_idle())
+        if replica.in_flight == 0 and replica.session in self._sessions:
+            self._sessions.discard(replica.session)
+            task = asyncio.get_running_loop().create_task(replica.session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

@@ -39,7 +39,7 @@ class RowSet:
         """Add `positions`; says of each whether it was new (of two equal ones, the first is)."""
         first = np.zeros(len(positions), dtype=np.bool_)
         first[np.unique(positions, return_index=True)[1]] = True
-        new: npt.NDArray[np.bool_] = first & ~self._present[positions]
+        new = np.logical_and(first, np.logical_not(self._present[positions]))
         self._present[positions] = True
         self._count += int(np.count_nonzero(new))
         return new
@@ -61,8 +61,8 @@ class RowSet:
 
     def complete(self, replications: int) -> npt.NDArray[np.bool_]:
         """Of each row of the dataset, whether all its replications are in the set."""
-        complete: npt.NDArray[np.bool_] = self._present.reshape(-1, replications).all(axis=1)
-        return complete
+        complete = np.logical_and.reduce(self._present.reshape(-1, replications), axis=1)
+        return np.asarray(complete, dtype=np.bool_)
 
 
 def ranges_of(positions: Iterable[int]) -> Ranges:

@@ -1,0 +1,66 @@
+"""The backlog: everything that goes in is settled once, and nothing waits for what it need not."""
+
+import asyncio
+
+from steelyard.evaluation import backlog as module
+from steelyard.evaluation.backlog import Backlog, Work
+
+
+def work(*positions: int) -> list[Work]:
+    return [Work(position, position, 0, b"") for position in positions]
+
+
+async def test_fresh_rows_come_in_order_and_then_nothing() -> None:
+    backlog = Backlog()
+    await backlog.put(work(0, 1))
+    backlog.close()
+    for expected in (0, 1):
+        taken = await backlog.take()
+        assert taken is not None
+        assert taken.position == expected
+        backlog.settled()
+    assert await backlog.take() is None
+
+
+async def test_a_row_that_waits_delays_no_other() -> None:
+    backlog = Backlog()
+    await backlog.put(work(0, 1))
+    backlog.close()
+    first = await backlog.take()
+    assert first is not None
+    backlog.put_back(first, 0.02)
+    second = await backlog.take()
+    assert second is not None
+    assert second.position == 1
+    backlog.settled()
+    again = await backlog.take()
+    assert again is first
+    backlog.settled()
+    assert backlog.finished.is_set()
+
+
+async def test_workers_that_wait_are_told_of_the_end() -> None:
+    backlog = Backlog()
+    await backlog.put(work(0))
+    backlog.close()
+    await backlog.take()
+    waiting = [asyncio.create_task(backlog.take()) for _ in range(3)]
+    await asyncio.sleep(0)
+    backlog.settled()
+    assert await asyncio.gather(*waiting) == [None, None, None]
+
+
+async def test_the_feeder_waits_while_enough_is_ready() -> None:
+    backlog = Backlog()
+    await backlog.put(work(*range(module.FRESH_ROWS)))
+    more = asyncio.create_task(backlog.put(work(module.FRESH_ROWS)))
+    await asyncio.sleep(0)
+    assert not more.done()
+    await backlog.take()
+    await more
+
+
+async def test_an_empty_dataset_ends_at_once() -> None:
+    backlog = Backlog()
+    backlog.close()
+    assert await backlog.take() is None

@@ -1,0 +1,157 @@
+"""The pool: who gets the next call, and what a failing replica is trusted with."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from yarl import URL
+
+from steelyard.evaluation.call import Failure, Fault
+from steelyard.evaluation.pool import PATIENCE, Pool, Replica
+from steelyard.evaluation.retry import RetryPolicy
+
+LOST = Failure(Fault.TRANSIENT, "lost")
+GONE = Failure(Fault.UNREACHABLE, "refused")
+
+
+@asynccontextmanager
+async def pool(
+    *addresses: str, per_replica: int = 2, limit: int = 120, chance: float = 0.01
+) -> AsyncIterator[Pool]:
+    pool = Pool(
+        per_replica,
+        RetryPolicy(limit, 30),
+        lambda: chance,
+        lambda address: (URL(address), aiohttp.ClientSession()),
+    )
+    for address in addresses:
+        pool.add(address)
+    yield pool
+    await pool.close()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def fail(pool: Pool, replica: Replica, failure: Failure) -> None:
+    pool.release(replica, failure, now())
+    await asyncio.sleep(0.001)  # the next call is sent later than this one failed
+
+
+async def test_the_replica_with_the_fewest_calls_in_flight_is_next() -> None:
+    async with pool("http://a", "http://b", "http://c") as replicas:
+        taken = [await replicas.acquire() for _ in range(6)]
+        assert sorted(replica.address for replica in taken) == sorted(
+            ["http://a", "http://b", "http://c"] * 2
+        )
+        replicas.release(taken[1], b"", now())
+        assert (await replicas.acquire()) is taken[1]
+        for replica in taken:
+            replicas.release(replica, b"", now())
+
+
+async def test_no_replica_gets_more_calls_than_it_may_have() -> None:
+    async with pool("http://a") as replicas:
+        first = await replicas.acquire()
+        await replicas.acquire()
+        third = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        assert not third.done()
+        replicas.release(first, b"", now())
+        assert (await third).in_flight == 2
+        replicas.release(first, b"", now())
+        replicas.release(first, b"", now())
+
+
+async def test_a_cancelled_waiter_leaves_its_place_to_another() -> None:
+    async with pool("http://a", per_replica=1) as replicas:
+        only = await replicas.acquire()
+        waiter = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        replicas.release(only, b"", now())
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert (await asyncio.wait_for(replicas.acquire(), 1)) is only
+        replicas.release(only, b"", now())
+
+
+async def test_an_unreachable_replica_rests_at_once_and_others_take_its_calls() -> None:
+    async with pool("http://a", "http://b", chance=0.9) as replicas:
+        first = await replicas.acquire()
+        await fail(replicas, first, GONE)
+        assert {(await replicas.acquire()).address for _ in range(2)} == {"http://b"}
+
+
+async def test_single_failures_are_chance_and_several_in_a_row_are_not() -> None:
+    async with pool("http://a") as replicas:
+        for _ in range(PATIENCE - 1):
+            await fail(replicas, only := await replicas.acquire(), LOST)
+        assert only.resting_until == 0
+        await fail(replicas, await replicas.acquire(), LOST)
+        assert only.resting_until > 0
+
+
+async def test_a_success_clears_the_record() -> None:
+    async with pool("http://a", chance=0.0) as replicas:
+        for _ in range(PATIENCE):
+            await fail(replicas, only := await replicas.acquire(), LOST)
+        replicas.release(await replicas.acquire(), b"", now())
+        assert (only.failures, only.rests, only.resting_until) == (0, 0, 0.0)
+
+
+async def test_after_a_rest_one_call_is_sent_not_many() -> None:
+    async with pool("http://a", chance=0.0) as replicas:
+        await fail(replicas, await replicas.acquire(), GONE)
+        probe = await replicas.acquire()
+        second = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        assert not second.done()
+        replicas.release(probe, b"", now())
+        assert (await second) is probe
+        replicas.release(probe, b"", now())
+
+
+async def test_calls_in_flight_together_fail_as_one() -> None:
+    async with pool("http://a", per_replica=64) as replicas:
+        sent = now()
+        taken = [await replicas.acquire() for _ in range(64)]
+        await asyncio.sleep(0.001)
+        for replica in taken:
+            replicas.release(replica, GONE, sent)
+        assert (taken[0].failures, taken[0].rests) == (1, 1)
+
+
+async def test_a_replica_that_fails_beyond_the_limit_gets_no_more_calls() -> None:
+    async with pool("http://a", limit=2, chance=0.0) as replicas:
+        for _ in range(3):
+            assert not replicas.exhausted
+            await fail(replicas, await replicas.acquire(), GONE)
+        assert replicas.exhausted
+        waiter = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        replicas.add("http://b")
+        assert (await waiter).address == "http://b"
+        assert not replicas.exhausted
+
+
+async def test_a_foreign_replica_is_dropped() -> None:
+    async with pool("http://a", "http://b") as replicas:
+        first = await replicas.acquire()
+        replicas.release(first, Failure(Fault.FOREIGN, "another's"), now())
+        assert replicas.addresses == {"http://a", "http://b"} - {first.address}
+        await asyncio.sleep(0)
+        assert first.session.closed
+
+
+async def test_a_dropped_replica_may_end_its_calls() -> None:
+    async with pool("http://a") as replicas:
+        only = await replicas.acquire()
+        replicas.drop("http://a")
+        await asyncio.sleep(0)
+        assert not only.session.closed
+        replicas.release(only, b"", now())
+        await asyncio.sleep(0)
+        assert only.session.closed
