@@ -1,0 +1,110 @@
+"""One machine for tests: a state folder of their own, on which nothing runs any more when they end."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from steelyard.kube.client import connect
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
+from steelyard.kube.resource import Json, Resource
+from steelyard.local.state import Ready, StateDir
+from steelyard.local.supervisor import start_detached, stop
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Every process whose command, environment or working folder names the folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            texts = [
+                command,
+                Path(f"/proc/{pid}/environ").read_bytes(),
+                os.fsencode(os.readlink(f"/proc/{pid}/cwd")),
+            ]
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and any(os.fsencode(folder) in text for text in texts):
+            found.append(f"{pid}: {command.replace(bytes(1), b' ').decode(errors='replace')}")
+    return found
+
+
+class Machine:
+    """`steelyard up` on one folder, and the questions that tests ask of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = StateDir(folder)
+
+    def up(self, **options: int) -> Ready:
+        return start_detached(self.state.path, **options)
+
+    def down(self) -> None:
+        stop(self.state.path)
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[Cluster]:
+        cluster = await connect(self.state.kubeconfig)
+        try:
+            yield cluster
+        finally:
+            await cluster.close()
+
+    async def create(self, resource: Resource, obj: Json, seconds: float = 60) -> None:
+        """Create it, however often an API that is away must be asked."""
+        async with asyncio.timeout(seconds), self.cluster() as cluster:
+            while True:
+                try:
+                    await cluster.create(resource, obj)
+                except AlreadyExists:
+                    return  # by a try whose answer was lost
+                except (Unreachable, ServerTimeout):
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+
+    async def until(
+        self, resource: Resource, name: str, holds: Callable[[Json], object], seconds: float = 60
+    ) -> Json:
+        """The object in `default` once something holds for it; an API that is away is waited for."""
+        last: object = None
+        try:
+            async with asyncio.timeout(seconds), self.cluster() as cluster:
+                while True:
+                    try:
+                        found = await cluster.get(resource, name, "default")
+                    except ApiError as error:
+                        last = error
+                    else:
+                        if holds(found):
+                            return found
+                        last = found.get("status")
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{resource.kind} {name}: not within {seconds} s: {last}") from None
+
+
+def is_true(condition: str) -> Callable[[Json], bool]:
+    """Whether an object has the condition."""
+
+    def holds(obj: Json) -> bool:
+        conditions = (obj.get("status") or {}).get("conditions") or ()
+        return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+
+    return holds
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine that is not up yet; in the end it is down, and no process is left."""
+    for name in list(os.environ):
+        if name.startswith("STEELYARD_"):
+            monkeypatch.delenv(name)
+    made = Machine(tmp_path / "state")
+    yield made
+    made.down()
+    assert processes_of(made.state.path) == []

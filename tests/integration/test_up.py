@@ -1,0 +1,152 @@
+"""`steelyard up`, `down` and `status` as a user runs them: real processes, real Pods."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.kube.resource import JOBS
+from steelyard.local.leftovers import living
+from steelyard.local.state import Ready, read_record
+from tests.integration.conftest import Machine, is_true, processes_of
+from tests.integration.manifests import make_job
+
+pytestmark = pytest.mark.e2e
+
+
+def steelyard(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", value)]
+    command = [sys.executable, "-m", "steelyard.cli.main", *arguments, *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+async def test_a_job_runs_and_all_is_there_again_after_a_restart(machine: Machine, tmp_path: Path) -> None:
+    ready = machine.up()
+    assert ready == Ready(None, None, machine.state.kubeconfig, ready.pid)
+    trace = tmp_path / "trace"
+    await machine.create(JOBS, make_job("first", f"echo ran >> {trace}"))
+    await machine.until(JOBS, "first", is_true("Complete"))
+    port, network = read_record(machine.state).port, read_record(machine.state).network
+    machine.down()
+    assert processes_of(machine.state.path) == []
+    assert not machine.state.ready.exists()
+    machine.up()
+    record = read_record(machine.state)
+    assert (record.port, record.network) == (port, network)
+    await machine.create(JOBS, make_job("second", f"echo ran >> {trace}"))
+    await machine.until(JOBS, "second", is_true("Complete"))
+    await machine.until(JOBS, "first", is_true("Complete"))
+    assert trace.read_text() == "ran\nran\n"
+
+
+def test_a_second_up_on_the_folder_says_who_is_there(machine: Machine) -> None:
+    ready = machine.up()
+    second = steelyard("up", state_dir=str(machine.state.path))
+    assert second.returncode == 2
+    assert f"(pid {ready.pid})" in second.stderr
+    with pytest.raises(UsageError, match=f"pid {ready.pid}"):
+        machine.up()
+    assert living([(ready.pid, read_record(machine.state).started)])
+
+
+def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
+    nothing = steelyard("status", state_dir=str(machine.state.path))
+    assert (nothing.returncode, "nothing runs" in nothing.stdout) == (1, True)
+    ready = machine.up()
+    seen = json.loads(steelyard("status", state_dir=str(machine.state.path), output="json").stdout)
+    assert seen["api"] == "ready"
+    assert {each["name"]: each["restarts"] for each in seen["processes"]} == {
+        "supervisor": 0,
+        "kubernetes": 0,
+        "operator": 0,
+    }
+    assert [node["ready"] for node in seen["nodes"]] == [True]
+    table = steelyard("status", state_dir=str(machine.state.path))
+    assert table.returncode == 0
+    assert str(ready.kubeconfig) in table.stdout
+
+
+async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_path: Path) -> None:
+    trace, go = tmp_path / "trace", tmp_path / "go"
+    ready = machine.up()
+    script = f"echo ran >> {trace}; while [ ! -e {go} ]; do sleep 0.05; done"
+    await machine.create(JOBS, make_job("long", script))
+    await machine.until(JOBS, "long", lambda job: trace.exists())
+    children = list(read_record(machine.state).children.values())
+    os.kill(ready.pid, signal.SIGKILL)
+    _until(lambda: not living(children), "the children go on without their supervisor")
+    assert processes_of(machine.state.path), "the Pod went too"
+    machine.up()
+    go.touch()
+    await machine.until(JOBS, "long", is_true("Complete"))
+    assert trace.read_text() == "ran\n"
+
+
+async def test_down_ends_what_a_killed_up_left(machine: Machine) -> None:
+    ready = machine.up()
+    await machine.create(JOBS, make_job("long", "sleep 1000"))
+    await machine.until(JOBS, "long", lambda job: job["status"].get("ready") == 1)
+    os.kill(ready.pid, signal.SIGKILL)
+    done = steelyard("down", state_dir=str(machine.state.path))
+    assert done.returncode == 0
+    assert processes_of(machine.state.path) == []
+    again = steelyard("down", state_dir=str(machine.state.path))
+    assert again.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["kubernetes", "operator"])
+async def test_a_killed_child_is_started_again(machine: Machine, name: str) -> None:
+    machine.up()
+    first = read_record(machine.state).children[name]
+    os.kill(first[0], signal.SIGKILL)
+    _until(lambda: read_record(machine.state).children.get(name, first) != first, f"{name} stays away")
+    assert read_record(machine.state).restarts[name] == 1
+    await machine.create(JOBS, make_job("after"))
+    await machine.until(JOBS, "after", is_true("Complete"))
+    assert f"{name} was killed by signal 9" in machine.state.log("up").read_text()
+
+
+def test_ctrl_c_ends_all_in_order(machine: Machine) -> None:
+    command = [sys.executable, "-m", "steelyard.cli.main", "up", "--state-dir", str(machine.state.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        _until(machine.state.ready.exists, "up is not ready")
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+        assert process.wait(timeout=60) == 0
+    assert str(machine.state.kubeconfig) in said
+    assert "stopping: the operator, then the Pods, then Kubernetes" in said
+    assert processes_of(machine.state.path) == []
+    assert read_record(machine.state).children == {}
+
+
+def test_a_taken_port_is_named(machine: Machine) -> None:
+    ready = machine.up()
+    port = read_record(machine.state).port
+    other = steelyard("up", state_dir=str(machine.state.path.parent / "other"), port=str(port))
+    assert (other.returncode, f"--port {port}: is taken" in other.stderr) == (2, True)
+    assert ready.pid
+
+
+def test_the_ready_file_appears_when_everything_answers(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "ready-copy.json"
+    done = steelyard("up", "--detach", state_dir=str(machine.state.path), ready_file=str(file))
+    assert done.returncode == 0, done.stderr
+    content = json.loads(file.read_text())
+    assert content == json.loads(machine.state.ready.read_text())
+    assert set(content) == {"api", "token", "kubeconfig", "pid"}
+    assert content["pid"] == read_record(machine.state).pid
+
+
+def _until(holds: Callable[[], object], otherwise: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.05)
