@@ -102,7 +102,7 @@ def by_number(obj: Json) -> list[str]:
     return [obj["data"]["n"], f"parity-{int(obj['data']['n']) % 2}"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(plan=st.lists(FAULTS, max_size=15), changes=CHANGES, selective=st.booleans())
 def test_it_always_converges(plan: list[str], changes: list[tuple[str, str, int]], selective: bool) -> None:
     asyncio.run(converges(plan, changes, "parity=1" if selective else ""))
@@ -237,6 +237,17 @@ async def test_bookmarks_keep_a_quiet_watch_resumable() -> None:
         cluster.end_watches()
         await turns()
         assert "list" not in calls
+
+
+async def test_an_index_follows_its_objects() -> None:
+    cluster = MemoryCluster()
+    apply(cluster, "put", "a", 0)
+    async with Following(cluster, indexes={"number": by_number}) as following:
+        apply(cluster, "put", "a", 1)
+        apply(cluster, "put", "b", 3)
+        await turns()
+        index = {key: names(following.informer.by_index("number", key)) for key in ("0", "1", "parity-1")}
+        assert index == {"0": {}, "1": {"a": "1"}, "parity-1": {"a": "1", "b": "3"}}
 
 
 async def test_a_silent_watch_is_taken_for_dead() -> None:
