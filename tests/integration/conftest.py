@@ -40,8 +40,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.state = StateDir(folder)
 
-    def up(self, **options: int) -> Ready:
-        return start_detached(self.state.path, **options)
+    def up(self) -> Ready:
+        return start_detached(self.state.path)
 
     def down(self) -> None:
         stop(self.state.path)

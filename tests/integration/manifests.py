@@ -69,7 +69,7 @@ def write_dataset(storage: Path, rows: int, *, dataset: str = "datasets/demo") -
 
 
 def output_folder(storage: Path, evaluation: Json) -> Path:
-    return storage / evaluation["spec"]["storage"]["output"]
+    return storage / str(evaluation["spec"]["storage"]["output"])
 
 
 def rows_done(output: Path) -> int:

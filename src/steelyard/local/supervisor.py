@@ -78,7 +78,7 @@ class Up:
             write_ready(state.ready, ready)
             if self.options.ready_file:
                 write_ready(self.options.ready_file, ready)
-            self._greet()
+            self._greet(network)
             await stop.wait()
             self.say("stopping: the operator, then the Pods, then Kubernetes ...")
         finally:
@@ -123,7 +123,10 @@ class Up:
         self.record = replace(self.record, children=children, restarts=restarts)
         write_record(self.state, self.record)
 
-    def _greet(self) -> None:
+    def _greet(self, network: Network) -> None:
+        from steelyard.local.kubelet.kubelet import mounts_available
+        from steelyard.local.service import kubelet_config
+
         kubeconfig = self.state.kubeconfig
         self.say(
             f"Kubernetes and the operator answer on https://127.0.0.1:{self.record.port}\n"
@@ -131,6 +134,11 @@ class Up:
             f"  try:         kubectl --kubeconfig {kubeconfig} get nodes,evaluations\n"
             f"  state:       {self.state.path} (steelyard status, steelyard down)"
         )
+        if not mounts_available(kubelet_config(self.state, network)):
+            self.say(
+                "  note:        without mount namespaces (root or user namespaces) programs that are not Steelyard's "
+                "own\n               cannot resolve the names of Services; they stand in STEELYARD_HOSTS"
+            )
 
 
 async def supervise(options: Options, say: Callable[[str], None]) -> None:
