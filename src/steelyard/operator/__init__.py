@@ -1,0 +1,1 @@
+"""The operator: one pure decision per kind of resource, and the one edge that carries decisions out."""

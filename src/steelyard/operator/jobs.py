@@ -1,0 +1,96 @@
+"""Builds a step's Job and the ConfigMap that tells it what to do."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.operator.conditions import parse_time
+from steelyard.operator.names import child_name, labels, owner_reference
+from steelyard.operator.pods import pod_spec, step_container, step_volumes
+from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.locations import complete_location
+from steelyard.schema.steps import ResourceRef, StepConfig, epoch
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a workflow: the middle of its Jobs' names, its module, its longest time in seconds."""
+
+    name: str
+    module: str
+    deadline: int
+    replicas: str | None = None
+
+
+def job_name(resource: Json, step: Step, attempt: int) -> str:
+    return child_name(resource["metadata"]["name"], f"-{step.name}-a{attempt}")
+
+
+def job_and_config(resource: Json, step: Step, attempt: int, seconds: int, settings: OperatorSettings) -> tuple[Json, Json]:
+    """The ConfigMap and the Job of an attempt, in the order in which they are made."""
+    metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
+    secret = (resource["spec"].get("storage") or {}).get("secret")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": max(1, seconds),
+            "template": {
+                "metadata": {"labels": metadata["labels"]},
+                "spec": pod_spec(
+                    [step_container("step", step.module, settings, secret)],
+                    step_volumes(metadata["name"]),
+                    restartPolicy="Never",
+                ),
+            },
+        },
+    }
+    config = step_config(resource, step.module, settings, attempt=attempt, replicas=step.replicas)
+    return config_map(metadata, config), job
+
+
+def child_metadata(resource: Json, name: str, component: str) -> Json:
+    return {
+        "name": name,
+        "namespace": resource["metadata"]["namespace"],
+        "labels": labels(resource, component),
+        "ownerReferences": [owner_reference(resource)],
+    }
+
+
+def config_map(metadata: Json, config: StepConfig) -> Json:
+    content = json.dumps(config.model_dump(mode="json", exclude_none=True), sort_keys=True)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.json": content}}
+
+
+def step_config(
+    resource: Json, module: str, settings: OperatorSettings, *, attempt: int = 1, replicas: str | None = None
+) -> StepConfig:
+    metadata = resource["metadata"]
+    return StepConfig(
+        step=module,
+        attempt=attempt,
+        epoch=epoch(parse_time(metadata["creationTimestamp"]), metadata["uid"], attempt),
+        resource=ResourceRef(
+            kind=resource["kind"], namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"]
+        ),
+        spec=complete_spec(resource["spec"], settings.storage),
+        replicas=replicas,
+    )
+
+
+def complete_spec(spec: Json, storage: str) -> Json:
+    """The spec with every storage location a URL. Raises ValueError, which names the location."""
+    locations = spec.get("storage")
+    if not locations:
+        return spec
+    completed = dict(locations)
+    if locations.get("inputs"):
+        completed["inputs"] = {key: complete_location(each, storage) for key, each in locations["inputs"].items()}
+    if locations.get("output"):
+        completed["output"] = complete_location(locations["output"], storage)
+    return {**spec, "storage": completed}

@@ -1,0 +1,65 @@
+"""Parts of the Pods that the operator makes: hardened, with limits, without a service account's token."""
+
+from typing import Any
+
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+
+CONFIG_FOLDER = "/etc/steelyard"
+CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"
+TERMINATION_LOG = "/dev/termination-log"
+
+POD_SECURITY: Json = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Json = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+POD_IP: Json = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
+def step_container(name: str, module: str, settings: OperatorSettings, secret: str | None) -> Json:
+    """A container that runs one of our steps with the Pod's configuration file."""
+    container: Json = {
+        "name": name,
+        "image": settings.images.steps,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-m", f"steelyard.steps.{module}", "--config", CONFIG_FILE],
+        "env": [POD_IP, *_values(STEELYARD_TERMINATION_LOG=TERMINATION_LOG, TMPDIR="/tmp", HOME="/tmp")],
+        "resources": step_resources(settings),
+        "securityContext": CONTAINER_SECURITY,
+        "terminationMessagePath": TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+    if secret:
+        container["envFrom"] = [{"secretRef": {"name": secret}}]
+    return container
+
+
+def step_volumes(config_map: str) -> list[Json]:
+    return [{"name": "config", "configMap": {"name": config_map}}, {"name": "tmp", "emptyDir": {}}]
+
+
+def step_resources(settings: OperatorSettings) -> Json:
+    step = settings.step_resources
+    return {"requests": {"cpu": step.cpu, "memory": step.memory}, "limits": {"memory": step.memory_limit}}
+
+
+def pod_spec(containers: list[Json], volumes: list[Json], **more: Any) -> Json:
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "containers": containers,
+        "volumes": volumes,
+        **more,
+    }
+
+
+def _values(**values: str) -> list[Json]:
+    return [{"name": name, "value": value} for name, value in values.items()]

@@ -1,0 +1,132 @@
+"""From a runner in a manifest to the container that serves: image, command, arguments, readiness."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.operator.pods import POD_IP
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+
+PORT = 8000
+SERVED = frozenset({"container", "mock", "vllm"})
+VLLM_MODEL = "/dyff/mnt/volume"
+
+
+@dataclass(frozen=True)
+class RunnerFault:
+    """Why a runner cannot be started."""
+
+    reason: str
+    message: str
+
+
+def runner_fault(service: Json) -> RunnerFault | None:
+    """What is wrong with the service's runner, if anything is."""
+    runner = service.get("runner")
+    if not runner:
+        return RunnerFault("BadImage", "runner: is missing, and there is nothing else to start")
+    if runner["kind"] not in SERVED:
+        served = ", ".join(sorted(SERVED))
+        return RunnerFault("NotImplemented", f"runner.kind: {runner['kind']} is not implemented; there are {served}")
+    if runner.get("imageRef"):
+        return RunnerFault("BadImage", "runner.imageRef: is resolved by the platform; a manifest names an image")
+    if runner.get("nodes", 1) != 1:
+        return RunnerFault("NotImplemented", f"runner.nodes: {runner['nodes']} is not implemented; there is 1")
+    if runner["kind"] != "mock" and not runner.get("image"):
+        return RunnerFault("BadImage", "runner.image: is missing")
+    return None
+
+
+def runner_container(service: Json, settings: OperatorSettings) -> Json:
+    """The container `runner` of a session's Pod. It listens on the Pod's own address."""
+    runner = service["runner"]
+    container: Json = {
+        "name": "runner",
+        "image": _image(runner, settings),
+        "imagePullPolicy": "IfNotPresent",
+        "env": [
+            POD_IP,
+            {"name": "HOST", "value": "$(POD_IP)"},
+            {"name": "PORT", "value": str(PORT)},
+            {"name": "TMPDIR", "value": "/tmp"},
+            *({"name": each["name"], "value": each["value"]} for each in runner.get("env") or ()),
+        ],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "readinessProbe": {
+            "httpGet": {"path": "/health" if runner["kind"] == "vllm" else "/ready", "port": PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "resources": _resources(runner),
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts(runner)],
+    }
+    command, args = _command(service)
+    return container | {name: value for name, value in (("command", command), ("args", args)) if value}
+
+
+def data_mounts(runner: Json) -> list[Json]:
+    return [mount for mount in runner.get("volumeMounts") or () if mount["kind"] == "Data"]
+
+
+def mounts(runner: Json) -> list[Json]:
+    return [
+        {"name": f"volume-{number}", "mountPath": mount["mountPath"]}
+        for number, mount in enumerate(runner.get("volumeMounts") or ())
+    ]
+
+
+def volumes(runner: Json) -> list[Json]:
+    """A data mount is an emptyDir too: the init container fills it from storage."""
+    return [
+        {"name": f"volume-{number}", "emptyDir": _limit(mount)}
+        for number, mount in enumerate(runner.get("volumeMounts") or ())
+    ]
+
+
+def vllm_command(service: Json) -> tuple[list[str], list[str]]:
+    """vLLM's OpenAI server: the model from its mount, or by the name that the model's cache has; then the user's
+    arguments, last, so that they win.
+    """
+    runner = service["runner"]
+    mounted = data_mounts(runner)
+    cache = ((service.get("model") or {}).get("artifact") or {}).get("huggingFaceCache") or {}
+    model = mounted[0]["mountPath"] if mounted else cache.get("repoID", VLLM_MODEL)
+    name = (service.get("model") or {}).get("name") or service["name"]
+    gpus = ((runner.get("accelerator") or {}).get("gpu") or {}).get("count", 1)
+    parallel = ["--tensor-parallel-size", str(gpus)] if gpus > 1 else []
+    fixed = ["--model", model, "--served-model-name", name, "--host", "$(POD_IP)", "--port", str(PORT), *parallel]
+    return ["python3", "-m", "vllm.entrypoints.openai.api_server"], [*fixed, *(runner.get("args") or ())]
+
+
+def _command(service: Json) -> tuple[list[str], list[str]]:
+    runner = service["runner"]
+    match runner["kind"]:
+        case "mock":
+            listen = ["--host", "$(POD_IP)", "--port", str(PORT)]
+            return ["python", "-m", "steelyard.steps.mock_inference_service"], [*listen, *(runner.get("args") or ())]
+        case "vllm" if not runner.get("command"):
+            return vllm_command(service)
+        case _:
+            return list(runner.get("command") or ()), list(runner.get("args") or ())
+
+
+def _image(runner: Json, settings: OperatorSettings) -> str:
+    image = runner.get("image")
+    return f"{image['host']}/{image['name']}@{image['digest']}" if image else settings.images.mock
+
+
+def _resources(runner: Json) -> Json:
+    asked = runner["resources"]
+    requests = {"cpu": asked.get("cpu") or "100m", "memory": asked.get("memory") or "256Mi"}
+    gpu = (runner.get("accelerator") or {}).get("gpu")
+    limits = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
+    return {"requests": requests | limits} | ({"limits": limits} if limits else {})
+
+
+def _limit(mount: Json) -> Json:
+    scratch = mount.get("scratch")
+    return {"sizeLimit": scratch["capacity"]} if scratch else {}

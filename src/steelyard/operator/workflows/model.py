@@ -1,0 +1,35 @@
+"""Model: a Job fetches the files into storage; then it is Ready."""
+
+from datetime import datetime
+from typing import Any
+
+from steelyard.operator.attempts import Situation
+from steelyard.operator.children import Children
+from steelyard.operator.conditions import Phase, failed, memory_of
+from steelyard.operator.desired import Desired
+from steelyard.operator.jobs import Step
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflows.common import before_all, ended, single_step
+
+Json = dict[str, Any]
+
+FETCHED = frozenset({"GitLFS", "HuggingFaceHub", "Upload"})
+REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
+
+
+def reconcile(model: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+    """What should exist for a Model."""
+    at = Situation(model, children, now, settings)
+    if early := before_all(at, "FetchFailed"):
+        return early
+    source = model["spec"]["source"]["kind"]
+    match source:
+        case "Mock":
+            return ended(at, Phase("ready", "Ready", "a mock model has nothing to fetch"), memory_of(model))
+        case _ if source not in FETCHED:
+            message = f"spec.source.kind: {source} is not implemented; there are {', '.join(sorted(FETCHED))} and Mock"
+            return ended(at, failed("NotImplemented", message), memory_of(model))
+        case _:
+            step = Step("run", "fetch_model", settings.step_deadline_seconds)
+            done = Phase("ready", "Ready", "the files are in storage")
+            return single_step(at, step, running="Fetching", done=done, default="FetchFailed", known=REASONS)
