@@ -6,6 +6,7 @@ Both sides are copied to local disk, and digested on the way: a file that is not
 refused.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ async def local_copy(store: Store, entry: FileEntry, folder: Path, number: int) 
     """The file on local disk; refused unless it is the one that verification saw."""
     path = folder / f"{number:06d}.parquet"
     await store.download(entry.path, path)
-    digest = sha256_of(path)
+    digest = await asyncio.to_thread(sha256_of, path)
     if digest != entry.sha256:
         path.unlink()
         raise ReportFailed(

@@ -50,6 +50,7 @@ class Report:
     numbers: bytes
     scores: Path
     headline: str
+    rows: int
 
 
 async def make_report(
@@ -85,7 +86,7 @@ def _report(
     rows = questions.whole_rows(indexes_shown(wrong))
     failures = describe(table, wrong, pc.count_distinct(table["_index_"]).as_py(), rows)
     document = make_document(subject, results, failures, records)
-    return Report(page(document), numbers_json(document.numbers), scores, results.headline)
+    return Report(page(document), numbers_json(document.numbers), scores, results.headline, table.num_rows)
 
 
 async def _score(

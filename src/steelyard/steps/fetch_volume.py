@@ -1,0 +1,68 @@
+"""The step that brings data to a runner.
+
+Copies each Data mount from storage to its mount path, and checks the digests.
+
+`python -m steelyard.steps.fetch_volume --config FILE`, as the init container of a session's Pods.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard.schema.resources import InferenceSessionResourceSpec
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, sha256_of, spec_of
+from steelyard.storage.store import Store
+
+MOUNTS = "STEELYARD_MOUNTS"
+"""Where mounts are not to be had, the kubelet says here which folder stands for which mount path."""
+
+
+async def main(config: StepConfig, log: Log) -> None:
+    spec = spec_of(config, InferenceSessionResourceSpec)
+    runner = spec.inferenceService.runner
+    mounts = (runner.volumeMounts if runner else None) or []
+    moved = json.loads(os.environ.get(MOUNTS, "{}"))
+    for mount in mounts:
+        if mount.kind != "Data":
+            continue
+        store = input_store(spec.storage.inputs, mount.name)
+        count = await copy(store, folder_of(str(mount.mountPath), moved))
+        log.info("copied", mount=mount.name, files=count, to=str(mount.mountPath))
+
+
+async def copy(store: Store, folder: Path) -> int:
+    """Copy a volume; with a manifest, exactly its files, each checked. Returns how many."""
+    manifest = await read_manifest(store)
+    if manifest is not None:
+        expected: Mapping[str, str | None] = {file.path: file.sha256 for file in manifest.files}
+    else:
+        expected = {info.key: None async for info in store.list() if not info.key.startswith(OURS)}
+    if not expected:
+        raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)
+    for path, sha256 in expected.items():
+        target = folder / checked_path(path, "a file of the volume")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.partial")
+        await store.download(path, partial)
+        if sha256 is not None and (found := await asyncio.to_thread(sha256_of, partial)) != sha256:
+            partial.unlink()
+            message = f"{store.url}/{path} is not what was kept: its SHA-256 is {found} instead of {sha256}"
+            raise StepFailed("DigestMismatch", message, permanent=True)
+        partial.rename(target)
+    return len(expected)
+
+
+def folder_of(mount_path: str, moved: Mapping[str, str]) -> Path:
+    """The mount path, or the folder that stands for it or for a folder above it."""
+    for prefix in sorted(moved, key=len, reverse=True):
+        if Path(mount_path).is_relative_to(prefix):
+            return Path(moved[prefix]) / Path(mount_path).relative_to(prefix)
+    return Path(mount_path)
+
+
+if __name__ == "__main__":
+    run_step(main, "fetch_volume")

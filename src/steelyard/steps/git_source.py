@@ -1,0 +1,137 @@
+"""Models in git repositories with large files (Git LFS), cloned by dulwich.
+
+No git program has to be installed.
+
+Only the newest commit of the default branch is fetched; large files are streamed to disk by the addresses
+that the LFS server gives.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from stat import S_ISLNK, S_ISREG
+from typing import TypeVar
+
+import urllib3
+from dulwich.client import HttpGitClient, HTTPUnauthorized, get_transport_and_path
+from dulwich.errors import GitProtocolError, NotGitRepository
+from dulwich.lfs import HTTPLFSClient, LFSBatchObject, LFSError, LFSPointer
+from dulwich.object_store import iter_tree_contents
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.refs import HEADREF
+from dulwich.repo import Repo
+
+from steelyard.schema.resources import ModelResourceSpec
+from steelyard.steps.common import StepFailed
+from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
+
+T = TypeVar("T")
+PIECE = 1 << 20
+NOT_KEPT = frozenset({".gitattributes", ".gitignore"})
+
+
+async def git_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
+    """The files of the newest commit; pointers stand for their large files."""
+    source = spec.source.gitLFS
+    if source is None:
+        raise StepFailed("BadConfiguration", "spec.source.gitLFS: is missing", permanent=True)
+    url = source.url
+    entries = await _told(lambda: _checked_out(url, scratch))
+    if not entries:
+        raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
+    lfs = HTTPLFSClient(f"{url.rstrip('/').removesuffix('.git')}.git/info/lfs")
+    return [_file(lfs, path, local) for path, local in entries]
+
+
+def _checked_out(url: str, scratch: Path) -> list[tuple[str, Path]]:
+    """The files of the newest commit as git holds them, on local disk under plain numbers."""
+    folder, tree = scratch / "repository", scratch / "tree"
+    folder.mkdir()
+    tree.mkdir()
+    entries = []
+    with closing(Repo.init_bare(str(folder))) as repo:
+        commit = repo[_fetched(url, repo)]
+        assert isinstance(commit, Commit)
+        for number, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree)):
+            path = entry.path.decode()
+            if path.rpartition("/")[2] in NOT_KEPT:
+                continue
+            if not S_ISREG(entry.mode):
+                kind = "a symbolic link" if S_ISLNK(entry.mode) else "a submodule"
+                raise StepFailed(FETCH_FAILED, f"{path} is {kind}, which cannot be kept", permanent=True)
+            blob = repo[entry.sha]
+            assert isinstance(blob, Blob)
+            (tree / str(number)).write_bytes(blob.as_raw_string())
+            entries.append((path, tree / str(number)))
+    return entries
+
+
+def _fetched(url: str, repo: Repo) -> ObjectID:
+    client, path = get_transport_and_path(url)
+    assert isinstance(client, HttpGitClient)  # the schema lets only http and https through
+    with closing(client):
+        fetched = client.fetch(path, repo, depth=1, determine_wants=lambda refs, depth=None: [refs[HEADREF]])
+    head = fetched.refs.get(HEADREF)
+    if head is None:
+        raise NotGitRepository(f"{url} has no commit")
+    return head
+
+
+def _file(lfs: HTTPLFSClient, path: str, found: Path) -> RemoteFile:
+    size = found.stat().st_size
+    pointer = LFSPointer.from_bytes(found.read_bytes()) if size < 1024 else None
+    if pointer is None or not pointer.is_valid_oid():
+
+        async def move(local: Path) -> None:
+            await asyncio.to_thread(shutil.move, found, local)
+
+        return RemoteFile(path, move, size)
+
+    async def fetch(local: Path) -> None:
+        await _told(lambda: _large(lfs, pointer, local))
+
+    return RemoteFile(path, fetch, pointer.size, pointer.oid)
+
+
+def _large(lfs: HTTPLFSClient, pointer: LFSPointer, local: Path) -> None:
+    """Stream one large file to disk; `RemoteFile.check` compares size and digest."""
+    answer = lfs.batch("download", [{"oid": pointer.oid, "size": pointer.size}])
+    action = _download(answer.objects, pointer.oid)
+    with (
+        urllib3.PoolManager() as http,
+        http.request("GET", action[0], headers=action[1], preload_content=False) as response,
+    ):
+        if response.status >= 400:
+            raise LFSError(f"{action[0]}: HTTP {response.status}")
+        with local.open("wb") as file:
+            shutil.copyfileobj(response, file, PIECE)
+
+
+def _download(objects: list[LFSBatchObject], oid: str) -> tuple[str, dict[str, str]]:
+    for each in objects:
+        if each.oid == oid and each.error is not None:
+            raise StepFailed(
+                FETCH_FAILED,
+                f"the LFS server has no {oid}: {each.error.message}",
+                permanent=400 <= each.error.code < 500,
+            )
+        if each.oid == oid and each.actions and "download" in each.actions:
+            action = each.actions["download"]
+            return action.href, dict(action.header or {})
+    raise LFSError(f"the LFS server offers no download of {oid}")
+
+
+async def _told(work: Callable[[], T]) -> T:
+    """Blocking work in a thread; the library's failures in our words."""
+    try:
+        return await asyncio.to_thread(work)
+    except (NotGitRepository, HTTPUnauthorized, KeyError) as error:
+        raise StepFailed(
+            FETCH_FAILED, f"this repository cannot be cloned: {error}", permanent=True
+        ) from error
+    except (GitProtocolError, LFSError, urllib3.exceptions.HTTPError, OSError) as error:
+        raise StepFailed(
+            FETCH_FAILED, f"the repository cannot be reached: {error}", permanent=False
+        ) from error

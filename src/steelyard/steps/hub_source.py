@@ -1,0 +1,99 @@
+"""Models of the Hugging Face hub, listed and fetched by huggingface_hub itself.
+
+`HF_ENDPOINT` and `HF_TOKEN` are its own.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from steelyard.schema.resources import ModelResourceSpec
+from steelyard.steps.common import StepFailed
+from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile
+
+T = TypeVar("T")
+RETRIED = frozenset({408, 425, 429})
+
+
+async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
+    """The files of one commit, those that the patterns let through.
+
+    For an artifact of kind HuggingFaceCache they lie as in the hub's own cache, which libraries find offline.
+    """
+    source = spec.source.huggingFaceHub
+    if source is None:
+        raise StepFailed("BadConfiguration", "spec.source.huggingFaceHub: is missing", permanent=True)
+    # Read when the library is imported: no home, no progress bars, nothing told to anybody.
+    os.environ.setdefault("HF_HOME", str(scratch / "home"))
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from huggingface_hub import HfApi, hf_hub_download, utils
+
+    repo = source.repoID
+    endpoint = os.environ.get("HF_ENDPOINT")
+    hub = HfApi(endpoint)
+    info = await _told(lambda: hub.model_info(repo, revision=source.revision, files_metadata=True))
+    commit = str(info.sha)
+    chosen = utils.filter_repo_objects(  # type: ignore[attr-defined]
+        info.siblings or [],
+        allow_patterns=source.allowPatterns,
+        ignore_patterns=source.ignorePatterns,
+        key=lambda sibling: sibling.rfilename,
+    )
+
+    def at(name: str, size: int | None, sha256: str | None) -> RemoteFile:
+        async def fetch(local: Path) -> None:
+            got = await _told(
+                lambda: hf_hub_download(
+                    repo, name, revision=commit, local_dir=scratch / "hub", endpoint=endpoint
+                )
+            )
+            await asyncio.to_thread(shutil.move, got, local)
+
+        return RemoteFile(prefix + name, fetch, size, sha256)
+
+    cached = spec.artifact.kind == "HuggingFaceCache"
+    root = f"models--{source.repoID.replace('/', '--')}"
+    prefix = f"{root}/snapshots/{commit}/" if cached else ""
+    found = [at(s.rfilename, s.size, s.lfs.sha256 if s.lfs else None) for s in chosen]
+    if not found:
+        raise StepFailed(FETCH_FAILED, f"no file of {source.repoID} matches the patterns", permanent=True)
+    if cached and source.revision != commit:
+        found.append(_ref(f"{root}/refs/{source.revision}", commit))
+    return found
+
+
+def _ref(path: str, commit: str) -> RemoteFile:
+    """The cache's note of which commit a branch or tag was."""
+
+    async def fetch(local: Path) -> None:
+        await asyncio.to_thread(local.write_text, commit)
+
+    return RemoteFile(path, fetch)
+
+
+async def _told(call: Callable[[], T]) -> T:
+    """A call of the library in a thread; its failures in our words."""
+    from huggingface_hub import errors
+
+    try:
+        return await asyncio.to_thread(call)
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
+        raise StepFailed(FETCH_FAILED, _first_line(error), permanent=True) from error
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code
+        refused = 400 <= status < 500 and status not in RETRIED
+        raise StepFailed(FETCH_FAILED, _first_line(error), permanent=refused) from error
+    except (httpx.HTTPError, OSError) as error:
+        raise StepFailed(
+            FETCH_FAILED, f"the hub cannot be reached: {_first_line(error)}", permanent=False
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

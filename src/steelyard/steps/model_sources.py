@@ -1,0 +1,104 @@
+"""Where models come from: a listing of files, each with what is known of it and a way to get it onto local
+disk.
+
+`fetch_model` keeps them one after the other, so that local disk holds one file at a time.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.schema.data import File
+from steelyard.schema.resources import ModelResourceSpec
+from steelyard.steps.common import StepFailed
+from steelyard.steps.volume import OURS, checked_path, input_store, sha256_of
+
+FETCH_FAILED = "FetchFailed"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to fetch. What is known of its content beforehand is checked by `check`."""
+
+    path: str
+    fetch: Callable[[Path], Awaitable[None]]
+    size: int | None = None
+    sha256: str | None = None
+    md5: bytes | None = None
+
+    def check(self, local: Path) -> None:
+        size = local.stat().st_size
+        if self.size is not None and size != self.size:
+            raise self._differs(f"{size} bytes instead of {self.size}")
+        if self.md5 is not None and _md5_of(local) != self.md5:
+            raise self._differs(f"its MD5 is {_text(_md5_of(local))} instead of {_text(self.md5)}")
+        if self.sha256 is not None and sha256_of(local) != self.sha256:
+            raise self._differs(f"its SHA-256 is {sha256_of(local)} instead of {self.sha256}")
+
+    def _differs(self, how: str) -> StepFailed:
+        return StepFailed(
+            FETCH_FAILED, f"{self.path} is not the file that was described: {how}", permanent=True
+        )
+
+
+async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
+    """Files that lie in storage: those that the artifact lists, or all where it lists none."""
+    store = input_store(spec.storage.inputs, "source")
+
+    def at(path: str, size: int, md5: bytes | None = None) -> RemoteFile:
+        async def fetch(local: Path) -> None:
+            await store.download(path, local)
+
+        return RemoteFile(path, fetch, size, md5=md5)
+
+    listed = spec.artifact.volume.files if spec.artifact.volume else []
+    if listed:
+        return [at(_path(file, k), file.size, md5_given(file, k)) for k, file in enumerate(listed)]
+    found = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
+    if not found:  # nothing there yet: the upload may come later
+        raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)
+    return found
+
+
+def described(spec: ModelResourceSpec, found: list[RemoteFile]) -> list[RemoteFile]:
+    """Files of another source, held to what the artifact lists, where it lists any."""
+    listed = spec.artifact.volume.files if spec.artifact.volume else []
+    if not listed:
+        return found
+    by_path = {file.path: file for file in found}
+    missing = [file.path for file in listed if file.path not in by_path]
+    if missing:
+        raise StepFailed(FETCH_FAILED, f"the source has no {', '.join(missing)}", permanent=True)
+    return [
+        RemoteFile(f.path, by_path[f.path].fetch, f.size, by_path[f.path].sha256, md5_given(f, k))
+        for k, f in enumerate(listed)
+    ]
+
+
+def md5_given(file: File, number: int) -> bytes | None:
+    if file.digest.md5 is None:
+        return None
+    field = f"spec.artifact.volume.files.{number}.digest.md5"
+    try:
+        digest = base64.b64decode(file.digest.md5, validate=True)
+    except binascii.Error:
+        digest = b""
+    if len(digest) != 16:
+        raise StepFailed("BadConfiguration", f"{field}: should be the base64 of 16 bytes", permanent=True)
+    return digest
+
+
+def _path(file: File, number: int) -> str:
+    return checked_path(file.path, f"spec.artifact.volume.files.{number}.path")
+
+
+def _md5_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).digest()
+
+
+def _text(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()

@@ -1,0 +1,157 @@
+"""A bare repository and its large files, served on loopback."""
+
+import hashlib
+import io
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import pytest
+from dulwich.lfs import LFSPointer
+from dulwich.objects import Blob, Commit, Tree
+from dulwich.repo import Repo
+from dulwich.server import DictBackend
+from dulwich.web import make_wsgi_chain
+
+from steelyard.steps.common import Log, StepFailed
+from steelyard.steps.example import make_config, make_model_spec
+from steelyard.steps.fetch_model import main
+
+WEIGHTS = b"weights" * 100_000
+OID = hashlib.sha256(WEIGHTS).hexdigest()
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def make_repository(path: Path, link: bool = False) -> Repo:
+    """README, config/a.json, and model.bin as a pointer; an older commit held something else."""
+    path.mkdir()
+    repo = Repo.init_bare(str(path))
+    pointer = LFSPointer(OID, len(WEIGHTS)).to_bytes()
+    inner = Tree()
+    inner.add(b"a.json", 0o100644, _blob(repo, b"{}"))
+    repo.object_store.add_object(inner)
+    tree = Tree()
+    tree.add(b".gitattributes", 0o100644, _blob(repo, b"*.bin filter=lfs diff=lfs merge=lfs -text\n"))
+    tree.add(b"README.md", 0o100644, _blob(repo, b"# model"))
+    tree.add(b"config", 0o040000, inner.id)
+    tree.add(b"model.bin", 0o100644, _blob(repo, pointer))
+    if link:
+        tree.add(b"link", 0o120000, _blob(repo, b"/etc/passwd"))
+    repo.object_store.add_object(tree)
+    parents: list[Any] = []
+    for message in (b"first", b"second"):
+        commit = Commit()
+        commit.tree, commit.parents, commit.message = tree.id, parents, message
+        commit.author = commit.committer = b"A <a@example.org>"
+        commit.author_time = commit.commit_time = 1_700_000_000
+        commit.author_timezone = commit.commit_timezone = 0
+        repo.object_store.add_object(commit)
+        parents = [commit.id]
+    repo.refs[b"refs/heads/main"] = parents[0]  # type: ignore[index]
+    repo.refs.set_symbolic_ref(b"HEAD", b"refs/heads/main")  # type: ignore[arg-type]
+    return repo
+
+
+def _blob(repo: Repo, content: bytes) -> Any:
+    blob = Blob.from_string(content)
+    repo.object_store.add_object(blob)
+    return blob.id
+
+
+class Server:
+    """`/model.git` and its LFS objects at `url`."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.large = {OID: WEIGHTS}
+        self._git = make_wsgi_chain(DictBackend({"/model.git": repo}))
+        self._server: WSGIServer = make_server("127.0.0.1", 0, self, handler_class=Quiet)
+        self.base = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __call__(self, environ: Any, start: Any) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/model.git/info/lfs/objects/batch":
+            asked = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            start("200 OK", [("Content-Type", "application/vnd.git-lfs+json")])
+            return [json.dumps({"objects": [self._offer(each) for each in asked["objects"]]}).encode()]
+        if path.startswith("/large/"):
+            assert environ["HTTP_X_LARGE"] == "yes"
+            start("200 OK", [("Content-Type", "application/octet-stream")])
+            return [self.large[path.removeprefix("/large/")]]
+        return self._git(environ, start)
+
+    def _offer(self, asked: Any) -> Any:
+        if asked["oid"] not in self.large:
+            return {**asked, "error": {"code": 404, "message": "Object does not exist"}}
+        action = {"href": f"{self.base}/large/{asked['oid']}", "header": {"X-Large": "yes"}}
+        return {**asked, "actions": {"download": action}}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with make_repository(tmp_path / "repository") as repo:
+        server = Server(repo)
+        yield server
+        server.close()
+
+
+async def _fetch(root: Path, url: str) -> dict[str, bytes]:
+    source = {"kind": "GitLFS", "gitLFS": {"url": url}}
+    await main(make_config("fetch_model", "Model", make_model_spec(root, source)), Log("t", io.StringIO()))
+    kept = json.loads((root / "model/.steelyard/manifest.json").read_bytes())["files"]
+    return {file["path"]: (root / "model" / file["path"]).read_bytes() for file in kept}
+
+
+@pytest.mark.parametrize("suffix", ["", "/"])
+async def test_pointers_become_their_large_files(server: Server, tmp_path: Path, suffix: str) -> None:
+    kept = await _fetch(tmp_path, f"{server.base}/model.git{suffix}")
+    assert kept == {"README.md": b"# model", "config/a.json": b"{}", "model.bin": WEIGHTS}
+
+
+async def test_a_large_file_with_another_digest_is_refused(server: Server, tmp_path: Path) -> None:
+    server.large[OID] = b"x" * len(WEIGHTS)
+    with pytest.raises(StepFailed, match=r"model\.bin is not the file .*its SHA-256 is") as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    assert failure.value.permanent
+
+
+async def test_a_missing_large_file_is_named(server: Server, tmp_path: Path) -> None:
+    server.large.clear()
+    with pytest.raises(StepFailed, match=f"the LFS server has no {OID}: Object does not exist") as failure:
+        await _fetch(tmp_path, f"{server.base}/model.git")
+    assert failure.value.permanent
+
+
+async def test_no_such_repository_is_permanent(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(StepFailed) as failure:
+        await _fetch(tmp_path, f"{server.base}/other.git")
+    assert (failure.value.code, failure.value.permanent) == ("FetchFailed", True)
+
+
+async def test_no_server_is_worth_a_retry(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="cannot be reached") as failure:
+        await _fetch(tmp_path, "http://127.0.0.1:9/model.git")
+    assert not failure.value.permanent
+
+
+async def test_symbolic_links_are_refused(tmp_path: Path) -> None:
+    with make_repository(tmp_path / "repository", link=True) as repo:
+        server = Server(repo)
+        try:
+            with pytest.raises(StepFailed, match="link is a symbolic link"):
+                await _fetch(tmp_path, f"{server.base}/model.git")
+        finally:
+            server.close()

@@ -1,0 +1,156 @@
+"""huggingface_hub itself against a small server that speaks the hub's API."""
+
+import hashlib
+import io
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import pytest
+
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+
+from steelyard.steps.common import Log, StepFailed
+from steelyard.steps.example import make_config, make_model_spec
+from steelyard.steps.fetch_model import main
+
+COMMIT = "c" * 40
+FILES = {
+    "config.json": b"{}",
+    "model.safetensors": b"w" * 5000,
+    "sub/vocab.txt": b"a\nb\n",
+    "README.md": b"# hi",
+}
+LARGE = "model.safetensors"
+
+
+class Hub(BaseHTTPRequestHandler):
+    served: ClassVar[dict[str, bytes]] = {}
+    status = 200
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        path = urlsplit(self.path).path
+        if self.status != 200:
+            self._send(self.status, b"{}")
+        elif path in {"/api/models/org/small/revision/main", f"/api/models/org/small/revision/{COMMIT}"}:
+            self._send(200, json.dumps(self._info()).encode())
+        elif path.startswith("/api/models/org/small/revision/"):
+            self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        elif path.startswith(prefix := f"/org/small/resolve/{COMMIT}/"):
+            content = self.served[path.removeprefix(prefix)]
+            etag = f'"{hashlib.sha256(content).hexdigest()}"'
+            self._send(200, content, {"ETag": etag, "X-Repo-Commit": COMMIT})
+        else:
+            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+
+    def _info(self) -> Any:
+        siblings: list[dict[str, Any]] = [
+            {"rfilename": name, "size": len(data)} for name, data in FILES.items()
+        ]
+        for sibling in siblings:
+            if sibling["rfilename"] == LARGE:
+                digest = hashlib.sha256(FILES[LARGE]).hexdigest()
+                sibling["lfs"] = {"sha256": digest, "size": len(FILES[LARGE]), "pointerSize": 130}
+        return {"id": "org/small", "modelId": "org/small", "sha": COMMIT, "siblings": siblings}
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
+    handler = type("ThisHub", (Hub,), {"served": dict(FILES)})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
+    yield handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def _fetch(
+    root: Path, revision: str = "main", cached: bool = False, **patterns: Any
+) -> dict[str, bytes]:
+    place = {"repoID": "org/small", "revision": revision}
+    source = {"kind": "HuggingFaceHub", "huggingFaceHub": {**place, **patterns}}
+    changes = {"artifact": {"kind": "HuggingFaceCache", "huggingFaceCache": place}} if cached else {}
+    config = make_config("fetch_model", "Model", make_model_spec(root, source, **changes))
+    await main(config, Log("t", io.StringIO()))
+    kept = json.loads((root / "model/.steelyard/manifest.json").read_bytes())["files"]
+    return {file["path"]: (root / "model" / file["path"]).read_bytes() for file in kept}
+
+
+async def test_keeps_the_files_of_the_revision(hub: type[Hub], tmp_path: Path) -> None:
+    assert await _fetch(tmp_path) == FILES
+
+
+async def test_patterns_choose(hub: type[Hub], tmp_path: Path) -> None:
+    kept = await _fetch(tmp_path, allowPatterns=["*.json", "*.txt", "*.md"], ignorePatterns=["README*"])
+    assert sorted(kept) == ["config.json", "sub/vocab.txt"]
+
+
+async def test_patterns_that_choose_nothing_are_refused(hub: type[Hub], tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="no file of org/small matches the patterns"):
+        await _fetch(tmp_path, allowPatterns=["*.bin"])
+
+
+async def test_a_cache_is_one_that_libraries_find_offline(hub: type[Hub], tmp_path: Path) -> None:
+    await _fetch(tmp_path, cached=True)
+    from huggingface_hub import snapshot_download
+
+    found = snapshot_download(
+        "org/small", revision="main", cache_dir=tmp_path / "model", local_files_only=True
+    )
+    assert {name: (Path(found) / name).read_bytes() for name in FILES} == FILES
+
+
+async def test_a_large_file_with_another_digest_is_refused(hub: type[Hub], tmp_path: Path) -> None:
+    hub.served[LARGE] = b"x" * len(FILES[LARGE])
+    with pytest.raises(StepFailed, match="its SHA-256 is") as failure:
+        await _fetch(tmp_path)
+    assert failure.value.permanent
+
+
+@pytest.mark.parametrize(("status", "permanent"), [(500, False), (403, True)])
+async def test_refusals_are_permanent_and_outages_are_not(
+    hub: type[Hub], tmp_path: Path, status: int, permanent: bool
+) -> None:
+    hub.status = status
+    with pytest.raises(StepFailed) as failure:
+        await _fetch(tmp_path)
+    assert (failure.value.code, failure.value.permanent) == ("FetchFailed", permanent)
+
+
+async def test_an_unknown_revision_is_permanent(hub: type[Hub], tmp_path: Path) -> None:
+    with pytest.raises(StepFailed) as failure:
+        await _fetch(tmp_path, revision="nothing")
+    assert (failure.value.code, failure.value.permanent) == ("FetchFailed", True)
+
+
+async def test_no_hub_at_all_is_worth_a_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(StepFailed, match="cannot be reached") as failure:
+        await _fetch(tmp_path)
+    assert not failure.value.permanent

@@ -1,0 +1,101 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.report.example import make_verified
+from steelyard.steps.common import Log, StepFailed, execute
+from steelyard.steps.example import make_config
+from steelyard.steps.run_report import main
+from steelyard.storage.files import FileStore
+
+
+@pytest.fixture
+async def root(tmp_path: Path) -> Path:
+    await make_verified(FileStore(tmp_path / "dataset"), FileStore(tmp_path / "evaluation"))
+    return tmp_path
+
+
+def make_spec(root: Path, **changes: Any) -> dict[str, Any]:
+    return {
+        "rubric": "classification.Classification",
+        "evaluation": "e" * 32,
+        "dataset": "d" * 32,
+        "inferenceService": "s" * 32,
+        "storage": {
+            "inputs": {"dataset": f"file://{root}/dataset", "evaluation": f"file://{root}/evaluation"},
+            "output": f"file://{root}/report",
+        },
+        **changes,
+    }
+
+
+async def _run(root: Path, **changes: Any) -> None:
+    await main(make_config("run_report", "Report", make_spec(root, **changes)), Log("t", io.StringIO()))
+
+
+async def test_writes_page_numbers_and_scores(root: Path) -> None:
+    await _run(root)
+    found = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
+    assert found == [".steelyard/progress.json", "report.html", "report.json", "scores.parquet"]
+    assert json.loads((root / "report/report.json").read_bytes())["names"]["evaluation"] == "e" * 32
+    assert pq.read_table(root / "report/scores.parquet").num_rows == 80
+    progress = json.loads((root / "report/.steelyard/progress.json").read_bytes())
+    assert (progress["done"], progress["total"], progress["unit"]) == (80, 80, "rows")
+
+
+async def test_running_again_writes_the_same(root: Path) -> None:
+    await _run(root)
+    before = [(root / "report" / name).read_bytes() for name in ("report.html", "report.json")]
+    await _run(root)
+    assert [(root / "report" / name).read_bytes() for name in ("report.html", "report.json")] == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "fault"),
+    [
+        ({"rubric": "no.Such"}, "NoSuchRubric", r"installed: classification\.Classification"),
+        ({"rubric": "classification?x=1"}, "BadRubricArgument", "no argument 'x'"),
+        ({"modules": ["m"]}, "NotImplemented", r"spec\.modules"),
+        ({"storage": {}}, "BadConfiguration", r"spec\.storage\.output: is missing"),
+        ({"rubrik": "x"}, "BadConfiguration", r"spec\.rubrik"),
+        (
+            {
+                "datasetView": {
+                    "id": "v",
+                    "viewOf": "d",
+                    "schema": {"arrowSchema": ""},
+                    "adapterPipeline": [{"kind": "Nothing"}],
+                }
+            },
+            "BadView",
+            "no adapter 'Nothing'",
+        ),
+    ],
+)
+async def test_what_cannot_be_scored_is_said_for_good(
+    root: Path, changes: dict[str, Any], code: str, fault: str
+) -> None:
+    with pytest.raises(StepFailed, match=fault) as failure:
+        await _run(root, **changes)
+    assert (failure.value.code, failure.value.permanent) == (code, True)
+
+
+async def test_views_are_applied(root: Path) -> None:
+    view = {"id": "v", "viewOf": "d", "schema": {"arrowSchema": ""}}
+    pipeline = [{"kind": "Rename", "configuration": {"label": "old", "text": "label"}}]
+    await _run(root, datasetView={**view, "adapterPipeline": pipeline}, evaluationView=view)
+    assert json.loads((root / "report/report.json").read_bytes())["metrics"][0]["value"] == 0
+
+
+def test_an_unverified_output_is_worth_a_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = tmp_path / "termination"
+    monkeypatch.setenv("STEELYARD_TERMINATION_LOG", str(words))
+    (tmp_path / "config.json").write_text(
+        make_config("run_report", "Report", make_spec(tmp_path)).model_dump_json()
+    )
+    assert execute(main, Log("run_report", io.StringIO()), tmp_path / "config.json") == 1
+    assert json.loads(words.read_bytes())["code"] == "InputMissing"

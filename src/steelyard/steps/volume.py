@@ -1,0 +1,151 @@
+"""Files kept in storage with their digests: what `fetch_model` writes and `fetch_volume` reads.
+
+A volume is a prefix that holds its files and `.steelyard/manifest.json`, which is written last.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import StepFailed
+from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
+
+OURS = ".steelyard/"
+MANIFEST = f"{OURS}manifest.json"
+PROGRESS = f"{OURS}progress.json"
+PIECE = 4 << 20
+PROGRESS_SECONDS = 5
+
+Spec = TypeVar("Spec", bound=BaseModel)
+
+
+class VolumeFile(BaseModel):
+    """One file: its path below the volume, and its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    size: int
+    sha256: str
+
+
+class VolumeManifest(BaseModel):
+    """All files of a volume, sorted by path, and where they came from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schemaVersion: str = "0.1"  # noqa: N815 - as everywhere in our JSON
+    source: dict[str, str]
+    files: list[VolumeFile]
+
+
+class VolumeConflict(Exception):
+    """The volume already holds something else under this path."""
+
+
+async def keep(store: Store, path: str, local: Path) -> VolumeFile:
+    """Put a file into the volume, create-only; the same file from an earlier attempt is as good."""
+    sha256, size = await asyncio.to_thread(lambda: (sha256_of(local), local.stat().st_size))
+    try:
+        await store.create_file(path, local)
+    except ObjectExists as error:
+        if await stored_sha256(store, path) != sha256:
+            raise VolumeConflict(f"{store.url}/{path} is there already, with other content") from error
+    return VolumeFile(path=path, size=size, sha256=sha256)
+
+
+async def seal(store: Store, manifest: VolumeManifest) -> None:
+    """Write the manifest, last of all; an equal one is as good."""
+    data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2)
+    try:
+        await store.create(MANIFEST, data)
+    except ObjectExists as error:
+        if await store.get(MANIFEST) != data:
+            raise VolumeConflict(f"{store.url} already holds another set of files") from error
+
+
+async def read_manifest(store: Store) -> VolumeManifest | None:
+    """The volume's manifest; None for files that somebody put there by hand."""
+    try:
+        return VolumeManifest.model_validate_json(await store.get(MANIFEST))
+    except ObjectMissing:
+        return None
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def stored_sha256(store: Store, key: str) -> str:
+    """The digest of an object, in constant memory."""
+    digest, place, size = hashlib.sha256(), 0, (await store.head(key)).size
+    while place < size:
+        piece = await store.get_range(key, place, PIECE)
+        digest.update(piece)
+        place += len(piece)
+    return digest.hexdigest()
+
+
+class Progress:
+    """`.steelyard/progress.json` of an output, written at most every 5 s and at the end."""
+
+    def __init__(self, store: Store, unit: str, total: int, now: Callable[[], datetime]) -> None:
+        self._store, self._unit, self._total, self._now = store, unit, total, now
+        self._written: datetime | None = None
+
+    async def tell(self, done: int, message: str) -> None:
+        now = self._now()
+        recent = self._written is not None and (now - self._written).total_seconds() < PROGRESS_SECONDS
+        if recent and done < self._total:
+            return
+        self._written = now
+        facts = {"total": self._total, "done": done, "unit": self._unit, "message": message}
+        await self._store.put(
+            PROGRESS, orjson.dumps({"schemaVersion": "0.1", **facts, "updated": now.isoformat()})
+        )
+
+
+def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:
+    """The resource's spec of a step's configuration; what is wrong with it is said by field."""
+    try:
+        return kind.model_validate(config.spec)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        raise StepFailed("BadConfiguration", faults, permanent=True) from error
+
+
+def opened(url: str | None, field: str) -> Store:
+    """The store that a field of the configuration names."""
+    if url is None:
+        raise StepFailed("BadConfiguration", f"{field}: is missing", permanent=True)
+    try:
+        return open_store(url)
+    except BadLocation as error:
+        raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
+
+
+def input_store(inputs: Mapping[str, str], key: str) -> Store:
+    return opened(inputs.get(key), f"spec.storage.inputs.{key}")
+
+
+def checked_path(path: str, field: str) -> str:
+    """A path below a volume: relative, nothing that leads out of it or into our own folder."""
+    try:
+        check_key(path)
+    except BadLocation as error:
+        raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
+    if path.startswith(OURS):
+        raise StepFailed(
+            "BadConfiguration", f"{field}: {path!r} lies in {OURS}, which is ours", permanent=True
+        )
+    return path
