@@ -13,7 +13,7 @@ import pytest
 from dulwich.lfs import LFSPointer
 from dulwich.objects import Blob, Commit, Tree
 from dulwich.repo import Repo
-from dulwich.server import DictBackend
+from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
 
 from steelyard.steps.common import Log, StepFailed
@@ -70,7 +70,8 @@ class Server:
 
     def __init__(self, repo: Repo) -> None:
         self.large = {OID: WEIGHTS}
-        self._git = make_wsgi_chain(DictBackend({"/model.git": repo}))
+        served: dict[str, BackendRepo] = {"/model.git": repo}
+        self._git = make_wsgi_chain(DictBackend(served))
         self._server: WSGIServer = make_server("127.0.0.1", 0, self, handler_class=Quiet)
         self.base = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
