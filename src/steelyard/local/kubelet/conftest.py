@@ -1,5 +1,6 @@
 """A machine for each test, on which nothing runs any more when the test ends."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +22,13 @@ def processes_of(folder: Path) -> list[str]:
         if int(pid) != os.getpid() and any(os.fsencode(folder) in text for text in texts):
             found.append(f"{pid}: {texts[0]!r}")
     return found
+
+
+async def nothing_left_of(folder: Path) -> None:
+    """Back once no process has to do with the folder; a shim's interpreter takes a moment to end."""
+    async with asyncio.timeout(5):
+        while processes_of(folder):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -80,9 +80,10 @@ class Kubelet:
 
     def remove_orphans(self) -> None:
         """Folders of Pods that the API does not have any more: end what runs in them."""
+        known = {pod["metadata"]["uid"] for pod in self.informer.items()}
         for path in self.config.pods.iterdir():
             folder = PodFolder(path)
-            if path.name not in self.workers and path.is_dir() and (sandbox := folder.sandbox()):
+            if path.name not in known and path.is_dir() and (sandbox := folder.sandbox()):
                 containers = [{"name": name, "image": ""} for name in folder.containers()]
                 metadata = {"name": sandbox.name, "namespace": sandbox.namespace, "uid": sandbox.uid}
                 self._begin({"metadata": metadata, "spec": {"containers": containers}}, gone=True)
@@ -116,10 +117,12 @@ class Kubelet:
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """More than once where needed: `asyncio.wait_for` of Python 3.11 may swallow a cancellation."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.1)
 
 
 async def run_kubelet(cluster: Cluster, config: KubeletConfig, *, stop: asyncio.Event) -> None:

@@ -84,6 +84,20 @@ def proportional(pids: Iterable[int]) -> int:
     return total
 
 
+def with_argument(prefix: str) -> set[int]:
+    """Shims of the Pods below a folder: processes whose last-but-one argument is an intent there."""
+    start, found = os.fsencode(prefix), set()
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                arguments = file.read().split(b"\0")
+        except OSError:
+            continue
+        if b"-I" in arguments[:2] and any(each.startswith(start) for each in arguments[5:6]):
+            found.add(int(entry))
+    return found
+
+
 def with_environment(marker: str) -> set[int]:
     """Processes whose environment at their start held the entry `marker`: how strays of a lost shim are found."""
     needle, found = marker.encode(), set()

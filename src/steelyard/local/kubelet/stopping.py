@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
-from steelyard.local.kubelet import children, records
+from steelyard.local.kubelet import children, processes, records
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.launch import marker
 from steelyard.local.kubelet.records import Failure, PodFolder, Run
@@ -45,6 +45,18 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
         _send(run, signal.SIGTERM)
     if not await _until_none(config, grace, lambda _: None):
         await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
+    await _end_shims(config)
+
+
+async def _end_shims(config: KubeletConfig) -> None:
+    """Wait for shims that have recorded the end but not yet gone, or have not yet found that they came late."""
+    prefix = f"{config.pods.absolute()}/"
+    for _ in range(200):
+        if not (left := processes.with_argument(prefix)):
+            return
+        await asyncio.sleep(0.01)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
 
 
 async def _until_none(config: KubeletConfig, seconds: float, each: Callable[[Run], None]) -> bool:

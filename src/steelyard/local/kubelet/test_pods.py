@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS
+from steelyard.kube.resource import PODS, Json
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -77,7 +77,7 @@ async def test_a_program_that_does_not_exist(machine: Machine) -> None:
 
 
 async def test_init_containers_run_one_after_the_other_before_the_rest(machine: Machine) -> None:
-    shared = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    shared: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
     init = [
         make_container(f"sleep 0.05; echo {name} >> /shared/order", name, **shared) for name in ("one", "two")
     ]
@@ -223,7 +223,7 @@ async def test_a_pod_that_does_not_fit_waits_until_it_does(tmp_path: Path, machi
     await machine.stop()
     machine.config = make_config(tmp_path / "state", cpu=1.0, memory=2**30)
     machine.start()
-    large = {"resources": {"requests": {"cpu": "700m", "memory": "64Mi"}}}
+    large: Json = {"resources": {"requests": {"cpu": "700m", "memory": "64Mi"}}}
     await machine.cluster.create(PODS, make_pod(make_container("sleep 60", **large), name="first"))
     await machine.until(is_running, "first")
     await machine.cluster.create(PODS, make_pod(make_container(**large), name="second"))

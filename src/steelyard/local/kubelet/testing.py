@@ -87,6 +87,8 @@ class Machine:
         try:
             async with asyncio.timeout(seconds):
                 while not holds(pod):
+                    if self._task is not None and self._task.done():
+                        self._task.result()
                     await asyncio.sleep(0.005)
                     pod = await self.pod(name)
         except TimeoutError:
