@@ -5,7 +5,7 @@ import base64
 import itertools
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.attempt import World
 from steelyard.evaluation.discovery import IDENTITY_PATH
 from steelyard.evaluation.manifest import Manifest
-from steelyard.evaluation.parts import parquet
+from steelyard.evaluation.parts import Finished, encode, parquet
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
@@ -90,11 +90,11 @@ class SilentLog:
 
 
 def make_world(seed: int = 0, identity_port: int | None = None, **absence: float) -> World:
-    """Chance by `seed`; jitter is a tenth of the real one, so that tests do not wait for it."""
+    """Chance by `seed`; jitter is a fiftieth of the real one, so that tests do not wait for it."""
     chance = random.Random(seed)
     return World(
         now=lambda: datetime.now(UTC),
-        chance=lambda: chance.random() / 10,
+        chance=lambda: chance.random() / 50,
         log=SilentLog(),
         identity_port=identity_port,
         absence=Absence(**absence),
@@ -227,6 +227,32 @@ def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, Json]]:
             columns = pq.ParquetFile(reader).read().to_pydict()
         found.extend(zip(columns["_replication_"], columns["_index_"], columns["responses"], strict=True))
     return sorted(found, key=lambda row: row[:2])
+
+
+async def write_part(
+    output: Store,
+    spec: EvaluationResourceSpec,
+    seq: int,
+    rows: Sequence[tuple[int, int]],
+    *,
+    attempt: int = 1,
+) -> layout.PartName:
+    """A part as the engine writes it, with the rows (replication, index) of a dataset numbered from 0."""
+    plan = plan_of(spec)
+    finished = [
+        Finished(
+            position=index * len(plan.replications) + replication,
+            index=index,
+            replication=plan.replications[replication],
+            responses=[{"_response_index_": 0, "text": f"answer {index}", "score": index / 2}],
+        )
+        for replication, index in rows
+    ]
+    name = layout.PartName(epoch(attempt), 0, seq)
+    encoded = encode(finished, plan.schema)
+    await output.create(name.part, encoded.part)
+    await output.create(name.rows, encoded.rows)
+    return name
 
 
 def expected_rows(spec: EvaluationResourceSpec, rows: int, *, first: int = 0) -> list[tuple[str, int, Json]]:

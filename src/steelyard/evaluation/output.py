@@ -17,7 +17,8 @@ from steelyard.evaluation.parts import Finished, encode
 from steelyard.evaluation.rowset import RowSet
 from steelyard.storage.store import ObjectExists, Store
 
-PARTS_AT_ONCE = 4
+PARTS_AT_ONCE = 1
+"""One part is written while the next one fills: a crash costs these two and what is in flight, never more."""
 PART_SECONDS = 5.0
 CHECKPOINT_PARTS = 100
 
@@ -34,20 +35,18 @@ class Writer:
         self._batch_rows = batch_rows
         self._pending: list[Finished] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._at_once = asyncio.Semaphore(PARTS_AT_ONCE)
         self._seq = 0
         self._names = list(resumed.parts)
         self._durable = RowSet(resumed.rows.total)
         self._durable.add_ranges(resumed.rows.ranges())
         self._checkpointed = len(resumed.parts)
-        self._checkpoint_lock = asyncio.Lock()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when a part cannot be written; never succeeds."""
 
     @property
     def behind(self) -> bool:
         """Whether rows come faster than they can be written: the engine then waits, so that memory stays bounded."""
-        return len(self._tasks) > 2 * PARTS_AT_ONCE
+        return len(self._pending) >= self._batch_rows
 
     @property
     def durable_rows(self) -> int:
@@ -59,14 +58,17 @@ class Writer:
 
     def add(self, row: Finished) -> None:
         self._pending.append(row)
-        if len(self._pending) >= self._batch_rows:
+        self._flush_full()
+
+    def _flush_full(self) -> None:
+        if self.behind and len(self._tasks) < PARTS_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
-        """Begin to write what has been added, if anything."""
-        if not self._pending:
+        """Begin to write a part of what has been added, if anything."""
+        if not self._pending or self.failure.done():
             return
-        rows, self._pending = self._pending, []
+        rows, self._pending = self._pending[: self._batch_rows], self._pending[self._batch_rows :]
         name = layout.PartName(self._epoch.name, 0, self._seq)
         self._seq += 1
         task = asyncio.get_running_loop().create_task(self._write(name, rows))
@@ -77,14 +79,14 @@ class Writer:
         """Let no row wait longer than PART_SECONDS, and notice a higher epoch meanwhile. Runs until cancelled."""
         while True:
             await asyncio.sleep(PART_SECONDS)
-            self.flush()
+            if not self._tasks:
+                self.flush()
             await self._epoch.check()
 
     async def drain(self) -> None:
         """Write all that has been added, and wait until it is durable; raises what kept it from being so."""
-        if not self.failure.done():
+        while (self._pending and not self.failure.done()) or self._tasks:
             self.flush()
-        while self._tasks:
             await asyncio.wait(set(self._tasks))
         if self.failure.done():
             self.failure.result()
@@ -97,29 +99,25 @@ class Writer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _write(self, name: layout.PartName, rows: list[Finished]) -> None:
-        async with self._at_once:
-            encoded = await asyncio.to_thread(encode, rows, self._schema)
-            await self._epoch.check()
-            try:
-                if encoded.errors is not None:
-                    await self._store.create(name.errors, encoded.errors)
-                await self._store.create(name.part, encoded.part)
-                await self._store.create(name.rows, encoded.rows)
-            except ObjectExists as error:
-                raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
+        encoded = await asyncio.to_thread(encode, rows, self._schema)
+        await self._epoch.check()
+        try:
+            if encoded.errors is not None:
+                await self._store.create(name.errors, encoded.errors)
+            await self._store.create(name.part, encoded.part)
+            await self._store.create(name.rows, encoded.rows)
+        except ObjectExists as error:
+            raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
         self._durable.add(row.position for row in rows)
         self._names.append(name.name)
         if len(self._names) - self._checkpointed >= CHECKPOINT_PARTS:
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
-        async with self._checkpoint_lock:
-            number = len(self._names) // CHECKPOINT_PARTS
-            if len(self._names) - self._checkpointed < CHECKPOINT_PARTS:
-                return
-            self._checkpointed = len(self._names)
-            checkpoint = Checkpoint(tuple(self._names), self._durable)
-            await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
+        self._checkpointed = len(self._names)
+        checkpoint = Checkpoint(tuple(self._names), self._durable)
+        number = len(self._names) // CHECKPOINT_PARTS
+        await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -127,3 +125,4 @@ class Writer:
         if error is not None and not self.failure.done():
             self.failure.set_exception(error)
             self.failure.exception()  # looked at here, so that nobody has to
+        self._flush_full()

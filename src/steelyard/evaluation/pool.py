@@ -1,7 +1,8 @@
 """The replicas of a session: who gets the next call, and who gets a rest.
 
-Every replica has connections of its own. The one with the fewest calls in flight is next; one that fails rests with
-growing delays and comes back with a single call, so that a dying replica costs only what it had in flight.
+Every replica has connections of its own. Of those without a fault, the one with the fewest calls in flight is next; one
+that fails rests with growing delays and comes back with a single call, so that a dying replica costs only what it had
+in flight.
 """
 
 import asyncio
@@ -172,5 +173,5 @@ class Pool:
 
 
 def _before(one: Replica, other: Replica) -> bool:
-    """Whether `one` is the better choice: fewer calls in flight, then fewer done."""
-    return (one.in_flight, one.done) < (other.in_flight, other.done)
+    """Whether `one` is the better choice: without a fault since its last success, then with fewer calls in flight."""
+    return (one.failures, one.in_flight, one.done) < (other.failures, other.in_flight, other.done)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dyff.schema.adapters import create_pipeline as published_pipeline
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from steelyard.evaluation.adapters import AdapterNotImplemented, create_pipeline
@@ -250,7 +250,9 @@ def test_pipelines_agree_with_the_published_ones(item: Json, steps: list[tuple[s
     def outcome(make: Any) -> Json:
         try:
             return list(make(specs(*steps))([item]))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            if "must be a list" in str(error):
+                reject()  # the published adapter explodes a string into its characters
             return "fault"
 
     def published(adapters: list[SchemaAdapter]) -> Any:

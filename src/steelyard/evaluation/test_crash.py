@@ -1,0 +1,192 @@
+"""An attempt that dies before or after any of its writes loses nothing and doubles nothing."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.crashes import Crash, CrashingStore
+from steelyard.evaluation.doubles import (
+    Fixed,
+    epoch,
+    expected_rows,
+    make_spec,
+    make_world,
+    replica,
+    rows_of,
+    write_dataset,
+)
+from steelyard.evaluation.engine import Stores, evaluate
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.plan import plan_of
+from steelyard.evaluation.verify import verify
+from steelyard.storage.objects import ObjectStore
+from steelyard.storage.store import StorageFull, Store, open_store
+
+ROWS, BATCH, IN_FLIGHT = 36, 8, 4
+SPEC = make_spec(
+    replications=2,
+    workersPerReplica=IN_FLIGHT,
+    client={"batchSize": BATCH, "duplicateOutputPolicy": "Error", "missingOutputPolicy": "Error"},
+)
+WRITES = 22
+"""About how many writes an attempt makes; the last test points are beyond its end."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(WRITES))
+async def test_the_next_attempt_goes_on_from_every_point(at: int, after: bool) -> None:
+    name = secrets.token_hex(8)
+    dataset, whole = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        found = Fixed({server.address})
+        dying = CrashingStore(f"memory://{name}/output", at, after=after)
+        try:
+            await evaluate(plan_of(SPEC), Stores(dataset, dying), found, epoch(1), make_world())
+        except Crash:
+            paid = len(server.asked)
+        else:
+            assert not dying.dead
+            paid = 0
+        summary = await evaluate(plan_of(SPEC), Stores(dataset, whole), found, epoch(2), make_world())
+        twice = len(server.asked) - 2 * ROWS
+    assert summary.resumed == (2 * ROWS if not dying.dead else paid - twice)
+    assert twice <= IN_FLIGHT + 2 * BATCH
+    manifest = await verify(plan_of(SPEC), dataset, whole, epoch(1))
+    assert rows_of(whole, manifest) == expected_rows(SPEC, ROWS)
+    assert manifest.rows.duplicates == 0
+
+
+async def test_the_attempt_makes_as_many_writes_as_the_points_cover() -> None:
+    name = secrets.token_hex(8)
+    dataset = open_store(f"memory://{name}/dataset")
+    await write_dataset(dataset, ROWS)
+    counting = CrashingStore(f"memory://{name}/output", -1, after=False)
+    async with replica() as server:
+        await evaluate(
+            plan_of(SPEC), Stores(dataset, counting), Fixed({server.address}), epoch(1), make_world()
+        )
+    assert len(counting.writes) == WRITES - 1
+    for key in counting.writes:
+        if key.endswith(layout.ROWS_SUFFIX):
+            part = key.removesuffix(layout.ROWS_SUFFIX)
+            assert counting.writes.index(part) < counting.writes.index(key)
+
+
+@pytest.mark.parametrize("at", range(4))
+async def test_verification_interrupted_anywhere_ends_the_same(at: int) -> None:
+    name = secrets.token_hex(8)
+    url = f"memory://{name}/output"
+    dataset, whole = open_store(f"memory://{name}/dataset"), open_store(url)
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        await evaluate(plan_of(SPEC), Stores(dataset, whole), Fixed({server.address}), epoch(1), make_world())
+    for after in (False, True):
+        with pytest.raises(Crash):
+            await verify(
+                plan_of(SPEC), dataset, VerifyCrash(url, at, after=after), epoch(1 + after), file_bytes=1
+            )
+        assert layout.MANIFEST not in {info.key async for info in whole.list()} or (after and at == 3)
+    manifest = await verify(plan_of(SPEC), dataset, whole, epoch(3), file_bytes=1)
+    assert rows_of(whole, manifest) == expected_rows(SPEC, ROWS)
+    assert {info.key async for info in whole.list("part-")} == {entry.path for entry in manifest.files}
+    again = await verify(plan_of(SPEC), dataset, whole, epoch(4))
+    assert again == manifest
+
+
+class VerifyCrash(CrashingStore):
+    """Counts the files that verification puts as well; the last write it makes is the manifest."""
+
+    async def put_file(self, key: str, path: Path) -> None:
+        self._before(key)
+        await ObjectStore.put_file(self, key, path)
+        self._wrote()
+
+    async def create(self, key: str, data: bytes) -> None:
+        if key == layout.MANIFEST and self._left > 0:
+            self._left = 0
+        await super().create(key, data)
+
+
+class FullStore(ObjectStore):
+    """Takes `room` parts, then is full; `room` may grow."""
+
+    def __init__(self, url: str, room: int) -> None:
+        super().__init__(url)
+        self.room = room
+
+    async def create(self, key: str, data: bytes) -> None:
+        if key.startswith(layout.PARTS) and key.endswith(".parquet"):
+            if self.room == 0:
+                raise StorageFull(f"{self.url}/{key}: no space left")
+            self.room -= 1
+        await super().create(key, data)
+
+
+async def test_full_storage_ends_the_attempt_which_can_be_resumed() -> None:
+    name = secrets.token_hex(8)
+    dataset, output = open_store(f"memory://{name}/dataset"), FullStore(f"memory://{name}/output", room=3)
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        found = Fixed({server.address})
+        with pytest.raises(StorageFull, match="no space left"):
+            await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(1), make_world())
+        output.room = 100
+        summary = await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(2), make_world())
+    assert summary.resumed == 3 * BATCH
+    assert rows_of(output, await verify(plan_of(SPEC), dataset, output, epoch(1))) == expected_rows(
+        SPEC, ROWS
+    )
+
+
+async def test_a_late_part_of_a_fenced_writer_does_not_count() -> None:
+    name = secrets.token_hex(8)
+    dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        found = Fixed({server.address})
+        await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(2), make_world())
+    first = layout.PartName(epoch(2), 0, 0)
+    late = layout.PartName(epoch(1), 0, 7)
+    await output.create(late.part, await output.get(first.part))
+    manifest = await verify(plan_of(SPEC), dataset, output, epoch(1))
+    assert manifest.leftOut == [late.name]
+    assert rows_of(output, manifest) == expected_rows(SPEC, ROWS)
+
+
+async def test_checkpoints_make_resuming_read_only_what_came_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.evaluation.output.CHECKPOINT_PARTS", 3)
+    name = secrets.token_hex(8)
+    dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        found = Fixed({server.address})
+        await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(1), make_world())
+        keys = [info.key async for info in output.list(layout.CHECKPOINTS)]
+        assert len(keys) == 4
+        for key in [
+            info.key async for info in output.list(layout.PARTS) if info.key.endswith(layout.ROWS_SUFFIX)
+        ]:
+            await output.delete(key)
+        assert (await resumed(dataset, output, found, 2)) == 2 * ROWS
+        await output.delete(
+            layout.PartName(epoch(1), 0, 0).part
+        )  # what a checkpoint says is not taken on trust
+        assert (await resumed(dataset, output, found, 3)) == 2 * ROWS - BATCH
+
+
+async def resumed(dataset: Store, output: Store, found: Fixed, attempt: int) -> int:
+    summary = await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(attempt), make_world())
+    return summary.resumed
+
+
+async def test_a_damaged_output_is_refused() -> None:
+    name = secrets.token_hex(8)
+    dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
+    await write_dataset(dataset, ROWS)
+    await output.create(layout.PartName(epoch(1), 0, 0).part, b"half a part")
+    with pytest.raises(EvaluationFailed, match="damaged") as error:
+        await resumed(dataset, output, Fixed(set()), 2)
+    assert error.value.code == "OutputInvalid"
