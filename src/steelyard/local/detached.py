@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.local.child import tail
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.lock import is_held
 from steelyard.local.network import Network
-from steelyard.local.state import Ready, StateDir, prepare, read_ready, read_record
+from steelyard.local.state import Ready, StateDir, prepare, process_started, read_ready, read_record
 
 START_SECONDS = 120.0
 END_SECONDS = 60.0
@@ -49,6 +51,7 @@ def start_detached(
     while time.monotonic() < until:
         ready = read_ready(folder)
         if ready and ready.pid == process.pid:
+            Thread(target=process.wait, daemon=True).start()  # nothing of it is left when it ends before us
             return ready
         code = process.poll()
         if code is not None:
@@ -65,18 +68,23 @@ def start_detached(
 
 def stop(state: Path) -> None:
     """End the `up` of the folder and everything of it, also what a killed one left. Nothing running is fine."""
-    from steelyard.local.kubelet.kubelet import stop_all_pods
-    from steelyard.local.service import kubelet_config
-
     folder = StateDir(state.resolve())
     if not folder.path.is_dir():
         return
     _end_supervisor(folder)
-    record = read_record(folder)
-    asyncio.run(end_leftovers(record))
-    if record.network:
-        asyncio.run(stop_all_pods(kubelet_config(folder, Network(record.network))))
+    with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
+        thread.submit(asyncio.run, _end_rest(folder)).result()
     folder.ready.unlink(missing_ok=True)
+
+
+async def _end_rest(folder: StateDir) -> None:
+    from steelyard.local.kubelet.kubelet import stop_all_pods
+    from steelyard.local.service import kubelet_config
+
+    record = read_record(folder)
+    await end_leftovers(record)
+    if record.network:
+        await stop_all_pods(kubelet_config(folder, Network(record.network)))
 
 
 def running(state: StateDir) -> bool:
@@ -86,17 +94,24 @@ def running(state: StateDir) -> bool:
 
 
 def _end_supervisor(folder: StateDir) -> None:
-    """By SIGTERM, and by SIGKILL when that does not help."""
+    """By SIGTERM, and by SIGKILL when that does not help; returns when the process itself is gone."""
+    pid = _holder(folder)
+    supervisor = [(pid, process_started(pid))] if pid else []
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, 5.0)):
-        if not is_held(folder.lock()):
-            return
-        record = read_record(folder)
-        if living([(record.pid, record.started)]):
-            os.kill(record.pid, number)
+        if living(supervisor):
+            os.kill(pid, number)
         until = time.monotonic() + patience
-        while is_held(folder.lock()) and time.monotonic() < until:
+        while (living(supervisor) or is_held(folder.lock())) and time.monotonic() < until:
             time.sleep(0.05)
     if is_held(folder.lock()):
         raise SteelyardError(
             f"--state-dir {folder.path}: the process that holds {folder.lock()} does not end"
         )
+
+
+def _holder(folder: StateDir) -> int:
+    """The pid of the `up` that holds the folder's lock, into which it writes it at once; 0 when there is none."""
+    try:
+        return int(folder.lock().read_text()) if is_held(folder.lock()) else 0
+    except (OSError, ValueError):
+        return 0

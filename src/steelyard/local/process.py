@@ -23,6 +23,7 @@ def run_process(
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     prepare(state)
     lock = _take_lock(state.lock(name))
     try:

@@ -12,7 +12,8 @@ from pathlib import Path
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.resource import CRDS, Json
+from steelyard.kube.resource import CRDS, NODES, Json
+from steelyard.local.controllers.pods import is_true
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
 from steelyard.local.state import StateDir, write_atomically
@@ -77,7 +78,14 @@ async def _run_parts(
         parts.create_task(run_controllers(cluster, caches, stop=stop))
         parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop))
         await caches.synced()
+        await _until_node_is_ready(cluster)
         ready()
+
+
+async def _until_node_is_ready(cluster: Cluster) -> None:
+    """The kubelet has said what the machine offers; a Pod would only wait until then."""
+    while not any(is_true(each, "Ready") for each in (await cluster.list(NODES)).items):
+        await asyncio.sleep(0.02)
 
 
 async def run_operator_service(
@@ -119,7 +127,7 @@ async def apply_crds(cluster: Cluster) -> None:
         waiting = [each["metadata"]["name"] for each in definitions]
         while waiting:
             found = {each["metadata"]["name"]: each for each in (await cluster.list(CRDS)).items}
-            waiting = [name for name in waiting if name not in found or not _established(found[name])]
+            waiting = [name for name in waiting if not is_true(found.get(name, {}), "Established")]
             await asyncio.sleep(0.05 if waiting else 0)
 
 
@@ -129,8 +137,3 @@ async def _apply_crd(cluster: Cluster, definition: Json) -> None:
     except AlreadyExists:
         # A merge patch of the whole spec: one that changes nothing is no write.
         await cluster.patch(CRDS, definition["metadata"]["name"], {"spec": definition["spec"]})
-
-
-def _established(definition: Json) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
