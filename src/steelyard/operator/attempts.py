@@ -70,7 +70,9 @@ def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | Non
     counted = attempts.counted + 1 if outcome.counted else attempts.counted
     if outcome.permanent or counted >= at.settings.max_attempts:
         return Progress("failed", outcome, memory, delete=_live(job))
-    if _live(job):  # a Pod on a lost node: its Job goes first, and is known to be gone before the next one comes
+    if _live(
+        job
+    ):  # a Pod on a lost node: its Job goes first, and is known to be gone before the next one comes
         return Progress("running", outcome, memory, delete=_live(job))
     return _next(step, memory, outcome, at)
 
@@ -79,7 +81,9 @@ def _next(step: Step, memory: Memory, outcome: Outcome, at: Situation) -> Progre
     """The next attempt, unless the step's time is over."""
     attempts = memory.attempts[step.name]
     if at.now >= _deadline(step, memory, at.now):
-        late = Outcome("failed", "Timeout", f"not done after {step.deadline} s; last: {outcome.message}", permanent=True)
+        late = Outcome(
+            "failed", "Timeout", f"not done after {step.deadline} s; last: {outcome.message}", permanent=True
+        )
         return Progress("failed", late, memory)
     counted = attempts.counted + 1 if outcome.counted else attempts.counted
     return _start(step, memory, replace(attempts, counted=counted), at, outcome)

@@ -89,7 +89,9 @@ def _failure(ended: Json, pods: Sequence[Json], now: datetime) -> Outcome:
         return failures[-1]
     since = parse_time(ended.get("lastTransitionTime") or "1970-01-01T00:00:00Z")
     if now < since + POD_GRACE:
-        return Outcome("waiting", look_again=since + POD_GRACE, message="the Pod of the failed Job is awaited")
+        return Outcome(
+            "waiting", look_again=since + POD_GRACE, message="the Pod of the failed Job is awaited"
+        )
     return Outcome("failed", "Disrupted", "the Pod was deleted before it ended", counted=False)
 
 

@@ -108,7 +108,7 @@ def status_of(
     return status
 
 
-def _condition(  # noqa: PLR0913 - the parts of one condition
+def _condition(
     before: Json | None, kind: str, holds: bool, phase: Phase, generation: int, now: datetime
 ) -> Json:
     word = "True" if holds else "False"
@@ -129,7 +129,9 @@ def _holds(kind: str, phase: Phase, resource_kind: str) -> bool:
         case "Progressing":
             return phase.state == "progressing"
         case "Finished":
-            return phase.state in {"complete", "failed", "expired"} or (phase.state == "ready" and ends_when_ready)
+            return phase.state in {"complete", "failed", "expired"} or (
+                phase.state == "ready" and ends_when_ready
+            )
         case _:
             return phase.state == kind.lower()
 

@@ -28,7 +28,9 @@ def job_name(resource: Json, step: Step, attempt: int) -> str:
     return child_name(resource["metadata"]["name"], f"-{step.name}-a{attempt}")
 
 
-def job_and_config(resource: Json, step: Step, attempt: int, seconds: int, settings: OperatorSettings) -> tuple[Json, Json]:
+def job_and_config(
+    resource: Json, step: Step, attempt: int, seconds: int, settings: OperatorSettings
+) -> tuple[Json, Json]:
     """The ConfigMap and the Job of an attempt, in the order in which they are made."""
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
     secret = (resource["spec"].get("storage") or {}).get("secret")
@@ -90,7 +92,9 @@ def complete_spec(spec: Json, storage: str) -> Json:
         return spec
     completed = dict(locations)
     if locations.get("inputs"):
-        completed["inputs"] = {key: complete_location(each, storage) for key, each in locations["inputs"].items()}
+        completed["inputs"] = {
+            key: complete_location(each, storage) for key, each in locations["inputs"].items()
+        }
     if locations.get("output"):
         completed["output"] = complete_location(locations["output"], storage)
     return {**spec, "storage": completed}

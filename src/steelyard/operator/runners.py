@@ -28,11 +28,17 @@ def runner_fault(service: Json) -> RunnerFault | None:
         return RunnerFault("BadImage", "runner: is missing, and there is nothing else to start")
     if runner["kind"] not in SERVED:
         served = ", ".join(sorted(SERVED))
-        return RunnerFault("NotImplemented", f"runner.kind: {runner['kind']} is not implemented; there are {served}")
+        return RunnerFault(
+            "NotImplemented", f"runner.kind: {runner['kind']} is not implemented; there are {served}"
+        )
     if runner.get("imageRef"):
-        return RunnerFault("BadImage", "runner.imageRef: is resolved by the platform; a manifest names an image")
+        return RunnerFault(
+            "BadImage", "runner.imageRef: is resolved by the platform; a manifest names an image"
+        )
     if runner.get("nodes", 1) != 1:
-        return RunnerFault("NotImplemented", f"runner.nodes: {runner['nodes']} is not implemented; there is 1")
+        return RunnerFault(
+            "NotImplemented", f"runner.nodes: {runner['nodes']} is not implemented; there is 1"
+        )
     if runner["kind"] != "mock" and not runner.get("image"):
         return RunnerFault("BadImage", "runner.image: is missing")
     return None
@@ -98,7 +104,17 @@ def vllm_command(service: Json) -> tuple[list[str], list[str]]:
     name = (service.get("model") or {}).get("name") or service["name"]
     gpus = ((runner.get("accelerator") or {}).get("gpu") or {}).get("count", 1)
     parallel = ["--tensor-parallel-size", str(gpus)] if gpus > 1 else []
-    fixed = ["--model", model, "--served-model-name", name, "--host", "$(POD_IP)", "--port", str(PORT), *parallel]
+    fixed = [
+        "--model",
+        model,
+        "--served-model-name",
+        name,
+        "--host",
+        "$(POD_IP)",
+        "--port",
+        str(PORT),
+        *parallel,
+    ]
     return ["python3", "-m", "vllm.entrypoints.openai.api_server"], [*fixed, *(runner.get("args") or ())]
 
 
@@ -107,7 +123,10 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
     match runner["kind"]:
         case "mock":
             listen = ["--host", "$(POD_IP)", "--port", str(PORT)]
-            return ["python", "-m", "steelyard.steps.mock_inference_service"], [*listen, *(runner.get("args") or ())]
+            return ["python", "-m", "steelyard.steps.mock_inference_service"], [
+                *listen,
+                *(runner.get("args") or ()),
+            ]
         case "vllm" if not runner.get("command"):
             return vllm_command(service)
         case _:

@@ -27,13 +27,21 @@ class OperatorSettings(_Settings):
 
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
-    step_resources: StepResources = Field(default=StepResources(), description="What a step's container gets.")
+    step_resources: StepResources = Field(
+        default=StepResources(), description="What a step's container gets."
+    )
     max_attempts: int = Field(default=3, ge=1, description="Counted attempts of a step.")
-    step_deadline_seconds: int = Field(default=3600, ge=1, description="Longest time of a step other than the client.")
-    session_start_seconds: int = Field(default=1800, ge=1, description="A session has a ready replica by then.")
+    step_deadline_seconds: int = Field(
+        default=3600, ge=1, description="Longest time of a step other than the client."
+    )
+    session_start_seconds: int = Field(
+        default=1800, ge=1, description="A session has a ready replica by then."
+    )
     image_error_seconds: int = Field(default=600, ge=1, description="How long an image may be missing.")
     node_lost_seconds: int = Field(default=120, ge=1, description="How long a Pod may be on a lost node.")
-    runner_restarts: int = Field(default=5, ge=1, description="Restarts without a ready replica that fail a session.")
+    runner_restarts: int = Field(
+        default=5, ge=1, description="Restarts without a ready replica that fail a session."
+    )
     workers: int = Field(default=16, ge=1, description="Resources reconciled at the same time.")
     namespace: str | None = Field(default=None, description="The only namespace to look at; absent: all.")
     lease_namespace: str = Field(default="default", description="Namespace of the leader's lease.")

@@ -55,9 +55,7 @@ def following(at: Situation, phase: Phase, progress: Progress, **more: Any) -> D
     """The status in `phase`, and what the step's progress asks for."""
     status = status_of(at.resource, phase, progress.memory, at.now)
     delete = (*more.pop("delete", ()), *progress.delete)
-    return Desired(
-        status, progress.create, delete, progress.absent, progress.next_look, **more
-    )
+    return Desired(status, progress.create, delete, progress.absent, progress.next_look, **more)
 
 
 def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple[str, str]:
@@ -68,7 +66,9 @@ def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple
     return default, f"{outcome.code}: {outcome.message}"
 
 
-def single_step(at: Situation, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]) -> Desired:
+def single_step(
+    at: Situation, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
+) -> Desired:
     """A workflow that is one step: Model, Report."""
     progress = advance(step, memory_of(at.resource), at)
     match progress.state:

@@ -13,7 +13,9 @@ from steelyard.operator.workflows.common import before_all, single_step
 
 Json = dict[str, Any]
 
-REASONS = frozenset({"StepFailed", "NoSuchRubric", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
+REASONS = frozenset(
+    {"StepFailed", "NoSuchRubric", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"}
+)
 
 
 def reconcile(report: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

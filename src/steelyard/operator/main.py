@@ -1,0 +1,162 @@
+"""Runs the operator: leader election, caches, workers, events, metrics. `steelyard service operator` calls it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import ApiError
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.leader import LeaderElector, LeaseLost
+from steelyard.kube.resource import Resource
+from steelyard.kube.workqueue import WorkQueue
+from steelyard.operator.caches import InformerCaches
+from steelyard.operator.controller import WORKFLOWS, Controller, Key, Stale, Synced
+from steelyard.operator.metrics import Metrics
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+LEASE = "steelyard-operator"
+METRICS_SECONDS = 5.0
+
+
+async def run_operator(
+    cluster: Cluster,
+    settings: OperatorSettings,
+    *,
+    identity: str,
+    stop: asyncio.Event,
+    metrics_port: int | None = None,
+) -> None:
+    """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end."""
+    operator = Operator(cluster, settings)
+    close = _serve_metrics(operator.metrics, metrics_port) if metrics_port is not None else None
+    elector = LeaderElector(cluster, namespace=settings.lease_namespace, name=LEASE, identity=identity)
+    leading = asyncio.create_task(elector.lead(operator.work))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([leading, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if leading.done():
+            leading.result()
+    finally:
+        for task in (leading, stopping):
+            task.cancel()
+        await asyncio.gather(leading, stopping, return_exceptions=True)
+        if close:
+            close()
+
+
+class Operator:
+    """The caches, the queue and the workers of a leader."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: OperatorSettings,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.metrics = Metrics()
+        self._settings = settings
+        self._now = now
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._events = EventRecorder(cluster, component="steelyard-operator")
+        self._caches = InformerCaches(cluster, WORKFLOWS, settings.namespace, self._changed)
+        self._controller = Controller(cluster, self._caches, settings)
+
+    async def work(self) -> None:
+        """Until cancelled."""
+        self.metrics.leading.set(1)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._caches.run())
+                tasks.create_task(self._events.run())
+                tasks.create_task(self._count())
+                await self._caches.synced()
+                for _ in range(self._settings.workers):
+                    tasks.create_task(self._worker())
+        finally:
+            self.metrics.leading.set(0)
+            self._queue.close()
+
+    def _changed(self, resource: Resource, obj: Json) -> None:
+        metadata = obj["metadata"]
+        self._queue.add(Key(resource, metadata["namespace"], metadata["name"]))
+
+    async def _worker(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._look(key)
+            finally:
+                self._queue.done(key)
+
+    async def _look(self, key: Key) -> None:
+        kind, began = key.resource.kind, time.perf_counter()
+        try:
+            synced = await self._controller.sync(key, self._now())
+        except Stale as stale:
+            _log.debug("%s %s/%s: %s", kind, key.namespace, key.name, stale)
+            self._retry(key, "stale")
+        except ApiError as error:
+            _log.warning("%s %s/%s: trying again: %s", kind, key.namespace, key.name, error)
+            self._retry(key, "error")
+        except Exception:  # noqa: BLE001 - the outermost edge: one resource's surprise must not stop the others
+            _log.exception("%s %s/%s: a defect; trying again", kind, key.namespace, key.name)
+            self._retry(key, "defect")
+        else:
+            self._queue.forget(key)
+            self._settle(key, synced)
+        self.metrics.seconds.labels(kind).observe(time.perf_counter() - began)
+
+    def _retry(self, key: Key, result: str) -> None:
+        self.metrics.syncs.labels(key.resource.kind, result).inc()
+        self._queue.retry(key)
+
+    def _settle(self, key: Key, synced: Synced) -> None:
+        self.metrics.syncs.labels(key.resource.kind, "done").inc()
+        if synced.next_look:
+            self._queue.add_after(key, max(0.05, (synced.next_look - self._now()).total_seconds()))
+        if synced.after is not None:
+            self._tell(key, synced.before or {}, synced.after)
+
+    def _tell(self, key: Key, before: Json, after: Json) -> None:
+        """An event for each change of where a resource stands."""
+        if (before.get("status"), before.get("reason")) == (after["status"], after["reason"]):
+            return
+        resource = self._caches.resource(key.resource, key.namespace, key.name)
+        if resource is None:
+            return
+        messages = [
+            each["message"] for each in after["conditions"] if each["status"] == "True" and each["message"]
+        ]
+        bad = after["status"] in {"Failed", "Error"}
+        self._events.record(
+            resource, "Warning" if bad else "Normal", after["reason"], messages[0] if messages else ""
+        )
+
+    async def _count(self) -> None:
+        while True:
+            self.metrics.queue.set(len(self._queue))
+            self.metrics.count(self._caches.resources())
+            await asyncio.sleep(METRICS_SECONDS)
+
+
+def _serve_metrics(metrics: Metrics, port: int) -> Callable[[], None]:
+    from prometheus_client import start_http_server
+
+    server, thread = start_http_server(port, addr="127.0.0.1", registry=metrics.registry)
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return close
+
+
+__all__ = ["LeaseLost", "Operator", "run_operator"]

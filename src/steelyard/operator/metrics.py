@@ -1,0 +1,43 @@
+"""What the operator counts, in Prometheus' form, on `/metrics`."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import Counter as Total
+
+Json = dict[str, Any]
+
+
+class Metrics:
+    """A registry of its own, so that two operators in one process do not share numbers."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.syncs = Total(
+            "steelyard_operator_syncs", "Looks at a resource.", ["kind", "result"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "steelyard_operator_sync_seconds",
+            "Duration of a look at a resource.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.queue = Gauge(
+            "steelyard_operator_queue", "Resources that wait for a worker.", registry=self.registry
+        )
+        self.leading = Gauge(
+            "steelyard_operator_leading", "1 while this process leads.", registry=self.registry
+        )
+        self._resources = Gauge(
+            "steelyard_resources", "Resources by kind and status.", ["kind", "status"], registry=self.registry
+        )
+
+    def count(self, resources: Iterable[Json]) -> None:
+        counts = Counter(
+            (obj.get("kind", ""), (obj.get("status") or {}).get("status") or "Created") for obj in resources
+        )
+        self._resources.clear()
+        for (kind, status), number in counts.items():
+            self._resources.labels(kind, status).set(number)

@@ -1,0 +1,84 @@
+"""Builds what a session consists of: ConfigMap, headless Service, Deployment."""
+
+from typing import Any
+
+from steelyard.operator.jobs import child_metadata, config_map, step_config
+from steelyard.operator.names import OWNER, child_name
+from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP, pod_spec, step_container, step_volumes
+from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+
+IDENTITY_PORT = 8001
+
+
+def session_objects(session: Json, settings: OperatorSettings) -> tuple[Json, ...]:
+    """In the order in which they are made."""
+    metadata = child_metadata(session, child_name(session["metadata"]["name"]), "session")
+    return (
+        config_map(metadata, step_config(session, "fetch_volume", settings)),
+        _service(session, metadata),
+        _deployment(session, metadata, settings),
+    )
+
+
+def _service(session: Json, metadata: Json) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {
+            "clusterIP": "None",
+            "selector": {OWNER: session["metadata"]["uid"]},
+            "ports": [{"name": "http", "port": PORT, "targetPort": PORT}],
+        },
+    }
+
+
+def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Json:
+    service = session["spec"]["inferenceService"]
+    runner, secret = service["runner"], (session["spec"].get("storage") or {}).get("secret")
+    init = {}
+    if data_mounts(runner):
+        fetch = step_container("fetch-volume", "fetch_volume", settings, secret)
+        fetch["volumeMounts"] = [*fetch["volumeMounts"], *mounts(runner)]
+        init = {"initContainers": [fetch]}
+    containers = [runner_container(service, settings), _identity(session, settings)]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": session["spec"].get("replicas", 1),
+            "selector": {"matchLabels": {OWNER: session["metadata"]["uid"]}},
+            "template": {
+                "metadata": {"labels": metadata["labels"]},
+                "spec": pod_spec(
+                    containers,
+                    [*step_volumes(metadata["name"]), *volumes(runner)],
+                    **init,
+                    terminationGracePeriodSeconds=10,
+                ),
+            },
+        },
+    }
+
+
+def _identity(session: Json, settings: OperatorSettings) -> Json:
+    """Says whose replica this is, so that an address that was used again never scores another model."""
+    module = "steelyard.steps.session_identity"
+    return {
+        "name": "session",
+        "image": settings.images.steps,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-m", module, "--session", session["spec"]["id"]],
+        "env": [
+            POD_IP,
+            {"name": "HOST", "value": "$(POD_IP)"},
+            {"name": "PORT", "value": str(IDENTITY_PORT)},
+        ],
+        "ports": [{"name": "identity", "containerPort": IDENTITY_PORT}],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        "securityContext": CONTAINER_SECURITY,
+    }

@@ -1,0 +1,160 @@
+"""Evaluation: a session and a client Job; when the client has succeeded the session goes and a verify Job runs."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from steelyard.operator.attempts import Progress, Situation, advance
+from steelyard.operator.children import Children
+from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, status_of
+from steelyard.operator.desired import Desired
+from steelyard.operator.jobs import Step, child_metadata
+from steelyard.operator.names import child_name
+from steelyard.operator.runners import PORT, runner_fault
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflows.common import before_all, ended, following, reason_of
+
+Json = dict[str, Any]
+
+CLIENT_SUCCEEDED = "ClientSucceeded"
+REASONS = frozenset(
+    {"ClientFailed", "OutputInvalid", "BadRequest", "BadImage", "Timeout", "SessionFailed", "SessionEnded",
+     "NameConflict", "NotImplemented"}
+)  # fmt: skip
+
+
+def reconcile(evaluation: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
+    """What should exist for an Evaluation; a milestone once reached is never taken back."""
+    at = Situation(evaluation, children, now, settings)
+    memory = memory_of(evaluation)
+    if early := before_all(at, "BadRequest"):
+        return replace(early, delete=_sessions(children))
+    if (fault := runner_fault(_service(evaluation))) and not evaluation["spec"].get(
+        "inferenceSessionReference"
+    ):
+        phase = failed(fault.reason, f"spec.inferenceSession.inferenceService.{fault.message}")
+        return ended(at, phase, memory)
+    if CLIENT_SUCCEEDED in memory.milestones:
+        return _verifying(at, memory)
+    if evaluation["spec"].get("inferenceSessionReference"):
+        return _asking(at, memory, ())
+    return _with_session(at, memory)
+
+
+def _with_session(at: Situation, memory: Memory) -> Desired:
+    """The evaluation's own session first; the client once a replica has been ready."""
+    session = at.children.named("InferenceSession", session_name(at.resource))
+    wanted = (child_session(at.resource),)
+    if session and (end := condition(session, "Failed") or condition(session, "Expired")):
+        message = f"the session ended: {end['reason']}: {end.get('message', '')}"
+        return ended(
+            at, failed("SessionFailed", message), memory, delete=(*_sessions(at.children), *_jobs(at))
+        )
+    begun = memory.attempts.get("client")
+    if not begun and not (session and condition(session, "Ready")):
+        progress = condition(session, "Progressing") if session else None
+        message = (progress or {}).get("message", "") or "the session is being made"
+        reason = "Unschedulable" if message.startswith("Unschedulable") else "SessionStarting"
+        phase = Phase("progressing", reason, message)
+        return Desired(status_of(at.resource, phase, memory, at.now), create=wanted)
+    return _asking(at, memory, wanted)
+
+
+def _asking(at: Situation, memory: Memory, session: tuple[Json, ...]) -> Desired:
+    """The client's attempts."""
+    progress = advance(client_step(at.resource), memory, at)
+    match progress.state:
+        case "succeeded":  # the milestone is written before the next step begins
+            reached = replace(progress, memory=progress.memory.reached(CLIENT_SUCCEEDED))
+            return following(at, Phase("progressing", "Unverified", "every row has been asked"), reached)
+        case "failed":
+            phase = failed(*reason_of(progress, "ClientFailed", REASONS))
+            return following(at, phase, progress, delete=_sessions(at.children))
+        case _:
+            wanted = following(at, Phase("progressing", *_asking_reason(progress)), progress)
+            return replace(wanted, create=(*session, *wanted.create))
+
+
+def _asking_reason(progress: Progress) -> tuple[str, str]:
+    attempts = progress.memory.attempts["client"]
+    if progress.outcome.code == "Unschedulable":
+        return "Unschedulable", progress.outcome.message
+    if attempts.number == 1:
+        return "ClientRunning", progress.outcome.message
+    return "Restarted", f"attempt {attempts.number}: {progress.outcome.message}".rstrip(": ")
+
+
+def _verifying(at: Situation, memory: Memory) -> Desired:
+    """The session goes, and the outputs are verified."""
+    step = Step("verify", "verify_evaluation_output", at.settings.step_deadline_seconds)
+    # A step's time begins with its own first attempt, not with the client's.
+    mine = memory if "verify" in memory.attempts else replace(memory, started=at.now)
+    progress = advance(step, mine, at)
+    sessions = _sessions(at.children)
+    match progress.state:
+        case "succeeded":
+            done = Phase("complete", "Verified", "every row is there exactly once")
+            return following(at, done, progress, delete=sessions)
+        case "failed":
+            phase = failed(*reason_of(progress, "OutputInvalid", REASONS))
+            return following(at, phase, progress, delete=sessions)
+        case _:
+            phase = Phase("progressing", "Unverified", progress.outcome.message)
+            return following(at, phase, progress, delete=sessions)
+
+
+def client_step(evaluation: Json) -> Step:
+    client = evaluation["spec"].get("client") or {}
+    namespace = evaluation["metadata"]["namespace"]
+    replicas = f"dns:{service_name(evaluation)}.{namespace}.svc:{PORT}"
+    return Step("client", "evaluation_client", client.get("totalTimeoutSeconds", 7200), replicas)
+
+
+def service_name(evaluation: Json) -> str:
+    """The Service of the evaluation's own session, or of the one referred to, which the platform names."""
+    reference = evaluation["spec"].get("inferenceSessionReference")
+    return child_name(f"inferencesession-{reference}" if reference else session_name(evaluation))
+
+
+def session_name(evaluation: Json) -> str:
+    return child_name(evaluation["metadata"]["name"], "-session")
+
+
+def child_session(evaluation: Json) -> Json:
+    """The evaluation's own session: same id, no expiry of its own."""
+    spec, asked = evaluation["spec"], evaluation["spec"]["inferenceSession"]
+    inputs = (spec.get("storage") or {}).get("inputs") or {}
+    storage = {
+        "inputs": {key: value for key, value in inputs.items() if key != "dataset"},
+        **{key: value for key, value in (spec.get("storage") or {}).items() if key == "secret"},
+    }
+    session = {key: value for key, value in asked.items() if key != "expires"}
+    return {
+        "apiVersion": evaluation["apiVersion"],
+        "kind": "InferenceSession",
+        "metadata": child_metadata(evaluation, session_name(evaluation), "session"),
+        "spec": {**session, "id": spec["id"], "account": spec["account"], "storage": storage},
+    }
+
+
+def _service(evaluation: Json) -> Json:
+    return dict(evaluation["spec"]["inferenceSession"]["inferenceService"])
+
+
+def _sessions(children: Children) -> tuple[Json, ...]:
+    found = children.of_kind("InferenceSession")
+    return tuple(each for each in found if not each["metadata"].get("deletionTimestamp"))
+
+
+def _jobs(at: Situation) -> tuple[Json, ...]:
+    """Jobs that have not ended: without a session the client has nobody to ask."""
+    return tuple(
+        job
+        for job in at.children.of_kind("Job")
+        if not job["metadata"].get("deletionTimestamp")
+        and not (job.get("status") or {}).get("completionTime")
+        and not any(
+            each["type"] == "Failed" and each["status"] == "True"
+            for each in (job.get("status") or {}).get("conditions") or ()
+        )
+    )
