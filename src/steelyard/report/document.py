@@ -35,7 +35,8 @@ class Subject:
 def make_document(
     subject: Subject, results: Results, failures: Failures, records: Sequence[FileEntry]
 ) -> Document:
-    names = {title: subject.names[key] for key, title in NAMES.items() if subject.names.get(key)}
+    told = {**named_by_run(subject.run), **subject.names}
+    names = {title: told[key] for key, title in NAMES.items() if told.get(key)}
     evidence = tuple(_evidence(subject.manifest, records))
     return Document(
         title=f"Evaluation report: {results.headline}",
@@ -51,7 +52,7 @@ def make_document(
 
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     """The first view: what was evaluated, on what, when, how much of it, for whom."""
-    rows, names = subject.manifest.rows, subject.names
+    rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
     yield "System", _named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):
         yield "Model", _named(names, "model")
@@ -66,6 +67,18 @@ def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
     if names.get("account"):
         yield "Account", names["account"]
+
+
+def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
+    """Names for people that run.json holds beside the ids: a report's resource has ids alone."""
+    service = run.get("identity", {}).get("inferenceService") or {}
+    model = service.get("model") or {}
+    found = {
+        "inferenceServiceName": service.get("name"),
+        "modelName": model.get("name"),
+        "model": model.get("id"),
+    }
+    return {key: name for key, name in found.items() if name}
 
 
 def run_date(run: Mapping[str, Any]) -> str | None:

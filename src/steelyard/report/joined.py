@@ -25,7 +25,7 @@ from steelyard.report.results import Answer
 from steelyard.storage.store import Store
 
 BATCH = 4096
-PIECE = 1 << 20
+OUTPUT_COLUMNS = frozenset({"_index_", "_replication_", "responses"})
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class View:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         if self.adapter is None:
             return row
-        shown = list(self.adapter([row]))
+        try:
+            shown = list(self.adapter([row]))
+        except (ValueError, TypeError, LookupError) as error:
+            raise ReportFailed("BadView", f"the view fails: {error}", row=_row(row)) from error
         if len(shown) != 1:
             raise ReportFailed(
                 "BadView", f"a view must keep one row per row; it made {len(shown)}", row=_row(row)
@@ -79,6 +82,8 @@ class Questions:
     """The dataset's columns that a rubric reads, found by `_index_`."""
 
     def __init__(self, files: Sequence[Path], columns: Sequence[str], view: View) -> None:
+        if not files:
+            raise ReportFailed("NothingToScore", "the manifest names no file of the dataset")
         self._files = files
         self._view = view
         table = pa.concat_tables([self._read(path, columns) for path in files])
@@ -130,6 +135,8 @@ def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answe
     """The rows of one verified file, each with its question."""
     for batch in pq.ParquetFile(path).iter_batches(BATCH):
         rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
+        if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
+            raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
         asked = questions.rows([row["_index_"] for row in rows])
         yield [
             Answer(row["_index_"], row["_replication_"], question, row["responses"])

@@ -145,6 +145,38 @@ async def test_a_dataset_without_labels_names_the_column(
     )
 
 
+@pytest.mark.parametrize(
+    ("adapter", "fault"),
+    [
+        (Adapter("Select", {"fields": ["responses"]}), "drops _index_, _replication_"),  # type: ignore[dict-item]
+        (Adapter("Rename", {"nothing": "x"}), "the view fails: there is no field 'nothing'"),
+        (Adapter("Nothing", {}), "there is no adapter 'Nothing'"),
+    ],
+)
+async def test_a_view_that_does_not_fit_is_refused(
+    tmp_path: Path, dataset: FileStore, output: FileStore, adapter: Adapter, fault: str
+) -> None:
+    await make_verified(dataset, output)
+    request = Request("classification", dataset, output, NAMES, evaluation_view=[adapter])
+    with pytest.raises(ReportFailed, match=fault) as failure:
+        await make_report(request, _scratch(tmp_path))
+    assert failure.value.code == "BadView"
+
+
+async def test_names_come_from_the_record_of_the_run(
+    tmp_path: Path, dataset: FileStore, output: FileStore
+) -> None:
+    await make_verified(dataset, output)
+    service = {"id": "s" * 32, "name": "digits", "model": {"id": "m" * 32, "name": "regression"}}
+    run = {"created": "2026-01-02T03:04:05+00:00", "identity": {"inferenceService": service}}
+    await output.put(layout.RUN, json.dumps(run).encode())
+    request = Request("classification", dataset, output, {"inferenceService": "s" * 32})
+    page = (await make_report(request, _scratch(tmp_path))).page.decode()
+    assert "<dt>System</dt><dd>digits</dd>" in page
+    assert "<dt>Model</dt><dd>regression</dd>" in page
+    assert "2 January 2026, 03:04 UTC" in page
+
+
 async def test_an_unknown_rubric_costs_nothing(tmp_path: Path, dataset: FileStore, output: FileStore) -> None:
     with pytest.raises(NoSuchRubric):
         await make_report(Request("no.Such", dataset, output), tmp_path)
