@@ -70,9 +70,7 @@ def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | Non
     counted = attempts.counted + 1 if outcome.counted else attempts.counted
     if outcome.permanent or counted >= at.settings.max_attempts:
         return Progress("failed", outcome, memory, delete=_live(job))
-    if _live(
-        job
-    ):  # a Pod on a lost node: its Job goes first, and is known to be gone before the next one comes
+    if _live(job):  # a Pod on a lost node: its Job goes first, and is known gone before the next one comes
         return Progress("running", outcome, memory, delete=_live(job))
     return _next(step, memory, outcome, at)
 
