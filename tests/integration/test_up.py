@@ -92,7 +92,7 @@ async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_pa
 async def test_down_ends_what_a_killed_up_left(machine: Machine) -> None:
     ready = machine.up()
     await machine.create(JOBS, make_job("long", "sleep 1000"))
-    await machine.until(JOBS, "long", lambda job: job["status"].get("ready") == 1)
+    await machine.until(JOBS, "long", lambda job: job.get("status", {}).get("ready") == 1)
     os.kill(ready.pid, signal.SIGKILL)
     done = steelyard("down", state_dir=str(machine.state.path))
     assert done.returncode == 0

@@ -84,7 +84,7 @@ async def _run_parts(
 
 async def _until_node_is_ready(cluster: Cluster) -> None:
     """The kubelet has said what the machine offers; a Pod would only wait until then."""
-    while not any(is_true(each, "Ready") for each in (await cluster.list(NODES)).items):
+    while not any(is_true(each, "Ready") for each in (await cluster.list(NODES)).items):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
 
