@@ -1,9 +1,13 @@
 """What every model of the schema shares: strict fields, JSON names, UTC times, and the base of all entities."""
 
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
+
+_LABEL = "[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+LABEL_KEY_PATTERN = rf"^({_LABEL}(\.{_LABEL})*/)?{_LABEL}$"
 
 SCHEMA_VERSION: Literal["0.1"] = "0.1"
 
@@ -53,8 +57,8 @@ class EntityIdentifier(SchemaModel):
 class Annotation(SchemaModel):
     """A key and a value that the platform keeps and does not read."""
 
-    key: str
-    """Key."""
+    key: str = Field(max_length=317, pattern=LABEL_KEY_PATTERN)
+    """Key, in the syntax of label keys."""
     value: str
     """Value."""
 
@@ -75,6 +79,11 @@ class Metrics(SchemaModel):
 
     data: dict[str, list[MetricValue]] = Field(default_factory=dict)
     """Measurements by the metric's name."""
+
+    @field_serializer("data")
+    def _finite(self, data: dict[str, list[MetricValue]]) -> dict[str, list[MetricValue]]:
+        """JSON has no infinity and no NaN: what is not finite is left out, as the published schema does."""
+        return {name: [each for each in values if isfinite(each.value)] for name, values in data.items()}
 
 
 class DocumentationBase(SchemaModel):

@@ -1,10 +1,15 @@
 """Parts that describe data: files, digests, schemas, views, adapters."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import SchemaModel
+
+PATH_PATTERN = r"^[.]*[^/.\x00][^/\x00]*(/[.]*[^/.\x00][^/\x00]*)*$"
+"""No empty, `.` or `..` segment, so that a path stays below its root; RE2 and ECMA 262 agree on it."""
+
+RelativePath = Annotated[str, Field(pattern=PATH_PATTERN)]
 
 
 class Digest(SchemaModel):
@@ -19,7 +24,7 @@ class Artifact(SchemaModel):
 
     kind: str | None = None
     """Kind of the file, such as `parquet`."""
-    path: str
+    path: RelativePath
     """Path below the entity's root, with `/` between segments."""
     digest: Digest = Field(default_factory=Digest)
     """Digests of the content."""
@@ -30,9 +35,9 @@ class File(SchemaModel):
 
     mediaType: str | None = None
     """Media type (RFC 6838)."""
-    path: str
+    path: RelativePath
     """Path below the volume's root, with `/` between segments."""
-    size: int
+    size: int = Field(ge=0)
     """Size in bytes."""
     digest: Digest = Field(default_factory=Digest)
     """Digests of the content."""

@@ -1,9 +1,8 @@
 """InferenceService: how a model is served, and how it is asked."""
 
-import re
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from steelyard.schema.base import DyffEntity, EntityIdentifier, Foreign, SchemaModel
 from steelyard.schema.data import DataSchema, DataView, SchemaAdapter
@@ -12,26 +11,18 @@ from steelyard.schema.model import Accelerator, ForeignModel, ModelResources, Qu
 RunnerKind = Literal["bentoml_service_openllm", "container", "huggingface", "mock", "standalone", "vllm"]
 
 
-def _host(host: str) -> str:
-    if "://" in host or "/" in host or "_" in host or not host:
-        raise ValueError(f"{host!r} should be a host name, without scheme, path or underscore")
-    return host
-
-
-def _digest(digest: str) -> str:
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise ValueError(f"{digest!r} should be sha256: and 64 hexadecimal digits")
-    return digest
+HOST_PATTERN = r"^[^/_?#\s]+$"
+IMAGE_PATTERN = r"^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$"
 
 
 class ContainerImageSource(SchemaModel):
     """An image in a registry."""
 
-    host: Annotated[str, AfterValidator(_host)]
+    host: str = Field(pattern=HOST_PATTERN)
     """Host of the registry, without scheme or path."""
-    name: str
+    name: str = Field(pattern=IMAGE_PATTERN)
     """Name of the image, such as steelyard/runner-sklearn."""
-    digest: Annotated[str, AfterValidator(_digest)]
+    digest: str = Field(pattern="^sha256:[0-9a-f]{64}$")
     """sha256: and 64 hexadecimal digits."""
     tag: str | None = None
     """For people; the digest decides."""
@@ -76,9 +67,11 @@ class VolumeMount(SchemaModel):
 
     @model_validator(mode="after")
     def _kind_is_set(self) -> Self:
-        wanted = self.kind.lower()
+        wanted, other = ("data", "scratch") if self.kind == "Data" else ("scratch", "data")
         if getattr(self, wanted) is None:
             raise ValueError(f"{wanted} is missing: kind is {self.kind}")
+        if getattr(self, other) is not None:
+            raise ValueError(f"{other} is set, but kind is {self.kind}")
         return self
 
 
@@ -114,7 +107,7 @@ class InferenceServiceRunner(SchemaModel):
     """Which runner."""
     accelerator: Accelerator | None = None
     """Accelerator of each node."""
-    nodes: int = 1
+    nodes: int = Field(default=1, ge=1)
     """Nodes of one replica."""
 
     @model_validator(mode="after")

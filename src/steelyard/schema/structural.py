@@ -46,10 +46,11 @@ def _lower(node: Json, definitions: Json) -> Json:
 def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
     if "properties" in node:
         lowered["properties"] = {name: _lower(each, definitions) for name, each in node["properties"].items()}
-    elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
-        lowered["additionalProperties"] = _lower(node["additionalProperties"], definitions)
     else:
-        lowered["x-kubernetes-preserve-unknown-fields"] = True
+        # A free-form object is a map to anything: of two objects whose unknown fields alone differ, the API server's
+        # `self == oldSelf` compares the values of common names, so that a renamed field would pass for unchanged.
+        values = node.get("additionalProperties")
+        lowered["additionalProperties"] = _lower(values if isinstance(values, dict) else {}, definitions)
 
 
 def _resolve(node: Json, definitions: Json) -> Json:

@@ -105,9 +105,10 @@ def consistent(value: Any) -> Any:
     if value.get("image"):
         value.pop("imageRef", None)
     if "mountPath" in value:
-        value["kind"] = "Scratch"
-        value.pop("data", None)
-        value["scratch"] = {"capacity": "1Gi"}
+        kind, other = ("data", "scratch") if value.get("data") else ("scratch", "data")
+        value[kind] = value.get(kind) or {"capacity": "1Gi"}
+        value["kind"] = kind.title()
+        value.pop(other, None)
     return value
 
 

@@ -1,11 +1,15 @@
+import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from steelyard.schema.base import Metrics, MetricValue
+from steelyard.schema.data import File
 from steelyard.schema.ids import replication_id
+from steelyard.schema.inference_service import ContainerImageSource
 from steelyard.schema.locations import LOCATION_PATTERN, check_location, complete_location
 from steelyard.schema.resources import EvaluationResourceSpec, ReportResourceSpec
 from steelyard.schema.status import KINDS, TERMINAL, allows, statuses, transitions
@@ -78,6 +82,40 @@ def test_a_wrong_spec_is_refused_with_the_field(change: dict[str, Any], field: s
     with pytest.raises(ValidationError) as refused:
         ReportResourceSpec.parse(content)
     assert [".".join(map(str, each["loc"])) for each in refused.value.errors()] == [field]
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../x", "/x", "a//x", ".", "", "a/"])
+def test_a_file_that_would_leave_its_volume_is_refused(path: str) -> None:
+    with pytest.raises(ValidationError, match="path"):
+        File(path=path, size=1)
+    assert File(path="a b/.c%20/..d", size=1).path
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"host": "https://example.org"}, "host"),
+        ({"host": "a_b"}, "host"),
+        ({"name": "Upper"}, "name"),
+        ({"digest": "sha256:0"}, "digest"),
+    ],
+)
+def test_an_image_is_named_in_full(change: dict[str, str], field: str) -> None:
+    image = {"host": "localhost:5000", "name": "steelyard/runner-sklearn", "digest": "sha256:" + "0" * 64}
+    assert ContainerImageSource.parse(image).dump() == image
+    with pytest.raises(ValidationError) as refused:
+        ContainerImageSource.parse(image | change)
+    assert [each["loc"] for each in refused.value.errors()] == [(field,)]
+
+
+def test_times_are_utc_and_metrics_finite() -> None:
+    when = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    metrics = Metrics(
+        data={
+            "m": [MetricValue(labels={}, timestamp=when, value=value) for value in (1.0, math.inf, math.nan)]
+        }
+    )
+    assert metrics.dump()["data"]["m"] == [{"labels": {}, "timestamp": "2026-01-01T00:00:00Z", "value": 1.0}]
 
 
 def test_an_evaluation_needs_its_service() -> None:

@@ -117,7 +117,12 @@ class FileStore:
             yield
         except FileExistsError as error:
             raise ObjectExists(f"{where}: is there already") from error
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        except (IsADirectoryError, NotADirectoryError) as error:
+            # Object stores hold `a` and `a/b` at once, a folder cannot: this must not read as "missing".
+            raise StorageError(
+                f"{where}: a key cannot be an object and a folder of others at once"
+            ) from error
+        except FileNotFoundError as error:
             raise ObjectMissing(f"{where}: is not there") from error
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -126,6 +131,8 @@ class FileStore:
 
 
 def _write(path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(path)
     if not replace and path.exists():
         raise FileExistsError(path)
     _make_folder(path.parent)
@@ -151,7 +158,10 @@ def _make_folder(folder: Path) -> None:
         missing.append(folder)
         folder = folder.parent
     for each in reversed(missing):
-        each.mkdir(exist_ok=True)
+        try:
+            each.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(each) from error
         _sync_folder(each.parent)
 
 

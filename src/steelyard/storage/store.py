@@ -114,6 +114,8 @@ def open_store(url: str) -> Store:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise BadLocation(f"storage URL {url!r}: the scheme should be one of {', '.join(SCHEMES)}")
+    if parts.query or parts.fragment:
+        raise BadLocation(f"storage URL {url!r}: neither ? nor # may be in it")
     if parts.path.strip("/"):
         check_key(parts.path.strip("/") if parts.scheme != "file" else unquote(parts.path).strip("/"))
     if parts.scheme != "file":

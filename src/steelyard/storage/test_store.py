@@ -1,3 +1,4 @@
+import asyncio
 import errno
 import os
 from collections.abc import Callable
@@ -76,6 +77,31 @@ async def test_listing_is_recursive_sorted_and_below_its_prefix(store: Store) ->
     assert [info.key async for info in store.list("b/")] == ["b/1/x"]
 
 
+async def test_a_folder_is_no_object_and_an_object_no_folder(tmp_path: Path) -> None:
+    """Object stores hold both at once; a folder cannot, and must not call it missing or there already."""
+    store = FileStore(tmp_path / "store")
+    await store.put("a", b"")
+    await store.put("b/c", b"")
+    for write in (store.put, store.create):
+        for key in ("a/b", "b"):
+            with pytest.raises(StorageError, match="folder") as refused:
+                await write(key, b"")
+            assert type(refused.value) is StorageError
+
+
+async def test_of_many_writers_of_one_key_one_wins(store: Store) -> None:
+    async def write(number: int) -> bool:
+        try:
+            await store.create("a", str(number).encode())
+        except ObjectExists:
+            return False
+        return True
+
+    won = await asyncio.gather(*(write(number) for number in range(20)))
+    assert won.count(True) == 1
+    assert await store.get("a") == str(won.index(True)).encode()
+
+
 async def test_files_go_in_and_out(store: Store, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"x" * 3_000_000)
     await store.put_file("big", tmp_path / "in")
@@ -102,7 +128,17 @@ async def test_a_key_that_leaves_its_place_is_refused(store: Store, key: str) ->
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/y", "file://host/x", "file:x", "/plain/path", "file:///a/../b", "s3://bucket/a//b"]
+    "url",
+    [
+        "ftp://x/y",
+        "file://host/x",
+        "file:x",
+        "/plain/path",
+        "file:///a/../b",
+        "s3://bucket/a//b",
+        "file:///a?b",
+        "s3://a/b#c",
+    ],
 )
 def test_a_url_that_is_none_of_ours_is_refused(url: str) -> None:
     with pytest.raises(BadLocation):
