@@ -34,7 +34,7 @@ setup: .venv/.dev  ## everything that development needs, in .venv
 
 run: .venv/.local  ## real data through a real model to a verified, scored evaluation
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/steelyard run examples/digits --state-dir .steelyard --start
+	@$(BIN)/steelyard run examples/digits --state-dir .steelyard
 
 check: setup  ## lint, types, layers
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

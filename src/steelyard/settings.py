@@ -35,11 +35,16 @@ class Settings(BaseSettings):
     )
 
     @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+    def settings_customise_sources(  # noqa: PLR0913 - the library's signature
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Environment before arguments: `load` passes the file's content as arguments."""
-        return (sources["env_settings"], sources["init_settings"])
+        return (env_settings, init_settings)
 
 
 def load(path: Path | None, state: Path) -> Settings:

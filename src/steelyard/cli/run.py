@@ -26,6 +26,6 @@ def run(
     """
     import asyncio
 
-    from steelyard.cli.session import RunOptions, run_folder
+    from steelyard.cli.run_folder import RunOptions, run_folder
 
     asyncio.run(run_folder(RunOptions(folder, state_dir, settings, namespace, timeout, display)))

@@ -19,9 +19,9 @@ from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Unreachable
 from steelyard.kube.resource import Resource, resource_of
+from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.state import StateDir, default_state_dir
-from steelyard.local.supervisor import running, start_detached, stop
-from steelyard.operator.locations import complete_url
+from steelyard.schema.locations import complete_location
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
 
@@ -204,7 +204,7 @@ def _resource(manifest: Manifest) -> Resource:
 
 def _output_url(obj: Json, storage: str) -> str:
     output = ((obj.get("spec") or {}).get("storage") or {}).get("output")
-    return complete_url(output, storage) if output else ""
+    return complete_location(output, storage) if output else ""
 
 
 async def _progress(store: Store | None) -> Json | None:
