@@ -93,23 +93,37 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
     if not decision:
         return decision.look_again
     taken: set[str] = set()
+    known: Known | None = None
     for _ in range(ROUNDS):
         try:
-            owner = await edge.cluster.get(kind.resource, key[1], key[0])
+            known = known or await _read(edge, kind, key)
+            decision = kind.decide(known.owner, known.children, edge.now(), taken)
+            if not decision:
+                return decision.look_again
+            known = await _carry_out(edge, kind, known, decision, taken)
         except NotFound:
             return None
-        decision = kind.decide(owner, await _children(edge, kind, owner), edge.now(), taken)
-        if not decision:
-            return decision.look_again
-        try:
-            await _carry_out(edge, kind, owner, decision, taken)
         except Conflict:
-            continue  # somebody wrote meanwhile: what was decided may not hold any more
+            known = None  # somebody wrote meanwhile: what was decided may not hold any more
     return 1.0
 
 
+@dataclass(frozen=True)
+class Known:
+    """An owner and its children as the API has them: read, or answered to a write of ours."""
+
+    owner: Json
+    children: list[Json]
+
+
+async def _read(edge: Edge, kind: Kind, key: Key) -> Known:
+    """The children are read after the owner, as `job_counts` needs it."""
+    owner = await edge.cluster.get(kind.resource, key[1], key[0])
+    return Known(owner, await _children(edge, kind, owner))
+
+
 async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
-    """The owner's children as stored now; they are read after the owner, as `job_counts` needs it."""
+    """The owner's children as stored now."""
     labels = {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
     if kind is not JOB:
         labels = owner["spec"]["selector"].get("matchLabels") or {}
@@ -119,44 +133,56 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     return of.owned_by(owner, found.items)
 
 
-async def _carry_out(edge: Edge, kind: Kind, owner: Json, decision: Decision, taken: set[str]) -> None:
+async def _carry_out(
+    edge: Edge, kind: Kind, known: Known, decision: Decision, taken: set[str]
+) -> Known | None:
+    """Write; what is known then, or None where it must be read again. An owner that is gone raises NotFound."""
+    owner = known.owner
     if decision.status is not None:
-        await edge.cluster.replace(kind.resource, {**owner, "status": decision.status}, subresource="status")
+        wanted = {**owner, "status": decision.status}
+        owner = await edge.cluster.replace(kind.resource, wanted, subresource="status")
         for event in decision.events:
             edge.record(owner, event)
-    await _write_children(edge, owner, decision, taken)
+    written = await _write_children(edge, owner, decision, taken)
+    if written is None:
+        return None
+    by_uid = {each["metadata"]["uid"]: each for each in (*known.children, *written)}
+    owner = by_uid.pop(owner["metadata"]["uid"], owner)
+    return Known(owner, list(by_uid.values()))
 
 
-async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: set[str]) -> None:
-    for each in decision.create:
-        await _create(edge, owner, each, taken)
-    for obj, patch in decision.patch:
-        await _patch(edge, obj, patch)
+async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: set[str]) -> list[Json] | None:
+    """The API's answers; None when some object is not what was thought, or is deleted."""
+    answers = [await _create(edge, owner, each, taken) for each in decision.create]
+    answers += [await _patch(edge, obj, patch) for obj, patch in decision.patch]
     for obj in decision.delete:
         await _delete(edge, owner, obj)
+    found = [each for each in answers if each is not None]
+    return None if decision.delete or len(found) < len(answers) else found
 
 
-async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> None:
+async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json | None:
     resource, metadata = resource_of(obj), obj["metadata"]
     try:
-        await edge.cluster.create(resource, obj)
+        made = await edge.cluster.create(resource, obj)
     except AlreadyExists:
         try:
             there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
         except NotFound:
-            return
+            return None
         if of.controller_uid(there) != owner["metadata"]["uid"]:
             taken.add(metadata["name"])
-        return
+        return None
     edge.record(owner, Event("SuccessfulCreate", f"Created {resource.kind.lower()}: {metadata['name']}"))
+    return made
 
 
-async def _patch(edge: Edge, obj: Json, patch: Json) -> None:
+async def _patch(edge: Edge, obj: Json, patch: Json) -> Json | None:
     metadata = obj["metadata"]
     try:
-        await edge.cluster.patch(resource_of(obj), metadata["name"], patch, metadata["namespace"])
+        return await edge.cluster.patch(resource_of(obj), metadata["name"], patch, metadata["namespace"])
     except NotFound:
-        return
+        return None
 
 
 async def _delete(edge: Edge, owner: Json, obj: Json) -> None:
