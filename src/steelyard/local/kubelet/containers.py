@@ -15,8 +15,8 @@ STRAYS_SECONDS = 1.0  # how long killed processes may take to vanish
 class Containers:
     """`on_change` is called whenever a shim has something new on disk."""
 
-    def __init__(self, python: str, uid: str, folder: PodFolder, on_change: Callable[[], None]) -> None:
-        self.python, self.uid, self.folder, self.on_change = python, uid, folder, on_change
+    def __init__(self, python: str, folder: PodFolder, on_change: Callable[[], None]) -> None:
+        self.python, self.folder, self.on_change = python, folder, on_change
         self.runs: dict[str, Run | None] = {}  # the newest of each container
         self._shims: dict[tuple[str, int], children.Child] = {}
         self._stopping: set[tuple[str, int]] = set()
@@ -50,7 +50,7 @@ class Containers:
                 continue
             run = self.folder.run(name)
             if run is not None and run.reason == records.LOST:
-                await children.end_strays(marker(self.uid, name, run.attempt), STRAYS_SECONDS)
+                await children.end_strays(marker(self.folder.base(name, run.attempt)), STRAYS_SECONDS)
             self.runs[name] = run
         self._adopt()
 
@@ -119,15 +119,16 @@ class Containers:
         if (name, run.attempt) in self._shims:
             self._shims[name, run.attempt].send(signal.SIGUSR2)
 
-    def stop(self, name: str, grace: float) -> None:
-        """End one container in order; whether it starts again is its Pod's policy."""
+    def stop(self, name: str, grace: float) -> bool:
+        """End one container in order, unless that is under way; its Pod's policy says whether it starts again."""
         run = self.runs.get(name)
         child = self._shims.get((name, run.attempt)) if run is not None else None
         if run is None or child is None or (name, run.attempt) in self._stopping:
-            return
+            return False
         self._stopping.add((name, run.attempt))
         child.send(signal.SIGTERM)
         asyncio.get_running_loop().call_later(grace, child.send, signal.SIGUSR2)
+        return True
 
     def close(self) -> None:
         """Let go of everything; it runs on."""

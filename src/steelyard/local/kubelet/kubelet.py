@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
+from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS, Json
 from steelyard.local.kubelet import node
@@ -24,7 +25,7 @@ from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
-from steelyard.local.kubelet.worker import PodWorker
+from steelyard.local.kubelet.worker import Node, PodWorker
 
 __all__ = ["KubeletConfig", "mounts_available", "run_kubelet", "stop_all_pods"]
 
@@ -45,10 +46,12 @@ class Kubelet:
 
     def __init__(self, cluster: Cluster, config: KubeletConfig, *, mounts: bool) -> None:
         self.cluster, self.config, self.mounts = cluster, config, mounts
-        self.addresses = Addresses(config.pods / ".addresses", config.network)
+        self.events = EventRecorder(cluster, component="kubelet", instance=config.node)
+        addresses = Addresses(config.pods / ".addresses", config.network)
+        self.node = Node(cluster, config, addresses, self.events, mounts)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
-        self.scheduler = Scheduler(cluster, config, self.informer.items)
+        self.scheduler = Scheduler(self.node, self.informer.items)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
@@ -66,7 +69,7 @@ class Kubelet:
             self._begin(new)
 
     def _begin(self, pod: Json, *, gone: bool = False) -> None:
-        worker = PodWorker(self.cluster, self.config, self.addresses, pod, self.mounts)
+        worker = PodWorker(self.node, pod)
         worker.gone = gone
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self.workers[worker.uid] = (worker, task)
@@ -133,7 +136,7 @@ async def run_kubelet(cluster: Cluster, config: KubeletConfig, *, stop: asyncio.
     kubelet = Kubelet(cluster, config, mounts=mounts)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
-    parts += [kubelet.renew_lease(), kubelet.settle()]
+    parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]
     tasks = [asyncio.create_task(part) for part in parts]
     stopped = asyncio.create_task(stop.wait())
     try:

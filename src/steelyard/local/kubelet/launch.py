@@ -21,9 +21,9 @@ HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"
 
 
-def marker(uid: str, container: str, attempt: int) -> str:
+def marker(base: Path) -> str:
     """The variable by which processes of a run are known when their shim is gone."""
-    return f"{MARKER}={uid}/{container}/{attempt}"
+    return f"{MARKER}={base.absolute()}"
 
 
 async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
@@ -102,7 +102,7 @@ class Launcher:
                 **self._base_env(pod, image, home),
                 **{name: rewrite(value, moved) for name, value in env.items()},
                 **({"STEELYARD_MOUNTS": json.dumps(moved)} if moved else {}),
-                MARKER: f"{sandbox.uid}/{container['name']}/{attempt}",
+                MARKER: str(base.absolute()),
             },
             "cwd": rewrite(container.get("workingDir") or "", moved) or str(home),
             "messagePolicy": container.get("terminationMessagePolicy", "File"),

@@ -5,13 +5,12 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.resource import PODS, Json
-from steelyard.local.kubelet import node
-from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet import node as fits
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
+from steelyard.local.kubelet.worker import Node
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +18,9 @@ log = logging.getLogger(__name__)
 class Scheduler:
     """Looks whenever a Pod changed; `pods` lists what the API has."""
 
-    def __init__(self, cluster: Cluster, config: KubeletConfig, pods: Callable[[], list[Json]]) -> None:
-        self.cluster, self.config, self.pods = cluster, config, pods
+    def __init__(self, node: Node, pods: Callable[[], list[Json]]) -> None:
+        self.cluster, self.config, self.events = node.cluster, node.config, node.events
+        self.pods = pods
         self.wake = asyncio.Event()
         self._bound: dict[str, Json] = {}  # what the informer may not have seen yet
         self._told: dict[str, str] = {}
@@ -45,12 +45,12 @@ class Scheduler:
         }
         pods |= self._bound
         allocatable = self.config.allocatable()
-        taken = node.used(pods.values(), self.config.node)
+        taken = fits.used(pods.values(), self.config.node)
         waiting = [pod for pod in pods.values() if _waits(pod)]
         for pod in sorted(
             waiting, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
         ):
-            missing = node.why_not(pod, taken, allocatable, self.config.node)
+            missing = fits.why_not(pod, taken, allocatable, self.config.node)
             if missing:
                 await self._refuse(pod, missing)
                 continue
@@ -67,6 +67,8 @@ class Scheduler:
             return False
         self._bound[metadata["uid"]] = bound
         self._told.pop(metadata["uid"], None)
+        assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
+        self.events.record(pod, "Normal", "Scheduled", assigned)
         return True
 
     async def _refuse(self, pod: Json, message: str) -> None:
@@ -85,6 +87,7 @@ class Scheduler:
         except (NotFound, Conflict):
             return
         self._told[metadata["uid"]] = message
+        self.events.record(pod, "Warning", "FailedScheduling", message)
 
 
 def _waits(pod: Json) -> bool:

@@ -37,7 +37,7 @@ async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
     for folder, container, run in list(_open_runs(config)):
         if run.reason == records.LOST:
-            await children.end_strays(marker(folder.path.name, container, run.attempt), 5.0)
+            await children.end_strays(marker(folder.base(container, run.attempt)), 5.0)
             continue
         folder.fail(SHUTDOWN)
         if run.state == "intended":

@@ -10,10 +10,12 @@ import logging
 import shutil
 import signal
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
+from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS, Json
 from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
@@ -33,20 +35,30 @@ DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than t
 FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
 
 
+@dataclass(frozen=True)
+class Node:
+    """What the Pods of a node share."""
+
+    cluster: Cluster
+    config: KubeletConfig
+    addresses: Addresses
+    events: EventRecorder
+    mounts: bool  # whether containers can have a view of the files of their own
+
+
 class PodWorker:
     """`run` ends when the Pod is gone from the API and nothing of it is left."""
 
-    def __init__(
-        self, cluster: Cluster, config: KubeletConfig, addresses: Addresses, pod: Json, mounts: bool
-    ) -> None:
-        self.cluster, self.config, self.addresses = cluster, config, addresses
+    def __init__(self, node: Node, pod: Json) -> None:
+        self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
+        self.events = node.events
         self.pod, self.gone = pod, False
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
-        self.folder = PodFolder(config.pods / self.uid)
-        self.launcher = Launcher(config, self.folder, mounts=mounts)
-        self.containers = Containers(config.python, self.uid, self.folder, self.wake.set)
-        self.probes = Probes(self.folder, config.python, self.wake.set)
+        self.folder = PodFolder(node.config.pods / self.uid)
+        self.launcher = Launcher(node.config, self.folder, mounts=node.mounts)
+        self.containers = Containers(node.config.python, self.folder, self.wake.set)
+        self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
         self._written: Json | None = None
@@ -65,6 +77,7 @@ class PodWorker:
     def fail(self, failure: Failure) -> None:
         """The Pod as a whole has failed; its processes are ended."""
         self.folder.fail(failure)
+        self.events.record(self.pod, "Warning", failure.reason, failure.message)
         self.wake.set()
 
     # ---- the loop
@@ -101,6 +114,8 @@ class PodWorker:
         now = datetime.now(UTC)
         failure, todo, next_look = self._decide(self.sandbox, now)
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
+        for _, message in self.waiting.values():
+            self.events.record(self.pod, "Warning", "BackOff", message)
         pauses = [next_look, _until(todo.look_again, now)]
         if todo.stop:
             pauses.append(self._stop())
@@ -124,7 +139,8 @@ class PodWorker:
             return failure, todo, None
         if now < end:
             return None, todo, _until(end, now)
-        failure = self.folder.fail(DEADLINE)
+        self.fail(DEADLINE)
+        failure = DEADLINE
         todo = plan.decide(
             self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
         )
@@ -164,8 +180,7 @@ class PodWorker:
         sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
         self.folder.write_sandbox(sandbox)
         if failure:
-            self.folder.fail(failure)
-            self.wake.set()
+            self.fail(failure)
         return sandbox
 
     async def _begin(self, sandbox: Sandbox, name: str, attempt: int) -> float | None:
@@ -185,13 +200,17 @@ class PodWorker:
             self.fail(Failure("NotImplemented", f"container {name!r}: {problem}"))
         else:
             self.containers.begin(name, attempt, intent)
+            self.events.record(self.pod, "Normal", "Started", f"Started container {name}")
             return None
+        if name in self.waiting:
+            self.events.record(self.pod, "Warning", "Failed", ": ".join(self.waiting[name]))
         return RETRY_SECONDS
 
     def _probe(self, sandbox: Sandbox) -> None:
         self.probes.follow(self.pod, self.containers.running(), sandbox.ip)
         for name in self.probes.unhealthy:
-            self.containers.stop(name, self._grace())
+            if self.containers.stop(name, self._grace()):
+                self.events.record(self.pod, "Warning", "Unhealthy", f"{name} failed its probe and is ended")
 
     # ---- stopping
 
@@ -206,6 +225,7 @@ class PodWorker:
         self.containers.cancel_unstarted()
         if self._asked_to_stop is None:
             self._asked_to_stop = now
+            self.events.record(self.pod, "Normal", "Killing", "Stopping the Pod's containers")
             self.containers.send(signal.SIGTERM)
         left = self._asked_to_stop + self._grace() - now
         if left <= 0:
