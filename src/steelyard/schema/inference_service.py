@@ -12,6 +12,8 @@ RunnerKind = Literal["bentoml_service_openllm", "container", "huggingface", "moc
 
 
 HOST_PATTERN = r"^[^/_?#\s]+$"
+MOUNT_PATTERN = r"^(/[.]*[^/.:\x00][^/:\x00]*)+/?$"
+"""Absolute, without `.` and `..`, and without the colon that Kubernetes forbids here."""
 IMAGE_PATTERN = r"^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$"
 
 
@@ -58,7 +60,7 @@ class VolumeMount(SchemaModel):
     """Data or Scratch."""
     name: str
     """Its name; `storage.inputs` has the location of a data mount under it."""
-    mountPath: str
+    mountPath: str = Field(pattern=MOUNT_PATTERN)
     """Absolute path in the Pod."""
     data: VolumeMountData | None = None
     """For Data."""

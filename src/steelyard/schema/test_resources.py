@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from steelyard.schema.base import Metrics, MetricValue
 from steelyard.schema.data import File
 from steelyard.schema.ids import replication_id
-from steelyard.schema.inference_service import ContainerImageSource
+from steelyard.schema.inference_service import ContainerImageSource, VolumeMount, VolumeMountScratch
 from steelyard.schema.locations import LOCATION_PATTERN, check_location, complete_location
 from steelyard.schema.resources import EvaluationResourceSpec, ReportResourceSpec
 from steelyard.schema.status import KINDS, TERMINAL, allows, statuses, transitions
@@ -106,6 +106,12 @@ def test_an_image_is_named_in_full(change: dict[str, str], field: str) -> None:
     with pytest.raises(ValidationError) as refused:
         ContainerImageSource.parse(image | change)
     assert [each["loc"] for each in refused.value.errors()] == [(field,)]
+
+
+@pytest.mark.parametrize("path", ["data", "/", "/../etc", "/a/../../etc", "//a", "/a:b", "/a/."])
+def test_a_mount_lies_in_the_pod(path: str) -> None:
+    with pytest.raises(ValidationError, match="mountPath"):
+        VolumeMount(kind="Scratch", name="m", mountPath=path, scratch=VolumeMountScratch(capacity="1Gi"))
 
 
 def test_times_are_utc_and_metrics_finite() -> None:
