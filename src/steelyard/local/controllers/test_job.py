@@ -333,10 +333,10 @@ async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool)
 async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:
     world = World(completions=2)
     await world.settle()
-    lagging = StoreView(world.cluster)
-    lagging.freeze(JOBS, PODS)
-    behind = Edge(world.cluster, lagging, lambda: world.time)
     world.end("Succeeded")
+    lagging = StoreView(world.cluster)
+    lagging.freeze(JOBS, PODS)  # from here on it shows an end that is not counted yet
+    behind = Edge(world.cluster, lagging, lambda: world.time)
     await world.settle()
     for _ in range(3):
         await sync(behind, JOB, KEY)

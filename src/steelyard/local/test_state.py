@@ -1,0 +1,70 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.local import state as folders
+from steelyard.local.state import Ready, Record, StateDir
+from steelyard.local.supervisor import write_images
+
+
+def test_the_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert folders.default_state_dir({}) == Path("/home/me/.local/state/steelyard")
+    assert folders.default_state_dir({"XDG_STATE_HOME": "/x"}) == Path("/x/steelyard")
+    assert folders.default_state_dir({"XDG_STATE_HOME": "relative"}) == Path(
+        "/home/me/.local/state/steelyard"
+    )
+
+
+def test_only_the_owner_may_look_inside_and_the_token_stays(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    folders.prepare(state)
+    token = state.token.read_text()
+    folders.prepare(state)
+    assert state.token.read_text() == token
+    assert stat.S_IMODE(state.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(state.token.stat().st_mode) == 0o600
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"--state-dir .*file.* cannot be used"):
+        folders.prepare(StateDir(tmp_path / "file"))
+
+
+def test_the_record_is_what_was_written_and_a_broken_one_is_empty(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    record = Record(
+        pid=7, started="1", port=8, network=9, children={"operator": (10, "2")}, restarts={"operator": 1}
+    )
+    folders.write_record(state, record)
+    assert folders.read_record(state) == record
+    for broken in ("", "[]", '{"children": {"a": 1}}', "{"):
+        state.record.write_text(broken)
+        assert folders.read_record(state) == Record()
+
+
+def test_ready_is_read_as_it_was_written(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    assert folders.read_ready(state) is None
+    ready = Ready(None, None, state.kubeconfig, 5)
+    folders.write_ready(state.ready, ready)
+    assert folders.read_ready(state) == ready
+    assert [each.name for each in tmp_path.iterdir()] == ["ready.json"]
+
+
+def test_a_process_is_known_by_its_start() -> None:
+    assert folders.process_started(os.getpid()) == folders.process_started(os.getpid()) != ""
+    assert folders.process_started(2**22 + 1) == ""
+
+
+def test_what_the_user_says_of_images_stays(tmp_path: Path) -> None:
+    write_images(tmp_path / "images.toml")
+    first = (tmp_path / "images.toml").read_text()
+    assert '["localhost/steelyard/steps"]' in first
+    (tmp_path / "images.toml").write_text("# mine\n")
+    write_images(tmp_path / "images.toml")
+    assert (tmp_path / "images.toml").read_text() == "# mine\n"
