@@ -340,6 +340,7 @@ async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:
     await world.settle()
     for _ in range(3):
         await sync(behind, JOB, KEY)
+    await world.settle()
     assert world.status["succeeded"] == 1
     assert len(world.pods) == 2
 
