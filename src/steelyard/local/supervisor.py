@@ -39,7 +39,8 @@ START_SECONDS = 60.0
 END_SECONDS = 30.0
 LOCK_SECONDS = 1.0  # somebody who only looks whether the lock is held holds it for a moment
 
-IMAGES = ("steps", "runner-sklearn", "runner-mock")
+IMAGES = {"steps": "", "runner-sklearn": "runner_sklearn", "runner-mock": "mock_inference_service"}
+"""Our images, and the step that runs where a container names no command."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +205,13 @@ def _choose_port(asked: int, last: int, say: Callable[[str], None]) -> int:
 def write_images(path: Path) -> None:
     """Our images run in this Python, unless the user has said otherwise."""
     if not path.exists():
-        entries = [f'["localhost/steelyard/{name}"]\npython = "{sys.executable}"\n' for name in IMAGES]
+        entries = [_image_entry(name, module) for name, module in IMAGES.items()]
         write_atomically(
             path,
             "# Which program runs for which image: python = PATH or root = FOLDER.\n" + "\n".join(entries),
         )
+
+
+def _image_entry(name: str, module: str) -> str:
+    command = f'command = ["python", "-m", "steelyard.steps.{module}"]\n' if module else ""
+    return f'["localhost/steelyard/{name}"]\npython = "{sys.executable}"\n{command}'
