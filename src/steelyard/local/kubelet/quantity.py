@@ -1,9 +1,11 @@
 """Kubernetes quantities (`100m`, `256Mi`) as numbers, and what a Pod asks for."""
 
+import re
 from collections.abc import Iterable
 
 from steelyard.kube.resource import Json
 
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([a-zA-Z]*)")
 _SUFFIXES = {
     "": 1.0,
     "n": 1e-9,
@@ -16,12 +18,10 @@ _SUFFIXES = {
 
 def number(quantity: str | int | float) -> float:
     """ValueError for what is no quantity."""
-    text = str(quantity)
-    digits = text.rstrip("numkKMGTPEi") if not text[-1:].isdigit() else text
-    try:
-        return float(digits) * _SUFFIXES[text[len(digits) :]]
-    except (KeyError, ValueError):
-        raise ValueError(f"{quantity!r} is no quantity") from None
+    found = _QUANTITY.fullmatch(str(quantity))
+    if not found or found[2] not in _SUFFIXES:
+        raise ValueError(f"{quantity!r} is no quantity")
+    return float(found[1]) * _SUFFIXES[found[2]]
 
 
 def text_of(resource: str, amount: float) -> str:

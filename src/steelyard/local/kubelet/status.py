@@ -121,17 +121,18 @@ def _conditions(
         _condition("ContainersReady", not unready, *not_ready),
         _condition("Ready", not unready, *not_ready),
     ]
-    if disruption := _disruption(observed):
+    disruption = _disruption(observed)
+    if disruption is not None:
         conditions.append(_condition("DisruptionTarget", True, "TerminationByKubelet", disruption))
     return conditions
 
 
-def _disruption(observed: Observed) -> str:
+def _disruption(observed: Observed) -> str | None:
     """Why the Pod's end says nothing about its program, if so."""
     if observed.failure and observed.failure.disruption:
         return observed.failure.message
     lost = [run for run in observed.runs.values() if run is not None and run.reason == LOST]
-    return lost[0].message if lost and observed.ended else ""
+    return lost[0].message if lost and observed.ended else None
 
 
 def _has_succeeded(run: Run | None) -> bool:

@@ -1,0 +1,192 @@
+"""What to do with a Pod and what to say of it: tables over the pure parts."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet.node import why_not
+from steelyard.local.kubelet.plan import back_off, decide
+from steelyard.local.kubelet.quantity import number, requests_of
+from steelyard.local.kubelet.records import LOST, Failure, Run
+from steelyard.local.kubelet.status import Observed, pod_status, with_times
+from steelyard.local.kubelet.testing import condition, make_container, make_pod
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RUNNING = Run(0, "running", "2026-01-01T11:59:00.000000000Z", pid=7, shim=6, shim_start=5)
+FAILED = Failure("BoundToAllAddresses", "it listens everywhere")
+
+
+def ended(code: int, attempt: int = 0, seconds_ago: float = 0, reason: str = "", lasted: float = 1) -> Run:
+    finish = NOW - timedelta(seconds=seconds_ago)
+    begin = finish - timedelta(seconds=lasted)
+    begun, done = (f"{moment:%Y-%m-%dT%H:%M:%S.%f}000Z" for moment in (begin, finish))
+    words = reason or ("Error" if code else "Completed")
+    return Run(attempt, "exited", begun, done, exit_code=code, reason=words)
+
+
+def deleting(pod: Json) -> Json:
+    return {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T12:00:30Z"}}
+
+
+TWO = make_pod(initContainers=[make_container("", "first")])
+ALWAYS = make_pod(restartPolicy="Always")
+ON_FAILURE = make_pod(restartPolicy="OnFailure")
+
+
+@pytest.mark.parametrize(
+    ("pod", "runs", "failure", "start", "stop", "over"),
+    [
+        pytest.param(make_pod(), {}, None, [("main", 0)], False, False, id="a new Pod starts"),
+        pytest.param(TWO, {}, None, [("first", 0)], False, False, id="init containers come first"),
+        pytest.param(TWO, {"first": RUNNING}, None, [], False, False, id="one init container at a time"),
+        pytest.param(TWO, {"first": ended(0)}, None, [("main", 0)], False, False, id="then the rest"),
+        pytest.param(
+            TWO, {"first": ended(1)}, None, [], False, True, id="a failed init container ends the Pod"
+        ),
+        pytest.param(
+            make_pod(), {"main": Run(0, "intended")}, None, [], False, False, id="never the same run twice"
+        ),
+        pytest.param(make_pod(), {"main": RUNNING}, None, [], False, False, id="what runs runs on"),
+        pytest.param(make_pod(), {"main": ended(0)}, None, [], False, True, id="once is enough"),
+        pytest.param(make_pod(), {"main": ended(1)}, None, [], False, True, id="Never means never"),
+        pytest.param(ON_FAILURE, {"main": ended(0)}, None, [], False, True, id="OnFailure leaves successes"),
+        pytest.param(
+            ON_FAILURE, {"main": ended(1)}, None, [("main", 1)], False, False, id="OnFailure repeats"
+        ),
+        pytest.param(ALWAYS, {"main": ended(0)}, None, [("main", 1)], False, False, id="Always repeats"),
+        pytest.param(
+            ALWAYS, {"main": ended(1, 1, 9)}, None, [], False, False, id="the second restart waits 10 s"
+        ),
+        pytest.param(
+            ALWAYS, {"main": ended(1, 1, 10)}, None, [("main", 2)], False, False, id="and then comes"
+        ),
+        pytest.param(
+            ALWAYS,
+            {"main": ended(1, 9, 1, lasted=700)},
+            None,
+            [("main", 10)],
+            False,
+            False,
+            id="health forgives",
+        ),
+        pytest.param(make_pod(), {"main": RUNNING}, FAILED, [], True, False, id="a failed Pod stops"),
+        pytest.param(make_pod(), {"main": ended(137)}, FAILED, [], False, True, id="and is over"),
+        pytest.param(ALWAYS, {"main": ended(137)}, FAILED, [], False, True, id="whatever its policy"),
+        pytest.param(deleting(ALWAYS), {"main": RUNNING}, None, [], True, False, id="a deleted Pod stops"),
+        pytest.param(
+            deleting(ALWAYS), {"main": ended(0)}, None, [], False, True, id="and does not start again"
+        ),
+        pytest.param(deleting(make_pod()), {}, None, [], False, True, id="nor for the first time"),
+    ],
+)
+def test_what_to_do(
+    pod: Json,
+    runs: dict[str, Run],
+    failure: Failure | None,
+    start: list[tuple[str, int]],
+    stop: bool,
+    over: bool,
+) -> None:
+    plan = decide(pod, runs, failure, now=NOW, crash_backoff=10)
+    assert (list(plan.start), plan.stop, plan.ended) == (start, stop, over)
+
+
+def test_the_back_off_doubles_up_to_five_minutes() -> None:
+    assert [back_off(attempt, 10) for attempt in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_a_back_off_says_when_to_look_again() -> None:
+    plan = decide(ALWAYS, {"main": ended(1, 1, 4)}, None, now=NOW, crash_backoff=10)
+    assert plan.look_again == NOW + timedelta(seconds=6)
+    assert plan.back_off == ("main",)
+
+
+def status(pod: Json, runs: dict[str, Run], *, over: bool = False, failure: Failure | None = None) -> Json:
+    observed = Observed(runs, ready={"main": True}, started={"main": True}, failure=failure, ended=over)
+    pod["metadata"]["uid"] = "u"
+    return pod_status(pod, observed, host_ip="127.0.0.1", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("runs", "over", "failure", "phase"),
+    [
+        pytest.param({}, False, None, "Pending", id="nothing has started"),
+        pytest.param({"main": RUNNING}, False, None, "Running", id="it runs"),
+        pytest.param({"main": ended(1)}, False, None, "Running", id="it will start again"),
+        pytest.param({"main": ended(0)}, True, None, "Succeeded", id="it has succeeded"),
+        pytest.param({"main": ended(2)}, True, None, "Failed", id="it has failed"),
+        pytest.param({"main": ended(0)}, True, FAILED, "Failed", id="it has failed as a whole"),
+        pytest.param({"main": RUNNING}, False, FAILED, "Running", id="it is being stopped"),
+        pytest.param({}, True, FAILED, "Failed", id="it has failed before it began"),
+    ],
+)
+def test_the_phase(runs: dict[str, Run], over: bool, failure: Failure | None, phase: str) -> None:
+    assert status(make_pod(), runs, over=over, failure=failure)["phase"] == phase
+
+
+def test_a_lost_container_is_a_disruption() -> None:
+    pod = {"status": status(make_pod(), {"main": ended(137, reason=LOST)}, over=True)}
+    assert condition(pod, "DisruptionTarget")["reason"] == "TerminationByKubelet"
+    assert condition({"status": status(make_pod(), {"main": ended(1)}, over=True)}, "DisruptionTarget") == {}
+
+
+def test_times_change_with_the_status_only_and_foreign_conditions_stay() -> None:
+    known = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "then"},
+        {"type": "Initialized", "status": "False", "lastTransitionTime": "then"},
+        {"type": "Other", "status": "True"},
+    ]
+    wanted = [{"type": kind, "status": "True"} for kind in ("Ready", "Initialized")]
+    timed = with_times(wanted, known, "now")
+    assert [(each["type"], each.get("lastTransitionTime")) for each in timed] == [
+        ("Ready", "then"),
+        ("Initialized", "now"),
+        ("Other", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("100m", 0.1),
+        ("2", 2),
+        ("1e3", 1e3),
+        (3, 3),
+        ("256Mi", 256 * 2**20),
+        ("1G", 1e9),
+        ("2Ei", 2 * 2**60),
+        ("5E", 5e18),
+    ],
+)
+def test_quantities(text: str | int, value: float) -> None:
+    assert number(text) == pytest.approx(value)
+
+
+def test_what_is_no_quantity_is_refused() -> None:
+    for wrong in ("", "Mi", "1x", "1 Gi"):
+        with pytest.raises(ValueError, match="no quantity"):
+            number(wrong)
+
+
+def test_init_containers_ask_one_by_one_the_others_together() -> None:
+    def asks(cpu: str) -> Json:
+        return {"resources": {"requests": {"cpu": cpu}}}
+
+    pod = make_pod(
+        make_container(**asks("100m")),
+        make_container(name="b", **asks("300m")),
+        initContainers=[make_container(name="i", **asks("350m")), make_container(name="j", **asks("2"))],
+    )
+    assert requests_of(pod)["cpu"] == 2
+    assert requests_of(make_pod(make_container(resources={"limits": {"cpu": "1"}})))["cpu"] == 1
+
+
+def test_why_a_pod_does_not_fit() -> None:
+    room = {"cpu": 2.0, "memory": 2.0**30, "pods": 10.0}
+    pod = make_pod(make_container(resources={"requests": {"memory": "2Gi", "nvidia.com/gpu": "1"}}))
+    message = why_not(pod, {"memory": 2.0**29}, room, "n")
+    assert "Insufficient memory (the Pod asks for 2048Mi, 512Mi of 1024Mi is free)" in message
+    assert "Insufficient nvidia.com/gpu (the Pod asks for 1, 0 of 0 is free)" in message
+    assert why_not(make_pod(), {"pods": 9.0}, room, "n") == ""
+    assert "no label zone=a" in why_not(make_pod(nodeSelector={"zone": "a"}), {}, room, "n")

@@ -1,0 +1,214 @@
+"""Environment, images, volumes, addresses, mounts, log lines, listening sockets: the small pure parts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard.local.kubelet import children, images, shim, splice, volumes
+from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
+from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, expand, field
+from steelyard.local.kubelet.guard import Listener, parse_listeners
+from steelyard.local.kubelet.launch import rewrite
+from steelyard.local.kubelet.records import log_tail
+from steelyard.local.kubelet.splice import Mount, folders_to_splice, with_kept
+from steelyard.local.kubelet.testing import make_container, make_pod
+
+FACTS = Facts("127.200.0.7", "127.0.0.1", "node")
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("http://$(HOST):$(PORT)", "http://h:80"),
+        ("$(UNKNOWN)", "$(UNKNOWN)"),
+        ("$$(HOST)", "$(HOST)"),
+        ("$$$(HOST)", "$h"),
+        ("a$b $(", "a$b $("),
+        ("$HOST", "$HOST"),
+    ],
+)
+def test_expansion(text: str, expanded: str) -> None:
+    assert expand(text, {"HOST": "h", "PORT": "80"}) == expanded
+
+
+def test_the_environment_of_a_container() -> None:
+    objects = {
+        ("ConfigMap", "settings"): {"data": {"COLOUR": "red"}},
+        ("Secret", "keys"): {"data": {"token": "c2VjcmV0"}},
+        ("ConfigMap", "absent"): None,
+    }
+    container = make_container(
+        envFrom=[
+            {"prefix": "SET_", "configMapRef": {"name": "settings"}},
+            {"configMapRef": {"name": "absent", "optional": True}},
+        ],
+        env=[
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
+            {
+                "name": "MAYBE",
+                "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "no", "optional": True}},
+            },
+            {"name": "URL", "value": "http://$(IP)/$(SET_COLOUR)"},
+        ],
+    )
+    assert environment(container, make_pod() | {"metadata": POD_METADATA}, FACTS, objects) == {
+        "SET_COLOUR": "red",
+        "IP": "127.200.0.7",
+        "APP": "x",
+        "TOKEN": "secret",
+        "URL": "http://127.200.0.7/red",
+    }
+
+
+POD_METADATA = {"name": "pod", "namespace": "default", "uid": "u", "labels": {"app": "x"}}
+
+
+def test_what_is_missing_is_named() -> None:
+    wanted = make_container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}}])
+    pod = make_pod() | {"metadata": POD_METADATA}
+    with pytest.raises(ConfigMissing, match="secret 'keys' not found"):
+        environment(wanted, pod, FACTS, {})
+    with pytest.raises(ConfigMissing, match="couldn't find key 'k' in secret 'keys'"):
+        environment(wanted, pod, FACTS, {("Secret", "keys"): {"data": {}}})
+    with pytest.raises(Unsupported, match="qosClass"):
+        field("status.qosClass", pod, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ("localhost/steelyard/steps", "localhost/steelyard/steps"),
+        ("localhost/steelyard/steps:1.2@sha256:00", "localhost/steelyard/steps"),
+        ("localhost:5000/steps", "localhost:5000/steps"),
+        ("localhost:5000/steps:tag", "localhost:5000/steps"),
+    ],
+)
+def test_the_name_of_an_image(reference: str, name: str) -> None:
+    assert images.name_of(reference) == name
+
+
+def test_an_image_brings_its_python_and_its_command(tmp_path: Path) -> None:
+    path = tmp_path / "images.toml"
+    path.write_text('["localhost/a"]\npython = "/env/bin/python"\ncommand = ["python", "-m", "server"]\n')
+    image = images.find(path, "localhost/a:1")
+    assert image.argv({"args": ["--x"]}) == ["/env/bin/python", "-m", "server", "--x"]
+    assert image.argv({"command": ["python3", "y"]}) == ["/env/bin/python", "y"]
+    assert image.argv({"command": ["sh"]}) == ["sh"]
+    assert image.path().startswith("/env/bin:")
+    with pytest.raises(images.ImageMissing, match=r'\["localhost/b"\]'):
+        images.find(path, "localhost/b")
+
+
+def test_a_volume_is_made_once_and_holds_what_is_asked_for(tmp_path: Path) -> None:
+    volume = {"name": "v", "configMap": {"name": "c", "items": [{"key": "a", "path": "sub/A"}]}}
+    objects = {("ConfigMap", "c"): {"data": {"a": "1", "b": "2"}}}
+    files = volumes.files_of(volume, make_pod(), FACTS, objects)
+    folder = volumes.make(volume, files, tmp_path / "v")
+    assert [(path.name, path.read_text()) for path in folder.rglob("*") if path.is_file()] == [("A", "1")]
+    volumes.make(volume, {"other": b""}, folder)
+    assert not (folder / "other").exists()
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out"])
+def test_a_file_never_leaves_its_volume(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Unsupported, match="leaves its volume"):
+        volumes.make({"name": "v", "emptyDir": {}}, {path: b""}, tmp_path / "v")
+
+
+def test_an_address_is_given_once_also_by_the_next_counter(tmp_path: Path) -> None:
+    given = [Addresses(tmp_path / "a", "127.200.0.0/29").take() for _ in range(6)]
+    assert given == [f"127.200.0.{last}" for last in range(1, 7)]
+    with pytest.raises(NoAddressLeft):
+        Addresses(tmp_path / "a", "127.200.0.0/29").take()
+
+
+def test_which_folders_are_spliced() -> None:
+    host = {"/", "/etc", "/etc/hosts", "/dev", "/tmp", "/opt", "/opt/models"}
+    mounts = [
+        Mount("h", "/etc/hosts", link=True),
+        Mount("c", "/etc/steelyard"),
+        Mount("t", "/dev/termination-log"),
+        Mount("s", "/tmp"),
+        Mount("x", "/tmp/deep/inside"),
+        Mount("m", "/opt/models"),
+        Mount("v", "/dyff/mnt/volume"),
+        Mount("w", "/dyff/mnt/other"),
+    ]
+    assert folders_to_splice(mounts, host.__contains__) == ["/", "/dev", "/etc"]
+    assert folders_to_splice([Mount("s", "/tmp")], host.__contains__) == []
+
+
+def test_what_a_volume_would_hide_but_must_not_stays_visible() -> None:
+    kept = with_kept([Mount("s", "/tmp"), Mount("y", "/opt")], ["/tmp/state", "/usr/lib", "/tmp"])
+    assert [(mount.source, mount.target) for mount in kept] == [
+        ("y", "/opt"),
+        ("s", "/tmp"),
+        ("/tmp/state", "/tmp/state"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("/etc/steelyard/config.json", "/pods/config/config.json"),
+        ("--config=/etc/steelyard/config.json", "--config=/pods/config/config.json"),
+        ("file:///etc/steelyard", "file:///pods/config"),
+        ("a:/tmp:/etc", "a:/pods/tmp:/etc"),
+        ("open('/tmp/x')", "open('/pods/tmp/x')"),
+        ("/etc/steelyard2", "/etc/steelyard2"),
+        ("/var/tmp/x", "/var/tmp/x"),
+        ("./tmp", "./tmp"),
+        ("/tmp/etc/steelyard", "/pods/tmp/etc/steelyard"),
+    ],
+)
+def test_paths_are_rewritten_where_there_are_no_mounts(text: str, moved: str) -> None:
+    assert rewrite(text, {"/tmp": "/pods/tmp", "/etc/steelyard": "/pods/config"}) == moved
+
+
+def test_log_lines_are_in_the_format_of_container_runtimes(tmp_path: Path) -> None:
+    moment = 1_767_225_600_000_000_001
+    lines, rest = shim.cri_lines("stdout", b"one\n\ntwo", moment)
+    head = b"2026-01-01T00:00:00.000000001Z stdout "
+    assert lines == head + b"F one\n" + head + b"F \n"
+    assert rest == b"two"
+    long = b"x" * (2 * shim.LINE + 1)
+    lines, rest = shim.cri_lines("stdout", long + b"\n", moment)
+    assert [(line.split(b" ")[2], len(line.split(b" ")[3])) for line in lines.splitlines()] == [
+        (b"P", shim.LINE),
+        (b"P", shim.LINE),
+        (b"F", 1),
+    ]
+    log = tmp_path / "0.log"
+    log.write_bytes(b"".join(head + b"F line %d\n" % number for number in range(200)))
+    assert log_tail(log).splitlines() == [f"line {number}" for number in range(120, 200)]
+
+
+def test_only_what_listens_on_all_addresses_is_found() -> None:
+    table = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0
+   1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12 1 0 100 0 0 10 0
+   2: 00000000:1F41 0100007F:D2F0 01 00000000:00000000 00:00000000 00000000     0        0 13 1 0 100 0 0 10 0
+   3: 00000000:1F42 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 14 1 0 100 0 0 10 0"""
+    assert parse_listeners(table.splitlines()) == ({Listener(8000, 11)}, True)
+
+
+def test_the_shim_needs_nothing_but_the_standard_library() -> None:
+    code = children.program("sys.exit").replace("shim.sys.exit()", "print(*sorted(sys.modules))")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    ours = {name for name in done.stdout.split() if name.startswith("steelyard")}
+    here = "steelyard.local.kubelet"
+    assert ours == {
+        "steelyard",
+        "steelyard.local",
+        here,
+        f"{here}.processes",
+        f"{here}.shim",
+        f"{here}.splice",
+    }
+    assert splice.inside("/a/b", "/a")
