@@ -68,21 +68,14 @@ class InformerCaches:
             await informer.synced.wait()
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        found = self._resources[resource].get(namespace, name)
-        return _with_kind(resource, found) if found else None
+        return self._resources[resource].get(namespace, name)
 
     def resources(self) -> Iterable[Json]:
-        return (
-            _with_kind(kind, obj) for kind, informer in self._resources.items() for obj in informer.items()
-        )
+        return (obj for informer in self._resources.values() for obj in informer.items())
 
     def children(self, uid: str) -> tuple[list[Json], list[Json]]:
-        objects = [
-            _with_kind(kind, obj) for kind in CHILDREN for obj in self._children[kind].by_index(BY_OWNER, uid)
-        ]
-        sessions = self._resources.get(INFERENCE_SESSIONS)
-        if sessions:
-            objects += [_with_kind(INFERENCE_SESSIONS, obj) for obj in sessions.by_index(BY_OWNER, uid)]
+        informers = [*(self._children[kind] for kind in CHILDREN), self._resources[INFERENCE_SESSIONS]]
+        objects = [obj for informer in informers for obj in informer.by_index(BY_OWNER, uid)]
         return objects, self._children[PODS].by_index(BY_OWNER, uid)
 
     def _resource_changed(self, resource: Resource) -> Callable[[Json | None, Json | None], None]:
@@ -102,11 +95,6 @@ class InformerCaches:
         for uid in _owner(new or old or {}):
             if uid in self._owners:
                 self._changed(*self._owners[uid])
-
-
-def _with_kind(resource: Resource, obj: Json) -> Json:
-    """A list's items come without kind and apiVersion."""
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
 
 
 def _owner(obj: Json) -> Iterable[str]:

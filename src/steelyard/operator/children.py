@@ -47,6 +47,13 @@ def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Ch
     return Children(own, tuple(pod for pod in pods if pod["metadata"].get("labels", {}).get(OWNER) == uid))
 
 
+def live(job: Json | None) -> tuple[Json, ...]:
+    """The Job, if it has neither ended nor is being deleted."""
+    if job is None or job["metadata"].get("deletionTimestamp"):
+        return ()
+    return () if _job_condition(job, "Complete") or _job_condition(job, "Failed") else (job,)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a Job. `counted` failures use up an attempt; `permanent` ones end the step."""
@@ -103,15 +110,23 @@ def _pod_failure(pod: Json) -> Outcome | None:
     disrupted = any(each["type"] == "DisruptionTarget" and each["status"] == "True" for each in conditions)
     if reason == "BoundToAllAddresses":
         return Outcome("failed", reason, status.get("message", ""), permanent=True)
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        ended = (container.get("state") or {}).get("terminated")
-        if ended and ended.get("exitCode") and not (disrupted or reason in DISRUPTIONS):
-            return _container_failure(ended)
     if disrupted or reason in DISRUPTIONS:
         return Outcome("failed", "Disrupted", status.get("message") or reason, counted=False)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended and ended.get("exitCode"):
+            return _deleted(pod, ended) or _container_failure(ended)
     if status.get("phase") == "Failed":
         return Outcome("failed", reason, status.get("message", ""))
     return None
+
+
+def _deleted(pod: Json, ended: Json) -> Outcome | None:
+    """Ended because the Pod was deleted: by a signal, or in order on its own word."""
+    told = ended["exitCode"] > 128 or last_words(ended)[0] == "Terminated"
+    if not (pod["metadata"].get("deletionTimestamp") and told):
+        return None
+    return Outcome("failed", "Disrupted", "the Pod was deleted before it ended", counted=False)
 
 
 def _container_failure(ended: Json) -> Outcome:

@@ -16,11 +16,14 @@ State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
 @dataclass(frozen=True)
 class Attempts:
-    """Of one step: the number of the last attempt, the failures that count, and the last Job that was seen."""
+    """Of one step: the number of the last attempt, the failures that count, the last Job that was seen, and when
+    the first attempt began.
+    """
 
     number: int = 0
     counted: int = 0
     uid: str = ""
+    started: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,16 @@ def parse_time(text: str) -> datetime:
 
 def memory_of(resource: Json) -> Memory:
     status = resource.get("status") or {}
-    attempts = {name: Attempts(**each) for name, each in (status.get("attempts") or {}).items()}
-    started = status.get("firstStart")
-    return Memory(attempts, tuple(status.get("milestones") or ()), parse_time(started) if started else None)
+    attempts = {name: _attempts(each) for name, each in (status.get("attempts") or {}).items()}
+    return Memory(attempts, tuple(status.get("milestones") or ()), _time(status.get("firstStart")))
+
+
+def _attempts(written: Json) -> Attempts:
+    return Attempts(written["number"], written["counted"], written["uid"], _time(written.get("firstStart")))
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None
 
 
 def condition(resource: Json, kind: str) -> Json | None:
@@ -96,16 +106,18 @@ def status_of(
             for each in kind.conditions
         ],
         "milestones": list(memory.milestones),
-        "attempts": {
-            name: {"number": each.number, "counted": each.counted, "uid": each.uid}
-            for name, each in sorted(memory.attempts.items())
-        },
+        "attempts": {name: _written(each) for name, each in sorted(memory.attempts.items())},
     }
     if memory.started:
         status["firstStart"] = time_text(memory.started)
     if ready_replicas is not None:
         status["readyReplicas"] = ready_replicas
     return status
+
+
+def _written(attempts: Attempts) -> Json:
+    written: Json = {"number": attempts.number, "counted": attempts.counted, "uid": attempts.uid}
+    return written | ({"firstStart": time_text(attempts.started)} if attempts.started else {})
 
 
 def _condition(

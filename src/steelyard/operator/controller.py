@@ -3,14 +3,13 @@
 Every event of a resource or of its children leads to the same `sync`; nothing here depends on which it was.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from steelyard.kube.errors import AlreadyExists, Conflict, NotFound
 from steelyard.kube.resource import (
     AUDITS,
     EVALUATIONS,
@@ -23,7 +22,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.operator.children import Children, observe
 from steelyard.operator.conditions import failed, memory_of, status_of
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import Desired, Premise
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows import (
@@ -46,8 +45,6 @@ WORKFLOWS: Mapping[Resource, Reconcile] = {
     MODELS: model.reconcile,
     REPORTS: report.reconcile,
 }
-
-_log = logging.getLogger(__name__)
 
 
 class Stale(Exception):
@@ -99,68 +96,71 @@ class Controller:
         resource = self._caches.resource(key.resource, key.namespace, key.name)
         if resource is None or resource["metadata"].get("deletionTimestamp"):
             return Synced()
-        objects, pods = self._caches.children(resource["metadata"]["uid"])
-        want = WORKFLOWS[key.resource](resource, observe(resource, objects, pods), now, self._settings)
+        children = observe(resource, *self._caches.children(resource["metadata"]["uid"]))
+        want = WORKFLOWS[key.resource](resource, children, now, self._settings)
+        status = want.status
         try:
-            await self._carry_out(resource, want)
-            status = want.status
+            await self._carry_out(key.resource, resource, want, children)
         except NameTaken as taken:
             status = status_of(resource, failed("NameConflict", str(taken)), memory_of(resource), now)
         changed = await self._write_status(key.resource, resource, status)
         if want.delete_resource:
             await self._delete(resource)
-        return Synced(
-            want.next_look, resource.get("status") if changed else None, status if changed else None
-        )
+        look = want.next_look if want.next_look and want.next_look > now else None
+        return Synced(look, resource.get("status"), status) if changed else Synced(look)
 
-    async def _carry_out(self, resource: Json, want: Desired) -> None:
-        for kind, name in want.absent:
-            await self._require_absent(resource, kind, name)
-        for child in want.create:
+    async def _carry_out(self, kind: Resource, resource: Json, want: Desired, children: Children) -> None:
+        there = {
+            (each["kind"], each["metadata"]["name"])
+            for each in children.objects
+            if not each["metadata"].get("deletionTimestamp")
+        }
+        missing = [each for each in want.create if (each["kind"], each["metadata"]["name"]) not in there]
+        if missing:
+            await self._require_current(kind, resource)
+        for premise in want.premises:
+            await self._require(resource, premise)
+        for child in missing:
             await self._create(resource, child)
         for child in want.delete:
             await self._delete(child)
 
+    async def _require_current(self, kind: Resource, resource: Json) -> None:
+        """The resource itself is as the cache shows it: what had its time (a session, a Job) never comes again."""
+        metadata = resource["metadata"]
+        try:
+            found = await self._cluster.get(kind, metadata["name"], metadata["namespace"])
+        except NotFound:
+            raise Stale(f"{kind.kind} {metadata['name']} is gone") from None
+        if found["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise Stale(f"{kind.kind} {metadata['name']} has changed")
+
+    async def _require(self, resource: Json, premise: Premise) -> None:
+        metadata = {"name": premise.name, "namespace": resource["metadata"]["namespace"]}
+        found = await self._get(
+            {"apiVersion": premise.api_version, "kind": premise.kind, "metadata": metadata}
+        )
+        own = found and (controller_of(found) or {}).get("uid") == resource["metadata"]["uid"]
+        version = found["metadata"]["resourceVersion"] if found and own else ""
+        if version != premise.version:
+            raise Stale(f"{premise.kind} {premise.name} has changed")
+
     async def _create(self, resource: Json, child: Json) -> None:
-        """Create once. What is there already is fine if it is ours; our predecessor's will be collected."""
+        """Create once. What is there already is fine if it is ours; a predecessor's will be collected."""
         kind, name = child["kind"], child["metadata"]["name"]
-        if self._known(resource, child):
-            return
         try:
             await self._cluster.create(resource_of(child), child)
             return
         except AlreadyExists:
             there = await self._get(child)
-        owner = (controller_of(there) or {}) if there else None
-        if owner is None or (there and there["metadata"].get("deletionTimestamp")):
+        if there is None or there["metadata"].get("deletionTimestamp"):
             raise Stale(f"{kind} {name} is going away")
+        owner = controller_of(there) or {}
         if owner.get("uid") == resource["metadata"]["uid"]:
             return
         if (owner.get("kind"), owner.get("name")) == (resource["kind"], resource["metadata"]["name"]):
             raise Stale(f"{kind} {name} is a predecessor's, and will be collected")
         raise NameTaken(f"{kind} {name} exists and belongs to {_described(owner)}")
-
-    def _known(self, resource: Json, child: Json) -> bool:
-        """Whether the cache has it already: saves a call for every look at a resource that runs."""
-        objects, _ = self._caches.children(resource["metadata"]["uid"])
-        return any(
-            each["kind"] == child["kind"]
-            and each["metadata"]["name"] == child["metadata"]["name"]
-            and (controller_of(each) or {}).get("uid") == resource["metadata"]["uid"]
-            and not each["metadata"].get("deletionTimestamp")
-            for each in objects
-        )
-
-    async def _require_absent(self, resource: Json, kind: str, name: str) -> None:
-        there = await self._get(
-            {
-                "apiVersion": "batch/v1" if kind == "Job" else resource["apiVersion"],
-                "kind": kind,
-                "metadata": {"name": name, "namespace": resource["metadata"]["namespace"]},
-            }
-        )
-        if there and (controller_of(there) or {}).get("uid") == resource["metadata"]["uid"]:
-            raise Stale(f"{kind} {name} is still there")
 
     async def _get(self, child: Json) -> Json | None:
         metadata = child["metadata"]
@@ -181,24 +181,19 @@ class Controller:
 
     async def _write_status(self, resource: Resource, obj: Json, status: Json) -> bool:
         """Guarded by uid and resourceVersion: a decision made on an old state is not written over a newer one."""
-        if status == obj.get("status"):
+        before = obj.get("status") or {}
+        if status == before:
             return False
         metadata = obj["metadata"]
         guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        gone = {name: None for name in before if name not in status}
+        patch = {"metadata": guard, "status": {**gone, **status}}
         try:
             await self._cluster.patch(
-                resource,
-                metadata["name"],
-                {"metadata": guard, "status": status},
-                metadata["namespace"],
-                subresource="status",
+                resource, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
-        except NotFound:
-            return False
-        except (Conflict, ApiError) as error:
-            if isinstance(error, Conflict) or error.status == 422:
-                raise Stale(f"{obj['kind']} {metadata['name']} has changed") from error
-            raise
+        except (NotFound, Conflict) as error:
+            raise Stale(f"{obj['kind']} {metadata['name']} has changed") from error
         return True
 
 

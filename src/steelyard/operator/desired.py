@@ -1,6 +1,6 @@
 """What a decision is: the children that should exist, those that should not, the status, the next look."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -8,16 +8,31 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Premise:
+    """Something that a decision rests on: the child is as the cache shows it; without a version, it is gone."""
+
+    api_version: str
+    kind: str
+    name: str
+    version: str = ""
+
+
+def unchanged(child: Json) -> Premise:
+    metadata = child["metadata"]
+    return Premise(child["apiVersion"], child["kind"], metadata["name"], metadata["resourceVersion"])
+
+
+@dataclass(frozen=True)
 class Desired:
     """The answer of every `reconcile`. The edge creates, then deletes, then writes the status, in this order.
 
-    `absent` names children (kind, name) that are believed gone: the edge asks the API itself before it creates
-    anything, because the cache may lag and two live Jobs of one step must never be.
+    `premises` are checked at the API itself before anything is done, because the cache may lag: they stand where
+    a decision could not be taken back (another attempt beside a live one, a failure in place of a success).
     """
 
     status: Json
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
-    absent: tuple[tuple[str, str], ...] = ()
+    premises: tuple[Premise, ...] = ()
     next_look: datetime | None = None
-    delete_resource: bool = field(default=False)
+    delete_resource: bool = False

@@ -120,7 +120,8 @@ class Operator:
     def _settle(self, key: Key, synced: Synced) -> None:
         self.metrics.syncs.labels(key.resource.kind, "done").inc()
         if synced.next_look:
-            self._queue.add_after(key, max(0.05, (synced.next_look - self._now()).total_seconds()))
+            seconds = (synced.next_look - self._now()).total_seconds()
+            self._queue.add_after(key, max(0.05, seconds))
         if synced.after is not None:
             self._tell(key, synced.before or {}, synced.after)
 

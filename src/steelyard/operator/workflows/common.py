@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.operator.attempts import Progress, Situation, advance
+from steelyard.operator.children import live
 from steelyard.operator.conditions import Memory, Phase, failed, finished_since, memory_of, status_of
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import Desired, Premise
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.schema.resources import RESOURCES
 
@@ -19,6 +20,9 @@ def before_all(at: Situation, bad_spec: str) -> Desired | None:
     """What every workflow does first: nothing after the end but the TTL, and a clear word about a bad spec."""
     if finished_since(at.resource):
         return after_end(at)
+    seen = (at.resource.get("status") or {}).get("observedGeneration")
+    if seen == at.resource["metadata"].get("generation", 1):
+        return None  # a spec that has been looked at once does not change
     if fault := spec_fault(at):
         return ended(at, failed(bad_spec, fault), memory_of(at.resource))
     return None
@@ -38,24 +42,41 @@ def spec_fault(at: Situation) -> str:
 
 
 def after_end(at: Situation) -> Desired:
-    """The status stays; the resource itself goes when its time is over."""
+    """The status stays; what still runs goes, and the resource itself when its time is over.
+
+    Nothing goes before the end is written: a process that died between would take the end for a disruption.
+    """
     since, ttl = finished_since(at.resource), at.resource["spec"].get("ttlSecondsAfterFinished")
-    status = dict(at.resource["status"])
+    status, running = dict(at.resource["status"]), still_running(at)
     if since is None or ttl is None:
-        return Desired(status)
+        return Desired(status, delete=running)
     over = since + timedelta(seconds=ttl)
-    return Desired(status, delete_resource=at.now >= over, next_look=over)
+    return Desired(status, delete=running, delete_resource=at.now >= over, next_look=over)
 
 
-def ended(at: Situation, phase: Phase, memory: Memory, **more: Any) -> Desired:
-    return Desired(status_of(at.resource, phase, memory, at.now), **more)
+def still_running(at: Situation) -> tuple[Json, ...]:
+    """Sessions and what they consist of, and Jobs that have not ended; ended ones stay for inspection."""
+    if at.resource["kind"] == "InferenceSession":
+        own = at.children.objects
+        return tuple(each for each in own if not each["metadata"].get("deletionTimestamp"))
+    jobs = (each for job in at.children.of_kind("Job") for each in live(job))
+    return (*sessions(at), *jobs)
 
 
-def following(at: Situation, phase: Phase, progress: Progress, **more: Any) -> Desired:
+def sessions(at: Situation) -> tuple[Json, ...]:
+    found = at.children.of_kind("InferenceSession")
+    return tuple(each for each in found if not each["metadata"].get("deletionTimestamp"))
+
+
+def ended(at: Situation, phase: Phase, memory: Memory, premises: tuple[Premise, ...] = ()) -> Desired:
+    return Desired(status_of(at.resource, phase, memory, at.now), premises=premises)
+
+
+def following(at: Situation, phase: Phase, progress: Progress, delete: tuple[Json, ...] = ()) -> Desired:
     """The status in `phase`, and what the step's progress asks for."""
     status = status_of(at.resource, phase, progress.memory, at.now)
-    delete = (*more.pop("delete", ()), *progress.delete)
-    return Desired(status, progress.create, delete, progress.absent, progress.next_look, **more)
+    delete = (*delete, *progress.delete)
+    return Desired(status, progress.create, delete, progress.premises, progress.next_look)
 
 
 def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple[str, str]:

@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from steelyard.operator.attempts import Progress, Situation, advance
-from steelyard.operator.children import Children
+from steelyard.operator.attempts import Progress, Situation, advance, current_job
+from steelyard.operator.children import Children, job_outcome, live
 from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, status_of
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import Desired, unchanged
 from steelyard.operator.jobs import Step, child_metadata
 from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import before_all, ended, following, reason_of
+from steelyard.operator.workflows.common import before_all, ended, following, reason_of, sessions
 
 Json = dict[str, Any]
 
@@ -28,30 +28,33 @@ def reconcile(evaluation: Json, children: Children, now: datetime, settings: Ope
     at = Situation(evaluation, children, now, settings)
     memory = memory_of(evaluation)
     if early := before_all(at, "BadRequest"):
-        return replace(early, delete=_sessions(children))
-    if (fault := runner_fault(_service(evaluation))) and not evaluation["spec"].get(
-        "inferenceSessionReference"
-    ):
-        phase = failed(fault.reason, f"spec.inferenceSession.inferenceService.{fault.message}")
-        return ended(at, phase, memory)
-    if CLIENT_SUCCEEDED in memory.milestones:
-        return _verifying(at, memory)
-    if evaluation["spec"].get("inferenceSessionReference"):
-        return _asking(at, memory, ())
-    return _with_session(at, memory)
+        return early
+    refers = bool(evaluation["spec"].get("inferenceSessionReference"))
+    match CLIENT_SUCCEEDED in memory.milestones, refers, runner_fault(_service(evaluation)):
+        case True, _, _:
+            return _verifying(at, memory)
+        case _, True, _:
+            return _asking(at, memory, ())
+        case _, _, None:
+            return _with_session(at, memory)
+        case _, _, fault:
+            where = "spec.inferenceSession.inferenceService"
+            return ended(at, failed(fault.reason, f"{where}.{fault.message}"), memory)
 
 
 def _with_session(at: Situation, memory: Memory) -> Desired:
-    """The evaluation's own session first; the client once a replica has been ready."""
+    """The evaluation's own session first; the client once a replica has been ready.
+
+    A client that has succeeded has, whatever became of the session.
+    """
     session = at.children.named("InferenceSession", session_name(at.resource))
+    client = current_job(client_step(at.resource), memory, at)
+    succeeded = job_outcome(client, at.children, at.now, at.settings).state == "succeeded"
     wanted = (child_session(at.resource),)
-    if session and (end := condition(session, "Failed") or condition(session, "Expired")):
-        message = f"the session ended: {end['reason']}: {end.get('message', '')}"
-        return ended(
-            at, failed("SessionFailed", message), memory, delete=(*_sessions(at.children), *_jobs(at))
-        )
-    begun = memory.attempts.get("client")
-    if not begun and not (session and condition(session, "Ready")):
+    if session and not succeeded and (end := condition(session, "Failed") or condition(session, "Expired")):
+        phase = failed("SessionFailed", f"the session ended: {end['reason']}: {end.get('message', '')}")
+        return ended(at, phase, memory, tuple(unchanged(each) for each in live(client)))
+    if "client" not in memory.attempts and not (session and condition(session, "Ready")):
         progress = condition(session, "Progressing") if session else None
         message = (progress or {}).get("message", "") or "the session is being made"
         reason = "Unschedulable" if message.startswith("Unschedulable") else "SessionStarting"
@@ -68,8 +71,7 @@ def _asking(at: Situation, memory: Memory, session: tuple[Json, ...]) -> Desired
             reached = replace(progress, memory=progress.memory.reached(CLIENT_SUCCEEDED))
             return following(at, Phase("progressing", "Unverified", "every row has been asked"), reached)
         case "failed":
-            phase = failed(*reason_of(progress, "ClientFailed", REASONS))
-            return following(at, phase, progress, delete=_sessions(at.children))
+            return following(at, failed(*reason_of(progress, "ClientFailed", REASONS)), progress)
         case _:
             wanted = following(at, Phase("progressing", *_asking_reason(progress)), progress)
             return replace(wanted, create=(*session, *wanted.create))
@@ -87,20 +89,15 @@ def _asking_reason(progress: Progress) -> tuple[str, str]:
 def _verifying(at: Situation, memory: Memory) -> Desired:
     """The session goes, and the outputs are verified."""
     step = Step("verify", "verify_evaluation_output", at.settings.step_deadline_seconds)
-    # A step's time begins with its own first attempt, not with the client's.
-    mine = memory if "verify" in memory.attempts else replace(memory, started=at.now)
-    progress = advance(step, mine, at)
-    sessions = _sessions(at.children)
+    progress = advance(step, memory, at)
     match progress.state:
         case "succeeded":
-            done = Phase("complete", "Verified", "every row is there exactly once")
-            return following(at, done, progress, delete=sessions)
+            return following(at, Phase("complete", "Verified", "every row is there exactly once"), progress)
         case "failed":
-            phase = failed(*reason_of(progress, "OutputInvalid", REASONS))
-            return following(at, phase, progress, delete=sessions)
+            return following(at, failed(*reason_of(progress, "OutputInvalid", REASONS)), progress)
         case _:
             phase = Phase("progressing", "Unverified", progress.outcome.message)
-            return following(at, phase, progress, delete=sessions)
+            return following(at, phase, progress, delete=sessions(at))
 
 
 def client_step(evaluation: Json) -> Step:
@@ -139,22 +136,3 @@ def child_session(evaluation: Json) -> Json:
 
 def _service(evaluation: Json) -> Json:
     return dict(evaluation["spec"]["inferenceSession"]["inferenceService"])
-
-
-def _sessions(children: Children) -> tuple[Json, ...]:
-    found = children.of_kind("InferenceSession")
-    return tuple(each for each in found if not each["metadata"].get("deletionTimestamp"))
-
-
-def _jobs(at: Situation) -> tuple[Json, ...]:
-    """Jobs that have not ended: without a session the client has nobody to ask."""
-    return tuple(
-        job
-        for job in at.children.of_kind("Job")
-        if not job["metadata"].get("deletionTimestamp")
-        and not (job.get("status") or {}).get("completionTime")
-        and not any(
-            each["type"] == "Failed" and each["status"] == "True"
-            for each in (job.get("status") or {}).get("conditions") or ()
-        )
-    )

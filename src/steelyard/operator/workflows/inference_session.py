@@ -21,7 +21,7 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
     """What should exist for an InferenceSession."""
     at = Situation(session, children, now, settings)
     if early := before_all(at, "RunnerFailed"):
-        return replace(early, delete=_all(children))
+        return early
     if fault := runner_fault(session["spec"]["inferenceService"]):
         phase = failed(fault.reason, f"spec.inferenceService.{fault.message}")
         return ended(at, phase, memory_of(session))
@@ -30,7 +30,7 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
     expires = parse_time(session["spec"]["expires"]) if session["spec"].get("expires") else None
     if expires and now >= expires:
         phase = Phase("expired", "SessionExpired", f"the session expired at {session['spec']['expires']}")
-        return ended(at, phase, memory, delete=_all(children))
+        return ended(at, phase, memory)
     return _running(at, memory, expires)
 
 
@@ -42,7 +42,7 @@ def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired
         memory = memory if "Started" in memory.milestones else memory.reached("Started")
     late = not ready and "Started" not in memory.milestones and at.now >= start
     if trouble := _trouble(pods, ready, at.settings) or (_start_deadline(pods, at) if late else None):
-        return ended(at, trouble, memory, delete=_all(at.children))
+        return ended(at, trouble, memory)
     wanted = session_objects(at.resource, at.settings)
     count = at.resource["spec"].get("replicas", 1)
     if ready:
@@ -114,7 +114,3 @@ def _waiting_for(pods: list[Json]) -> str:
 def _is_ready(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _all(children: Children) -> tuple[Json, ...]:
-    return tuple(each for each in children.objects if not each["metadata"].get("deletionTimestamp"))
