@@ -1,6 +1,7 @@
 """A new kubelet goes on where the old one was, by the shims' records alone: nothing runs twice, nothing is lost."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -110,6 +111,15 @@ def test_of_many_shims_of_one_run_one_starts_it(tmp_path: Path) -> None:
     assert set(codes[:4]) <= {0, shim.BUSY}
     assert codes[4] == 0
     assert intent.with_suffix(".log").read_text().count("begun") == 1
+
+
+def test_a_run_whose_lock_is_held_is_left_alone(tmp_path: Path) -> None:
+    intent = make_intent(tmp_path / "pod" / "main", "echo begun")
+    with intent.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        (process,) = shims_of(intent, 1)
+        assert process.wait() == shim.BUSY
+    assert not intent.with_suffix(".started").exists()
 
 
 def test_a_shim_that_is_killed_takes_its_program_along(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Environment, images, volumes, addresses, mounts, log lines, listening sockets: the small pure parts."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -212,3 +213,16 @@ def test_the_shim_needs_nothing_but_the_standard_library() -> None:
         f"{here}.splice",
     }
     assert splice.inside("/a/b", "/a")
+
+
+def test_a_record_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "0.exited"
+    shim.write_whole(str(path), {"exitCode": 0})
+
+    def full(fd: int) -> None:
+        raise OSError("the machine dies here")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="dies"):
+        shim.write_whole(str(path), {"exitCode": 1})
+    assert path.read_text() == '{"exitCode": 0}'
