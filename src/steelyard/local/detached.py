@@ -78,8 +78,8 @@ def stop(state: Path) -> None:
 
 
 async def _end_rest(folder: StateDir) -> None:
-    from steelyard.local.kubelet.kubelet import stop_all_pods
-    from steelyard.local.service import kubelet_config
+    from steelyard.local.kubelet.stopping import stop_all_pods
+    from steelyard.local.node import kubelet_config
 
     record = read_record(folder)
     await end_leftovers(record)

@@ -14,18 +14,11 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, NODES, Json
 from steelyard.local.controllers.pods import is_true
-from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.network import Network
+from steelyard.local.node import NODE, kubelet_config
 from steelyard.local.state import StateDir, write_atomically
 
-NODE = "localhost"
 CRD_SECONDS = 20.0
-
-
-def kubelet_config(state: StateDir, network: Network) -> KubeletConfig:
-    return KubeletConfig(
-        node=NODE, pods=state.pods, images=state.images, hosts=state.hosts, network=network.pods
-    )
 
 
 async def run_kubernetes(
@@ -55,7 +48,7 @@ async def run_kubernetes(
             await apply_crds(cluster)
             await _run_parts(cluster, state, network, stop, ready)
             if end_pods.is_set():
-                from steelyard.local.kubelet.kubelet import stop_all_pods
+                from steelyard.local.kubelet.stopping import stop_all_pods
 
                 await stop_all_pods(kubelet_config(state, network))
         finally:

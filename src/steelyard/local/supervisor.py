@@ -105,8 +105,8 @@ class Up:
         return True
 
     async def _end(self, network: Network) -> None:
-        from steelyard.local.kubelet.kubelet import stop_all_pods
-        from steelyard.local.service import kubelet_config
+        from steelyard.local.kubelet.stopping import stop_all_pods
+        from steelyard.local.node import kubelet_config
 
         self.state.ready.unlink(missing_ok=True)
         if self.options.ready_file:
@@ -126,7 +126,7 @@ class Up:
 
     def _greet(self, network: Network) -> None:
         from steelyard.local.kubelet.kubelet import mounts_available
-        from steelyard.local.service import kubelet_config
+        from steelyard.local.node import kubelet_config
 
         kubeconfig = self.state.kubeconfig
         self.say(
