@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     )
 
     @classmethod
-    def settings_customise_sources(  # noqa: PLR0913 - the library's signature
+    def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
