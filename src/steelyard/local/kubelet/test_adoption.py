@@ -157,10 +157,17 @@ async def test_records_of_an_earlier_boot_speak_of_no_process(machine: Machine) 
     record = machine.folder(pod).base("main", 0).with_suffix(".started")
     content = json.loads(record.read_text())
     os.kill(content["shim"], signal.SIGKILL)
-    record.write_text(json.dumps(content | {"boot": "another", "shim": os.getpid()}))
-    machine.start()
-    pod = await machine.until(lambda found: phase(found) == "Failed")
-    assert terminated(pod)["reason"] == LOST
+    with subprocess.Popen(["sleep", "30"]) as other:  # noqa: ASYNC220
+        start = processes.start_time(other.pid)
+        earlier = {"boot": "another", "shim": other.pid, "shimStart": start}
+        record.write_text(json.dumps(content | earlier))
+        machine.start()
+        try:
+            pod = await machine.until(lambda found: phase(found) == "Failed", seconds=5)
+            assert terminated(pod)["reason"] == LOST
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 async def test_a_pod_deleted_while_no_kubelet_ran_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
