@@ -86,6 +86,13 @@ async def test_many_jobs_end(parts: Parts) -> None:
     await parts.until(lambda: all("Complete" in parts.true_conditions(f"job-{n}") for n in range(20)), 60)
 
 
+async def test_what_is_stopped_before_it_knew_anything_ends(tmp_path: Path) -> None:
+    parts = Parts(tmp_path / "state")
+    parts.stop.set()
+    async with asyncio.timeout(20):
+        await parts.run()
+
+
 async def test_a_deployments_ready_pods_get_the_services_name(parts: Parts) -> None:
     await parts.cluster.create(SERVICES, make_service())
     serving = template("sleep 60", restartPolicy="Always")

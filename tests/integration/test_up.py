@@ -135,6 +135,15 @@ def test_a_taken_port_is_named(machine: Machine) -> None:
     assert ready.pid
 
 
+def test_a_mistake_in_the_settings_is_said_at_once(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "steelyard.toml"
+    missing = steelyard("up", state_dir=str(machine.state.path), settings=str(file))
+    assert (missing.returncode, str(file) in missing.stderr) == (2, True)
+    file.write_text("[operator]\nworkerz = 3\n")
+    wrong = steelyard("up", state_dir=str(machine.state.path), settings=str(file))
+    assert (wrong.returncode, "operator.workerz" in wrong.stderr) == (2, True)
+
+
 def test_the_ready_file_appears_when_everything_answers(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "ready-copy.json"
     done = steelyard("up", "--detach", state_dir=str(machine.state.path), ready_file=str(file))

@@ -33,8 +33,10 @@ def service(
 if __name__ == "__main__":
     from steelyard.errors import SteelyardError
 
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(service)
     try:
-        typer.run(service)
+        app()
     except SteelyardError as error:
         print(f"steelyard: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -28,6 +28,10 @@ def up(
     state = _state(state_dir)
     check_machine()
     check_file_system(state)
+    if settings is not None:
+        from steelyard.settings import load
+
+        load(settings, state)  # a mistake in it is said here, not in a log
     if detach:
         from steelyard.local.detached import start_detached
 

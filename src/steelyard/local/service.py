@@ -71,14 +71,16 @@ async def _run_parts(
         parts.create_task(run_controllers(cluster, caches, stop=stop))
         parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop))
         await caches.synced()
-        await _until_node_is_ready(cluster)
+        await _until_node_is_ready(cluster, stop)
         ready()
 
 
-async def _until_node_is_ready(cluster: Cluster) -> None:
+async def _until_node_is_ready(cluster: Cluster, stop: asyncio.Event) -> None:
     """The kubelet has said what the machine offers; a Pod would only wait until then."""
-    while not any(is_true(each, "Ready") for each in (await cluster.list(NODES)).items):  # noqa: ASYNC110
+    nodes = (await cluster.list(NODES)).items
+    while not stop.is_set() and not any(is_true(each, "Ready") for each in nodes):
         await asyncio.sleep(0.02)
+        nodes = (await cluster.list(NODES)).items
 
 
 async def run_operator_service(

@@ -31,6 +31,7 @@ class Caches:
     def __init__(self, cluster: Cluster) -> None:
         self._listeners: list[Listener] = []
         self._informers = {each: self._informer(cluster, each) for each in FOLLOWED}
+        self._settled = asyncio.Event()
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -38,19 +39,25 @@ class Caches:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow until `stop`."""
         tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
-        stopping = asyncio.create_task(stop.wait())
+        stopping, settling = asyncio.create_task(stop.wait()), asyncio.create_task(self._settle())
         try:
             done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (*tasks, stopping):
+            for task in (*tasks, stopping, settling):
                 task.cancel()
-            await asyncio.gather(*tasks, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, stopping, settling, return_exceptions=True)
+            self._settled.set()
 
     async def synced(self) -> None:
+        """Once everything is in; or once `run` has ended, so that nobody waits for what will not come."""
+        await self._settled.wait()
+
+    async def _settle(self) -> None:
         for each in self._informers.values():
             await each.synced.wait()
+        self._settled.set()
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._informers[resource].get(namespace, name)
