@@ -9,6 +9,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from steelyard.errors import UsageError
@@ -163,10 +164,15 @@ def write_atomically(path: Path, content: str) -> None:
 
 
 def process_started(pid: int) -> str:
-    """When a process began, in the kernel's own clock ticks; empty when there is none."""
+    """When a process began: the boot, and the kernel's clock ticks since then; empty when there is none."""
     try:
         # The command name, in parentheses, may hold blanks: count fields after it.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else fields[19]
+    return "" if fields[0] in "ZX" else f"{_boot()}-{fields[19]}"
+
+
+@cache
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]

@@ -1,76 +1,12 @@
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
-from steelyard.kube.errors import ServerTimeout
-from steelyard.kube.memory import Crash, MemoryCluster
 from steelyard.kube.resource import JOBS, PODS, Json
 from steelyard.local.controllers import job_counts
-from steelyard.local.controllers.job import decide
-from steelyard.local.controllers.objects import StoreView, edge, ended, make_job
-from steelyard.local.controllers.sync import JOB, Edge, sync
-
-KEY = ("default", "demo")
-
-
-class World:
-    """A Job on the in-memory cluster; `settle` syncs until nothing changes, each time twice."""
-
-    def __init__(self, **spec: Any) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
-        self.cluster = MemoryCluster(now=lambda: self.time)
-        self.cluster.store.put(make_job(**spec))
-        self.edge = edge(self.cluster)
-
-    async def settle(self) -> None:
-        for _ in range(10):
-            before = self.cluster.store.version
-            await sync(self.edge, JOB, KEY)
-            once = self.cluster.store.version
-            await sync(self.edge, JOB, KEY)
-            assert self.cluster.store.version == once, "a second sync of the same state must change nothing"
-            self.remove_released()
-            if self.cluster.store.version == before:
-                return
-        raise AssertionError("the Job does not come to rest")
-
-    def remove_released(self) -> None:
-        """What the API does with deleted Pods once their finalizers are gone."""
-        for pod in self.pods:
-            if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
-                self.cluster.store.remove(PODS, pod["metadata"]["name"], "default")
-
-    @property
-    def pods(self) -> list[Json]:
-        return self.cluster.store.objects(PODS)
-
-    @property
-    def job(self) -> Json:
-        found = self.cluster.store.find(JOBS, "demo", "default")
-        assert found is not None
-        return found
-
-    @property
-    def status(self) -> Json:
-        status: Json = self.job["status"]
-        return status
-
-    def true_conditions(self) -> dict[str, str]:
-        return {each["type"]: each.get("reason", "") for each in self.status.get("conditions", ())}
-
-    def end(self, phase: str, *, of: Json | None = None) -> None:
-        pod = of or next(each for each in self.pods if each.get("status", {}).get("phase") not in ENDED)
-        at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at))
-
-    def delete_by_hand(self, pod: Json) -> None:
-        """With the deletion held back by the finalizer, as the API does it."""
-        metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
-        self.cluster.store.put({**pod, "metadata": metadata})
-
-
-ENDED = ("Succeeded", "Failed")
+from steelyard.local.controllers.job_world import ENDED, KEY, World
+from steelyard.local.controllers.objects import make_job
+from steelyard.local.controllers.sync import JOB, sync
 
 
 async def test_a_pod_that_succeeds_completes_its_job() -> None:
@@ -216,39 +152,6 @@ def _with_index(world: World, index: str) -> Json:
     return next(pod for pod in world.pods if pod["metadata"]["annotations"][job_counts.INDEX] == index)
 
 
-async def test_a_create_that_was_not_acknowledged_is_not_repeated_as_a_second_pod() -> None:
-    world = World()
-
-    def lose_the_answer(verb: str, resource: object, name: str) -> None:
-        if verb == "create":
-            raise ServerTimeout("no answer")
-
-    world.cluster.after_call = lose_the_answer
-    lagging = StoreView(world.cluster)
-    lagging.freeze(JOBS, PODS)
-    blind = Edge(world.cluster, lagging, lambda: world.time)
-    with pytest.raises(ServerTimeout):
-        await sync(blind, JOB, KEY)
-    world.cluster.after_call = None
-    await sync(blind, JOB, KEY)
-    assert len(world.pods) == 1
-
-
-async def test_a_name_that_anothers_pod_has_is_passed_over() -> None:
-    world = World()
-    (wanted,) = decide(world.job, [], world.time).create
-    foreign = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": wanted["metadata"]["name"], "namespace": "default"},
-    }
-    world.cluster.store.put(foreign)
-    await world.settle()
-    ours = [pod for pod in world.pods if pod["metadata"].get("ownerReferences")]
-    assert len(ours) == 1
-    assert len(world.pods) == 2
-
-
 async def test_a_deleted_job_lets_its_pods_go() -> None:
     world = World()
     await world.settle()
@@ -286,63 +189,6 @@ async def test_what_is_not_served_fails_and_names_the_field() -> None:
     failed = next(each for each in world.status["conditions"] if each["type"] == "Failed")
     assert (failed["reason"], "spec.suspend" in failed["message"]) == ("NotImplemented", True)
     assert world.pods == []
-
-
-@pytest.mark.parametrize("outcome", ["Succeeded", "Failed"])
-async def test_a_crash_between_any_two_calls_counts_each_pod_once(outcome: str) -> None:
-    """The controller dies before, or just after, call n of its way from a new Job to its end, for every n."""
-    want = {"Succeeded": ("Complete", 1, None), "Failed": ("Failed", None, 1)}[outcome]
-    for after in (False, True):
-        for call in range(1, 40):
-            world = World()
-            crashed = await _run_with_crash(world, outcome, call, after=after)
-            names = world.true_conditions()
-            assert want == (
-                "Complete" if "Complete" in names else "Failed" if "Failed" in names else None,
-                world.status.get("succeeded"),
-                world.status.get("failed"),
-            ), f"crash at call {call}"
-            assert len(world.pods) == 1
-            if not crashed:
-                break
-        else:
-            raise AssertionError("no run without a crash")
-
-
-async def _run_with_crash(world: World, outcome: str, call: int, *, after: bool) -> bool:
-    calls = 0
-
-    def crash(verb: str, resource: object, name: str) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise Crash
-
-    setattr(world.cluster, "after_call" if after else "before_call", crash)
-    for _ in range(8):
-        try:
-            await sync(world.edge, JOB, KEY)
-        except Crash:
-            continue
-        running = [pod for pod in world.pods if pod.get("status", {}).get("phase") not in ENDED]
-        if running:
-            world.end(outcome)
-    return calls >= call
-
-
-async def test_a_lagging_cache_neither_doubles_pods_nor_counts() -> None:
-    world = World(completions=2)
-    await world.settle()
-    world.end("Succeeded")
-    lagging = StoreView(world.cluster)
-    lagging.freeze(JOBS, PODS)  # from here on it shows an end that is not counted yet
-    behind = Edge(world.cluster, lagging, lambda: world.time)
-    await world.settle()
-    for _ in range(3):
-        await sync(behind, JOB, KEY)
-    await world.settle()
-    assert world.status["succeeded"] == 1
-    assert len(world.pods) == 2
 
 
 @pytest.mark.parametrize(

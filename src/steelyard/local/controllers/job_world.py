@@ -1,0 +1,68 @@
+"""A Job on the in-memory cluster, for the tests of its controller."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.local.controllers.objects import edge, ended, make_job
+from steelyard.local.controllers.sync import JOB, sync
+
+KEY = ("default", "demo")
+ENDED = ("Succeeded", "Failed")
+
+
+class World:
+    """A Job on the in-memory cluster; `settle` syncs until nothing changes, each time twice."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.cluster = MemoryCluster(now=lambda: self.time)
+        self.cluster.store.put(make_job(**spec))
+        self.edge = edge(self.cluster)
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            before = self.cluster.store.version
+            await sync(self.edge, JOB, KEY)
+            once = self.cluster.store.version
+            await sync(self.edge, JOB, KEY)
+            assert self.cluster.store.version == once, "a second sync of the same state must change nothing"
+            self.remove_released()
+            if self.cluster.store.version == before:
+                return
+        raise AssertionError("the Job does not come to rest")
+
+    def remove_released(self) -> None:
+        """What the API does with deleted Pods once their finalizers are gone."""
+        for pod in self.pods:
+            if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
+                self.cluster.store.remove(PODS, pod["metadata"]["name"], "default")
+
+    @property
+    def pods(self) -> list[Json]:
+        return self.cluster.store.objects(PODS)
+
+    @property
+    def job(self) -> Json:
+        found = self.cluster.store.find(JOBS, "demo", "default")
+        assert found is not None
+        return found
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.job["status"]
+        return status
+
+    def true_conditions(self) -> dict[str, str]:
+        return {each["type"]: each.get("reason", "") for each in self.status.get("conditions", ())}
+
+    def end(self, phase: str, *, of: Json | None = None) -> None:
+        pod = of or next(each for each in self.pods if each.get("status", {}).get("phase") not in ENDED)
+        at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at))
+
+    def delete_by_hand(self, pod: Json) -> None:
+        """With the deletion held back by the finalizer, as the API does it."""
+        metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        self.cluster.store.put({**pod, "metadata": metadata})
