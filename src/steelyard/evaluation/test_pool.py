@@ -82,6 +82,10 @@ async def test_an_unreachable_replica_rests_at_once_and_others_take_its_calls() 
         first = await replicas.acquire()
         await fail(replicas, first, GONE)
         assert {(await replicas.acquire()).address for _ in range(2)} == {"http://b"}
+        third = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        assert not third.done()
+        third.cancel()
 
 
 async def test_single_failures_are_chance_and_several_in_a_row_are_not() -> None:
