@@ -1,9 +1,30 @@
 """The embedded API server's entry: `serve` for whoever runs one (`local/service.py`, tests)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from aiohttp import web
+
+from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.admission import ServerAdmission
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.core import Core
+from steelyard.local.apiserver.database import SqliteDatabase
+from steelyard.local.apiserver.definitions import Definitions
+from steelyard.local.apiserver.discovery import Discovery
+from steelyard.local.apiserver.lifecycle import Lifecycle
+from steelyard.local.apiserver.logs import PodLogs
+from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.openapi import OpenApi
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.rest import Rest
+from steelyard.local.apiserver.store import Store
+from steelyard.local.apiserver.transport import Transport
+
+NAMESPACES = ("default", "kube-system")
 
 
 @dataclass(frozen=True)
@@ -28,8 +49,52 @@ class RunningServer:
     port: int
 
 
+@dataclass(frozen=True)
+class Parts:
+    """A server without its transport: what tests drive directly."""
+
+    store: Store
+    core: Core
+    lifecycle: Lifecycle
+
+
+async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
+    """The parts, with the first namespaces there."""
+    store = Store(SqliteDatabase(config.database) if config.database else None)
+    registry = Registry()
+    Definitions(store, registry, clock)
+    objects = Objects(store, clock, ServerAdmission(store, config.service_network))
+    kind = registry.stored("namespaces")
+    for name in NAMESPACES:
+        if store.get("namespaces", ("", name)) is None:
+            objects.create(kind, "", {"metadata": {"name": name}}, Options())
+    await store.settled()
+    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), PodLogs(config.pods))
+    return Parts(store, core, Lifecycle(objects, registry))
+
+
 @asynccontextmanager
-async def serve(config: ApiServerConfig) -> AsyncIterator[RunningServer]:
+async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
     """A server that answers until the block is left."""
-    raise NotImplementedError("the API server is not written yet")
-    yield RunningServer("", config.pki / "ca.crt", config.port)
+    context = pki.server_context(config.pki, config.host)
+    parts = await make_parts(config, clock or Clock())
+    transport = Transport(parts.core, config.tokens)
+    site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
+    try:
+        listener = await asyncio.get_running_loop().create_server(
+            site, config.host, config.port, ssl=context, backlog=512
+        )
+        lifecycle = asyncio.create_task(parts.lifecycle.run(), name="lifecycle")
+        try:
+            port = listener.sockets[0].getsockname()[1]
+            host = f"[{config.host}]" if ":" in config.host else config.host
+            yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port)
+        finally:
+            lifecycle.cancel()
+            listener.close()
+            parts.store.close()  # ends the watches, for which the site would wait
+            await asyncio.gather(lifecycle, return_exceptions=True)
+            await site.shutdown(timeout=2)
+    finally:
+        if not parts.store.closed:
+            parts.store.close()

@@ -1,0 +1,104 @@
+"""What a write must pass besides its own rules: its namespace lives, its address is free, its names are nobody else's."""
+
+import ipaddress
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import ResourceType, field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.objects import Admission
+from steelyard.local.apiserver.store import Store
+
+PERMANENT = ("default", "kube-system", "kube-public")
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class ServerAdmission(Admission):
+    """The server's own; there are no webhooks."""
+
+    def __init__(self, store: Store, service_network: str) -> None:
+        self._store = store
+        self._addresses = Addresses(store, service_network)
+
+    def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None:
+        if old is None:
+            self._check_namespace(kind, obj)
+            self._check_definition(kind, obj)
+        if kind.bucket == "services":
+            self._addresses.assign(kind, obj, old)
+
+    def _check_namespace(self, kind: ResourceType, obj: Json) -> None:
+        if not kind.namespaced:
+            return
+        name = obj["metadata"]["namespace"]
+        namespace = self._store.get("namespaces", ("", name))
+        if namespace is None:
+            raise errors.not_found("", "namespaces", name)
+        if namespace.deleting:
+            text = f"unable to create new content in namespace {name} because it is being terminated"
+            cause = Cause(
+                "metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating"
+            )
+            raise errors.forbidden(kind.group, kind.plural, obj["metadata"]["name"], text, cause)
+
+    def _check_definition(self, kind: ResourceType, obj: Json) -> None:
+        if not kind.custom:
+            return
+        definition = self._store.get("customresourcedefinitions.apiextensions.k8s.io", ("", kind.bucket))
+        if definition is None or definition.deleting:
+            raise errors.Refusal(
+                405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
+            )
+
+    def admit_delete(self, kind: ResourceType, item: Item) -> None:
+        if kind.bucket == "namespaces" and item.name in PERMANENT:
+            raise errors.forbidden("", "namespaces", item.name, "this namespace may not be deleted")
+
+
+class Addresses:
+    """Cluster addresses: from one network, each Service's its own."""
+
+    def __init__(self, store: Store, network: str) -> None:
+        self._store = store
+        self._network = ipaddress.ip_network(network)
+        self._next = 1
+
+    def assign(self, kind: ResourceType, service: Json, old: Json | None) -> None:
+        spec = service["spec"]
+        before = field_of(old, "spec", "clusterIP")
+        if not spec.get("clusterIP"):
+            # A headless Service stays one, and an address is kept, when a replacement does not name it.
+            spec["clusterIP"] = before or self._free()
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        elif not before and spec["clusterIP"] != "None":
+            self._check(kind, service, spec["clusterIP"])
+
+    def _used(self) -> set[str]:
+        items = self._store.bucket("services").items()
+        return {field_of(each.parsed(), "spec", "clusterIP") or "" for each in items}
+
+    def _free(self) -> str:
+        """The next one that no Service has; those lately given back come last."""
+        used, size = self._used(), self._network.num_addresses - 2
+        for _ in range(size):
+            address = str(self._network.network_address + 1 + self._next % size)
+            self._next += 1
+            if address not in used:
+                return address
+        raise errors.Refusal(500, "InternalError", "failed to allocate a serviceIP: range is full")
+
+    def _check(self, kind: ResourceType, service: Json, address: str) -> None:
+        detail = ""
+        try:
+            if ipaddress.ip_address(address) not in self._network:
+                detail = (
+                    f"failed to allocate IP {address}: the provided network does not match the current range"
+                )
+        except ValueError:
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        if not detail and address in self._used():
+            detail = f"failed to allocate IP {address}: provided IP is already allocated"
+        if detail:
+            cause = errors.invalid("spec.clusterIPs", [address], detail)
+            raise errors.is_invalid("", kind.kind, service["metadata"]["name"], [cause])

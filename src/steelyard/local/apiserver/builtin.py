@@ -1,0 +1,83 @@
+"""The built-in kinds: their names in the API, their fields, their rules."""
+
+from dataclasses import replace
+from functools import partial
+
+from steelyard.local.apiserver.kinds import ResourceType, Rules
+from steelyard.local.apiserver.published import kind_node
+from steelyard.local.apiserver.rules import cluster, crds, discovery, events, pods, services, workloads
+
+
+def _kind(group: str, plural: str, kind: str, rules: Rules, **options: object) -> ResourceType:
+    node = partial(kind_node, group, "v1", kind)
+    return ResourceType(group, "v1", plural, kind, node, rules, **options)  # type: ignore[arg-type]
+
+
+_POD_FIELDS = "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork "
+_POD_FIELDS += "status.phase status.podIP status.podIPs status.nominatedNodeName"
+_EVENT_FIELDS = "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid "
+_EVENT_FIELDS += "involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath "
+_EVENT_FIELDS += "reason reportingComponent source type"
+
+
+_PLAIN = {"has_status": False, "has_generation": False}
+
+
+def _fields(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def builtin_kinds() -> list[ResourceType]:
+    kinds = _kinds()
+    event = next(kind for kind in kinds if kind.kind == "Event")
+    # The same events under the names of their newer group.
+    alias = replace(
+        event,
+        group="events.k8s.io",
+        node=partial(kind_node, "events.k8s.io", "v1", "Event"),
+        stored_as=event,
+        convert_in=events.as_old,
+        convert_out=events.as_new,
+    )
+    return [*kinds, alias]
+
+
+def _kinds() -> list[ResourceType]:
+    return [
+        _kind("", "configmaps", "ConfigMap", cluster.CONFIG_MAP, short_names=("cm",), **_PLAIN),
+        _kind("", "events", "Event", events.EVENT, short_names=("ev",), selectable=_fields(_EVENT_FIELDS), **_PLAIN),
+        _kind(
+            "", "namespaces", "Namespace", cluster.NAMESPACE, short_names=("ns",), namespaced=False,
+            has_generation=False, name_check="label", selectable=_fields("status.phase"),
+        ),
+        _kind(
+            "", "nodes", "Node", cluster.NODE, short_names=("no",), namespaced=False, has_generation=False,
+            selectable=_fields("spec.unschedulable"),
+        ),
+        _kind(
+            "", "pods", "Pod", pods.POD, short_names=("po",), categories=("all",), selectable=_fields(_POD_FIELDS),
+            subresources=("log", "binding"),
+        ),
+        _kind("", "secrets", "Secret", cluster.SECRET, selectable=_fields("type"), **_PLAIN),
+        _kind("", "serviceaccounts", "ServiceAccount", Rules(), short_names=("sa",), **_PLAIN),
+        _kind(
+            "", "services", "Service", services.SERVICE, short_names=("svc",), categories=("all",),
+            has_generation=False, name_check="service", selectable=_fields("spec.clusterIP spec.type"),
+        ),
+        _kind(
+            "apps", "deployments", "Deployment", workloads.DEPLOYMENT, short_names=("deploy",), categories=("all",),
+        ),
+        _kind("apps", "replicasets", "ReplicaSet", workloads.REPLICA_SET, short_names=("rs",), categories=("all",),
+              selectable=_fields("status.replicas")),
+        _kind("batch", "jobs", "Job", workloads.JOB, categories=("all",), selectable=_fields("status.successful")),
+        _kind(
+            "coordination.k8s.io", "leases", "Lease", cluster.LEASE, unconditional=False, **_PLAIN,
+        ),
+        _kind(
+            "discovery.k8s.io", "endpointslices", "EndpointSlice", discovery.ENDPOINT_SLICE, has_status=False,
+        ),
+        _kind(
+            "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", crds.DEFINITION,
+            short_names=("crd", "crds"), categories=("api-extensions",), namespaced=False, unconditional=False,
+        ),
+    ]  # fmt: skip

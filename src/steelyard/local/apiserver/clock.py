@@ -1,0 +1,36 @@
+"""Time and chance of the server, given from outside so that tests may fix them."""
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels: no words come out
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_stamp(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@dataclass(frozen=True)
+class Clock:
+    now: Callable[[], datetime] = _now
+    chance: random.Random = field(default_factory=random.SystemRandom)
+
+    def stamp(self) -> str:
+        return stamp(self.now())
+
+    def uid(self) -> str:
+        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        return "".join(self.chance.choices(_ALPHABET, k=5))

@@ -1,0 +1,259 @@
+"""Cells of the built-in kinds' tables, as kubectl shows them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from steelyard.kube.selectors import field_text
+from steelyard.local.apiserver.clock import parse_stamp
+from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.rules.common import expression_text
+
+Cell = Callable[[Json, datetime], Any]
+NONE, UNKNOWN = "<none>", "<unknown>"
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    cell: Cell
+    type: str = "string"
+    priority: int = 0
+    format: str = ""
+    description: str = ""
+
+
+def age(moment: str | None, now: datetime) -> str:
+    """How long ago, in the one or two units that kubectl shows."""
+    if not moment:
+        return UNKNOWN
+    return duration((now - parse_stamp(moment)).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 0:
+        return "<invalid>" if whole < -1 else "0s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    return f"{days}d" if days < 730 else f"{days // 365}y{days % 365}d"
+
+
+def at(*path: str, absent: Any = NONE) -> Cell:
+    def cell(obj: Json, now: datetime) -> Any:
+        found = field_of(obj, *path)
+        return absent if found in (None, "") else found
+
+    return cell
+
+
+def count(*path: str) -> Cell:
+    return lambda obj, now: len(field_of(obj, *path) or ())
+
+
+NAME = Column("Name", at("metadata", "name"), format="name")
+AGE = Column("Age", lambda obj, now: age(field_of(obj, "metadata", "creationTimestamp"), now))
+
+
+def containers(*path: str) -> list[Column]:
+    """Names and images of a template's containers, for -o wide."""
+
+    def joined(field: str) -> Cell:
+        return lambda obj, now: ",".join(
+            each.get(field) or "" for each in field_of(obj, *path, "containers") or ()
+        )
+
+    return [
+        Column("Containers", joined("name"), priority=1),
+        Column("Images", joined("image"), priority=1),
+    ]
+
+
+def selector(obj: Json, now: datetime) -> str:
+    """A label selector as text."""
+    found = field_of(obj, "spec", "selector") or {}
+    parts = [f"{key}={value}" for key, value in sorted((found.get("matchLabels") or {}).items())]
+    parts += [expression_text(each) for each in found.get("matchExpressions") or ()]
+    return ",".join(parts) or NONE
+
+
+SELECTOR = Column("Selector", selector, priority=1)
+
+
+# ---- Pods
+
+
+def _statuses(pod: Json) -> list[Json]:
+    return field_of(pod, "status", "containerStatuses") or []
+
+
+def pod_ready(pod: Json, now: datetime) -> str:
+    ready = sum(bool(each.get("ready")) for each in _statuses(pod))
+    return f"{ready}/{len(field_of(pod, 'spec', 'containers') or ())}"
+
+
+def pod_status(pod: Json, now: datetime) -> str:
+    """The phase, or why the Pod is not further."""
+    status = pod.get("status") or {}
+    reason = str(status.get("reason") or status.get("phase") or "")
+    if (starting := _starting(pod)) is not None:
+        reason = starting
+    else:
+        reason = _running(pod, reason)
+    if "deletionTimestamp" in pod["metadata"] and status.get("phase") not in ("Succeeded", "Failed"):
+        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+    return reason
+
+
+def _starting(pod: Json) -> str | None:
+    """What the first init container that is not done is at."""
+    every = field_of(pod, "status", "initContainerStatuses") or []
+    total = len(field_of(pod, "spec", "initContainers") or ())
+    for index, each in enumerate(every):
+        state = each.get("state") or {}
+        if "terminated" in state:
+            if state["terminated"].get("exitCode") == 0:
+                continue
+            return "Init:" + _ended(state["terminated"])
+        reason = field_of(state, "waiting", "reason")
+        if reason and reason != "PodInitializing":
+            return f"Init:{reason}"
+        return f"Init:{index}/{total}"
+    return None
+
+
+def _running(pod: Json, reason: str) -> str:
+    running = False
+    for each in reversed(_statuses(pod)):
+        state = each.get("state") or {}
+        if waiting := field_of(state, "waiting", "reason"):
+            reason = waiting
+        elif "terminated" in state:
+            reason = _ended(state["terminated"])
+        elif "running" in state and each.get("ready"):
+            running = True
+    if reason == "Completed" and running:
+        conditions = field_of(pod, "status", "conditions") or ()
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return "Running" if ready else "NotReady"
+    return reason
+
+
+def _ended(terminated: Json) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode')}"
+
+
+def pod_restarts(pod: Json, now: datetime) -> str:
+    total = sum(each.get("restartCount") or 0 for each in _statuses(pod))
+    last = max(
+        (field_of(each, "lastState", "terminated", "finishedAt") or "" for each in _statuses(pod)), default=""
+    )
+    return f"{total} ({age(last, now)} ago)" if total and last else str(total)
+
+
+# ---- others
+
+
+def job_status(job: Json, now: datetime) -> str:
+    for each in field_of(job, "status", "conditions") or ():
+        if each["status"] == "True" and each["type"] in ("Complete", "Failed", "Suspended", "FailureTarget"):
+            return str(each["type"])
+    return "Terminating" if "deletionTimestamp" in job["metadata"] else "Running"
+
+
+def job_completions(job: Json, now: datetime) -> str:
+    done, wanted = field_of(job, "status", "succeeded") or 0, field_of(job, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallel = field_of(job, "spec", "parallelism") or 0
+    return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+
+
+def job_duration(job: Json, now: datetime) -> str:
+    start, end = field_of(job, "status", "startTime"), field_of(job, "status", "completionTime")
+    if not start:
+        return ""
+    until = parse_stamp(end) if end else now
+    return duration((until - parse_stamp(start)).total_seconds())
+
+
+def service_ports(service: Json, now: datetime) -> str:
+    ports = field_of(service, "spec", "ports") or ()
+    return ",".join(f"{each['port']}/{each.get('protocol', 'TCP')}" for each in ports) or NONE
+
+
+def service_selector(service: Json, now: datetime) -> str:
+    found = field_of(service, "spec", "selector") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(found.items())) or NONE
+
+
+def node_status(node: Json, now: datetime) -> str:
+    ready = [each for each in field_of(node, "status", "conditions") or () if each["type"] == "Ready"]
+    status = "Unknown" if not ready else "Ready" if ready[0]["status"] == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if field_of(node, "spec", "unschedulable") else status
+
+
+def node_roles(node: Json, now: datetime) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels = field_of(node, "metadata", "labels") or {}
+    return ",".join(sorted(each.removeprefix(prefix) for each in labels if each.startswith(prefix))) or NONE
+
+
+def node_address(kind: str) -> Cell:
+    def cell(node: Json, now: datetime) -> str:
+        every = field_of(node, "status", "addresses") or ()
+        return next((each["address"] for each in every if each["type"] == kind), NONE)
+
+    return cell
+
+
+def event_last(event: Json, now: datetime) -> str:
+    series = field_of(event, "series", "lastObservedTime")
+    return age(series or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def event_first(event: Json, now: datetime) -> str:
+    return age(event.get("firstTimestamp") or event.get("eventTime"), now)
+
+
+def event_object(event: Json, now: datetime) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{(about.get('kind') or '').lower()}/{about.get('name') or ''}"
+
+
+def event_source(event: Json, now: datetime) -> str:
+    source = event.get("source") or {}
+    name = source.get("component") or event.get("reportingComponent") or ""
+    return f"{name}, {source['host']}" if source.get("host") else str(name)
+
+
+def slice_ports(obj: Json, now: datetime) -> str:
+    ports = [str(each.get("port", "*")) for each in obj.get("ports") or ()]
+    return ",".join(ports) or "<unset>"
+
+
+def slice_endpoints(obj: Json, now: datetime) -> str:
+    every = [address for each in obj.get("endpoints") or () for address in each.get("addresses") or ()]
+    shown = ",".join(every[:3])
+    return f"{shown} + {len(every) - 3} more..." if len(every) > 3 else shown or "<unset>"
+
+
+def text_at(path: str) -> Cell:
+    return lambda obj, now: field_text(obj, path.split("."))

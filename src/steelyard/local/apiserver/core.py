@@ -1,0 +1,122 @@
+"""The server without a transport: `handle(Request) -> Response`.
+
+Parses paths, answers what is not about objects, hands the rest to `rest.py`, and lets no answer out before the commit
+of what it tells.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.discovery import Discovery
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.logs import PodLogs
+from steelyard.local.apiserver.messages import Request, Response, json_response
+from steelyard.local.apiserver.openapi import OpenApi
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.rest import Rest, Target
+from steelyard.local.apiserver.reviews import REVIEWS
+from steelyard.local.apiserver.store import Store
+from steelyard.local.apiserver.subresources import bind
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 3 << 20
+HEALTH = ("healthz", "readyz", "livez")
+# Of real servers; named so that a client learns that they exist, but not here.
+_LATER = {
+    "exec", "attach", "portforward", "proxy", "eviction", "scale", "token", "ephemeralcontainers", "resize",
+    "finalize", "approval",
+}  # fmt: skip
+
+
+@dataclass
+class Core:
+    store: Store
+    registry: Registry
+    rest: Rest
+    discovery: Discovery
+    openapi: OpenApi
+    logs: PodLogs
+
+    async def handle(self, request: Request) -> Response:
+        try:
+            if len(request.body) > MAX_BODY:
+                text = f"Request entity too large: limit is {MAX_BODY}"
+                raise Refusal(413, "RequestEntityTooLarge", text)
+            response = self._route(request)
+            await self.store.settled()
+        except Refusal as refusal:
+            return await self._refused(refusal)
+        except OSError as error:
+            return json_response(Refusal(500, "InternalError", str(error)).status(), 500)
+        except Exception:
+            # The outermost edge: one request's fault must not end the server.
+            log.exception("%s %s failed", request.method, request.path)
+            text = "Internal error occurred: see the server's log"
+            return json_response(Refusal(500, "InternalError", text).status(), 500)
+        return response
+
+    async def _refused(self, refusal: Refusal) -> Response:
+        """A refusal, too, tells of what is stored: that a name is taken, for one."""
+        try:
+            await self.store.settled()
+        except OSError as error:
+            refusal = Refusal(500, "InternalError", str(error))
+        return json_response(refusal.status(), refusal.code)
+
+    def _route(self, request: Request) -> Response:
+        parts = [part for part in request.path.split("/") if part]
+        match parts:
+            case ["api", version, *rest] if rest:
+                return self._resource(request, "", version, rest)
+            case ["apis", group, version, *rest] if rest:
+                return self._resource(request, group, version, rest)
+        if request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed()
+        match parts:
+            case [first, *_] if first in HEALTH:
+                return Response(b"ok", content_type="text/plain; charset=utf-8")
+            case ["openapi", "v3", *document]:
+                return self.openapi.response("/".join(document))
+        return self.discovery.response(request, parts)
+
+    def _resource(self, request: Request, group: str, version: str, parts: list[str]) -> Response:
+        if review := REVIEWS.get((group, version, parts[0])):
+            return review(request)
+        target = self._target(group, version, parts)
+        if target.subresource not in ("", "status"):
+            return self._subresource(request, target)
+        return self.rest.handle(request, target)
+
+    def _target(self, group: str, version: str, parts: list[str]) -> Target:
+        namespace: str | None = None
+        if parts[0] == "namespaces" and len(parts) > 2 and (group or parts[2] not in ("status", "finalize")):
+            namespace, parts = parts[1], parts[2:]
+        kind = self.registry.find(group, version, parts[0])
+        if kind is None or len(parts) > 3:
+            raise errors.no_such_path()
+        if kind.namespaced is False and namespace is not None:
+            raise errors.no_such_path()
+        if kind.namespaced and namespace is None and len(parts) > 1:
+            raise errors.no_such_path()
+        name, subresource = (*parts[1:], "", "")[:2]
+        if subresource == "status" and not kind.has_status:
+            raise errors.no_such_path()
+        if subresource and subresource != "status" and subresource not in kind.subresources:
+            raise _no_subresource(kind.plural, subresource)
+        return Target(kind, namespace, name, subresource)
+
+    def _subresource(self, request: Request, target: Target) -> Response:
+        match request.method, target.subresource:
+            case "GET", "log":
+                return self.logs.response(request, self.rest.objects.item(target.kind, target.key))
+            case "POST", "binding":
+                return bind(self.rest.objects, request, target)
+        raise errors.method_not_allowed()
+
+
+def _no_subresource(plural: str, subresource: str) -> Refusal:
+    if subresource in _LATER:
+        return errors.not_implemented(f"this server does not serve {plural}/{subresource}")
+    return errors.no_such_path()

@@ -1,0 +1,86 @@
+"""Kinds from CustomResourceDefinitions: their fields, and what is invalid in an object, in the real server's words."""
+
+from dataclasses import replace
+from functools import partial
+
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.kinds import Check, ResourceType, Rules
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.published import metadata_node
+from steelyard.local.apiserver.schema import Node, compile_schema
+from steelyard.local.apiserver.validation import Validator
+
+
+def kinds_of(crd: Json) -> list[ResourceType]:
+    """One per served version."""
+    spec = crd["spec"]
+    stored = next(_kind(spec, each) for each in spec["versions"] if each.get("storage"))
+    others = [
+        _kind(spec, each) for each in spec["versions"] if each.get("served") and not each.get("storage")
+    ]
+    served = [stored] if any(each.get("storage") and each.get("served") for each in spec["versions"]) else []
+    return served + [_converted(each, stored) for each in others]
+
+
+def _converted(kind: ResourceType, stored: ResourceType) -> ResourceType:
+    """A version beside the stored one: the same object by another name (conversion strategy None)."""
+    return replace(
+        kind,
+        stored_as=stored,
+        convert_in=partial(_named, stored.api_version),
+        convert_out=partial(_named, kind.api_version),
+    )
+
+
+def _named(api_version: str, obj: Json) -> Json:
+    return {**obj, "apiVersion": api_version}
+
+
+def _kind(spec: Json, version: Json) -> ResourceType:
+    names = spec["names"]
+    schema = version["schema"]["openAPIV3Schema"]
+    has_status = "status" in (version.get("subresources") or {})
+    node = _node(schema)
+    check = _checks(Validator(schema))
+    return ResourceType(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        node=partial(_same, node),
+        rules=Rules(check=check, status_check=check),
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or "",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        namespaced=spec["scope"] == "Namespaced",
+        has_status=has_status,
+        unconditional=False,
+        selectable=frozenset(
+            each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
+        ),
+        custom=True,
+        schema=schema,
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
+    )
+
+
+def _same(node: Node) -> Node:
+    return node
+
+
+def _node(schema: Json) -> Node:
+    """The schema's fields, and those that every object has."""
+    node = compile_schema(schema)
+    text = Node(type="string")
+    own = {"apiVersion": text, "kind": text, "metadata": metadata_node()}
+    node.properties = {**(node.properties or {}), **own}
+    node.preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    return node
+
+
+def _checks(validator: Validator) -> Check:
+    def check(obj: Json, old: Json | None) -> list[Cause]:
+        return validator.causes(obj) + (validator.transition_causes(obj, old) if old else [])
+
+    return check

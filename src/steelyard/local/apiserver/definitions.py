@@ -1,0 +1,87 @@
+"""Serves what CustomResourceDefinitions say, once they are committed, and says so in their status."""
+
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.store import Store
+
+BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class Definitions:
+    """Follows the store's commits."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store, self._registry, self._clock = store, registry, clock
+        for item in store.bucket(BUCKET).items():
+            self._serve(item)
+        store.listeners.append(self._committed)
+
+    def _committed(self, changes: list[Change]) -> None:
+        for change in changes:
+            if change.kind != BUCKET:
+                continue
+            if change.removed:
+                self._registry.forget(change.new.name)
+                self._store.end_watches(change.new.name)
+            elif (item := self._store.get(BUCKET, change.new.key)) is not None:
+                self._serve(item)
+
+    def _serve(self, item: Item) -> None:
+        """Register the kinds, unless another has their names, and write what came of it."""
+        definition = item.parsed()
+        rival = self._registry.rival(definition)
+        if not rival and not self._served_as(definition):
+            self._registry.define(definition)
+        status = self._status(definition, rival)
+        if status != definition.get("status"):
+            self._store.put(BUCKET, {**definition, "status": status})
+
+    def _served_as(self, definition: Json) -> bool:
+        return self._registry.definition(definition["metadata"]["name"]) == definition["spec"]
+
+    def _status(self, definition: Json, rival: str) -> Json:
+        status = dict(definition.get("status") or {})
+        names = definition["spec"]["names"]
+        accepted = self._condition(
+            definition,
+            "NamesAccepted",
+            ("False", "NameConflict", f'"{rival}" is already in use')
+            if rival
+            else ("True", "NoConflicts", "no conflicts found"),
+        )
+        before = field_of(status, "acceptedNames", "plural")
+        established = self._condition(
+            definition,
+            "Established",
+            ("False", "NotAccepted", "not all names are accepted")
+            if rival and not before
+            else ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+        )
+        others = [
+            each
+            for each in status.get("conditions") or ()
+            if each["type"] not in ("NamesAccepted", "Established")
+        ]
+        status["conditions"] = [accepted, established, *others]
+        if not rival:
+            status["acceptedNames"] = names
+        stored = [each["name"] for each in definition["spec"]["versions"] if each.get("storage")]
+        status["storedVersions"] = list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored]))
+        return status
+
+    def _condition(self, definition: Json, kind: str, value: tuple[str, str, str]) -> Json:
+        status, reason, message = value
+        for each in field_of(definition, "status", "conditions") or ():
+            if each["type"] == kind and each["status"] == status and each["reason"] == reason:
+                return dict(each)
+        return {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": self._clock.stamp(),
+            "reason": reason,
+            "message": message,
+        }

@@ -1,0 +1,180 @@
+"""Which groups, versions and kinds there are, in each form that clients ask for, and the server's version."""
+
+import platform
+from collections.abc import Iterable
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.kinds import VERBS, ResourceType
+from steelyard.local.apiserver.messages import JSON, Json, Request, Response, json_response
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.reviews import KINDS as REVIEW_KINDS
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+VERSION: Json = {
+    "major": "1",
+    "minor": "34",
+    "emulationMajor": "1",
+    "emulationMinor": "34",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "33",
+    "gitVersion": "v1.34.4+steelyard",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": platform.python_implementation(),
+    "platform": "linux/amd64",
+}
+
+
+class Discovery:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def response(self, request: Request, parts: list[str]) -> Response:
+        match parts:
+            case []:
+                return json_response({"paths": self._paths()})
+            case ["version"]:
+                return json_response(VERSION)
+            case ["api" | "apis"] if form := _aggregated_form(request):
+                return self._aggregated(parts[0], form)
+            case ["api"]:
+                return json_response(
+                    {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+                )
+            case ["apis"]:
+                groups = [self._group(name) for name in self._groups() if name]
+                return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+            case ["apis", group] if group in self._groups():
+                return json_response({"kind": "APIGroup", "apiVersion": "v1", **self._group(group)})
+            case ["api", "v1"]:
+                return json_response(self._resources("", "v1"))
+            case ["apis", group, version] if version in self._groups().get(group, ()):
+                return json_response(self._resources(group, version))
+        raise errors.no_such_path()
+
+    def _groups(self) -> dict[str, list[str]]:
+        groups = self._registry.groups()
+        for group, version in REVIEW_KINDS:
+            groups.setdefault(group, []).append(version)
+        return groups
+
+    def _paths(self) -> list[str]:
+        paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+        for group, versions in self._groups().items():
+            if group:
+                paths += [f"/apis/{group}", *(f"/apis/{group}/{each}" for each in versions)]
+        return sorted(paths)
+
+    def _group(self, name: str) -> Json:
+        versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in self._groups()[name]]
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def _kinds(self, group: str, version: str) -> list[ResourceType]:
+        return [each for each in self._registry.kinds() if (each.group, each.version) == (group, version)]
+
+    def _resources(self, group: str, version: str) -> Json:
+        found: list[Json] = []
+        for kind in self._kinds(group, version):
+            found.append(_resource(kind))
+            found += [{"name": f"{kind.plural}/{n}", **each} for n, each in _subresources(kind)]
+        for plural, name in REVIEW_KINDS.get((group, version), ()):
+            found.append(
+                {
+                    "name": plural,
+                    "singularName": name.lower(),
+                    "namespaced": False,
+                    "kind": name,
+                    "verbs": ["create"],
+                }
+            )
+        api_version = f"{group}/{version}" if group else version
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": api_version,
+            "resources": found,
+        }
+
+    # ---- all in one document
+
+    def _aggregated(self, root: str, version: str) -> Response:
+        groups = [name for name in self._groups() if bool(name) == (root == "apis")]
+        content = {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": f"apidiscovery.k8s.io/{version}",
+            "metadata": {},
+            "items": [self._discovered_group(each) for each in groups],
+        }
+        response = json_response(content)
+        response.content_type = _AGGREGATED.format(version)
+        return response
+
+    def _discovered_group(self, name: str) -> Json:
+        versions = [
+            {"version": each, "resources": list(self._discovered(name, each)), "freshness": "Current"}
+            for each in self._groups()[name]
+        ]
+        return {"metadata": {"name": name, "creationTimestamp": None} if name else {}, "versions": versions}
+
+    def _discovered(self, group: str, version: str) -> Iterable[Json]:
+        for kind in self._kinds(group, version):
+            found = {
+                "resource": kind.plural,
+                "responseKind": _response_kind(kind),
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+                "singularResource": kind.named,
+                "verbs": list(VERBS),
+            }
+            if kind.short_names:
+                found["shortNames"] = list(kind.short_names)
+            if kind.categories:
+                found["categories"] = list(kind.categories)
+            below = [
+                {"subresource": name, "responseKind": _response_kind(kind), "verbs": each["verbs"]}
+                for name, each in _subresources(kind)
+            ]
+            yield found | ({"subresources": below} if below else {})
+        for plural, name in REVIEW_KINDS.get((group, version), ()):
+            yield {
+                "resource": plural,
+                "responseKind": {"group": group, "version": version, "kind": name},
+                "scope": "Cluster",
+                "singularResource": name.lower(),
+                "verbs": ["create"],
+            }
+
+
+def _aggregated_form(request: Request) -> str:
+    """The version of aggregated discovery that the client asks for; empty for none."""
+    for part in request.headers.get("accept", "").split(","):
+        fields = {each.strip() for each in part.split(";")}
+        if "as=APIGroupDiscoveryList" in fields and fields & {"v=v2", "v=v2beta1"} and JSON in fields:
+            return "v2" if "v=v2" in fields else "v2beta1"
+    return ""
+
+
+def _response_kind(kind: ResourceType) -> Json:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(kind: ResourceType) -> Json:
+    found: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
+    found |= {"kind": kind.kind, "verbs": list(VERBS)}
+    if kind.short_names:
+        found["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        found["categories"] = list(kind.categories)
+    return found
+
+
+def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
+    own = {"singularName": "", "namespaced": kind.namespaced, "kind": kind.kind}
+    if kind.has_status:
+        yield "status", {**own, "verbs": ["get", "patch", "update"]}
+    for name in kind.subresources:
+        if name == "binding":
+            yield name, {**own, "kind": "Binding", "verbs": ["create"]}
+        else:
+            yield name, {**own, "verbs": ["get"]}

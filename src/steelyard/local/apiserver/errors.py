@@ -1,0 +1,126 @@
+"""The API's refusals: Status objects worded like the real server's. Every part of the core raises them.
+
+`steelyard.kube.errors` are the same words read by a client; here they are spoken.
+"""
+
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.local.apiserver.messages import Json
+
+
+class Refusal(Exception):
+    """An answer that is not a success."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+    def status(self) -> Json:
+        status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        status |= {"message": self.message, "reason": self.reason, "code": self.code}
+        return status | ({"details": self.details} if self.details else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+def required(path: str, detail: str = "") -> Cause:
+    return Cause(path, f"Required value{': ' + detail if detail else ''}", "FieldValueRequired")
+
+
+def invalid(path: str, value: object, detail: str) -> Cause:
+    return Cause(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def forbidden_field(path: str, detail: str) -> Cause:
+    return Cause(path, f"Forbidden: {detail}", "FieldValueForbidden")
+
+
+def unsupported(path: str, value: object, supported: list[str]) -> Cause:
+    choices = ", ".join(f'"{each}"' for each in supported)
+    text = f"Unsupported value: {shown(value)}: supported values: {choices}"
+    return Cause(path, text, "FieldValueNotSupported")
+
+
+def shown(value: object) -> str:
+    """A value as Go prints it in these messages."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            return orjson.dumps(value).decode()
+
+
+def qualified(group: str, plural: str) -> str:
+    return f"{plural}.{group}" if group else plural
+
+
+def not_found(group: str, plural: str, name: str) -> Refusal:
+    details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
+    return Refusal(404, "NotFound", f'{qualified(group, plural)} "{name}" not found', details)
+
+
+def no_such_path() -> Refusal:
+    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(group: str, plural: str, name: str) -> Refusal:
+    details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
+    return Refusal(409, "AlreadyExists", f'{qualified(group, plural)} "{name}" already exists', details)
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(group: str, plural: str, name: str, detail: str = MODIFIED) -> Refusal:
+    details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
+    message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {detail}'
+    return Refusal(409, "Conflict", message, details)
+
+
+def forbidden(group: str, plural: str, name: str, detail: str, cause: Cause | None = None) -> Refusal:
+    details: Json = {"name": name, "kind": plural} | ({"group": group} if group else {})
+    if cause:
+        details["causes"] = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
+    return Refusal(403, "Forbidden", f'{qualified(group, plural)} "{name}" is forbidden: {detail}', details)
+
+
+def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal:
+    lines = [f"{each.field}: {each.message}" for each in causes]
+    text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
+    details: Json = {"name": name, "kind": kind} | ({"group": group} if group else {})
+    details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    return Refusal(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {text}', details)
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, "BadRequest", message)
+
+
+def expired(message: str) -> Refusal:
+    return Refusal(410, "Expired", message)
+
+
+def unsupported_media(message: str) -> Refusal:
+    return Refusal(415, "UnsupportedMediaType", message)
+
+
+def not_implemented(message: str) -> Refusal:
+    """For what Kubernetes has and this server does not serve."""
+    return Refusal(501, "NotImplemented", message)
+
+
+def method_not_allowed() -> Refusal:
+    return Refusal(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+    )

@@ -1,0 +1,46 @@
+"""One stored object: its JSON as bytes, which all readers share, and the few facts asked of it without parsing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import orjson
+
+from steelyard.local.apiserver.messages import Json
+
+_NONE: Mapping[str, str] = {}
+Key = tuple[str, str]  # namespace (empty for what has none), name
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    raw: bytes
+    version: int
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    owners: tuple[str, ...]  # uids
+    deleting: bool
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    def parsed(self) -> Json:
+        """A copy of its own for the caller."""
+        return cast("Json", orjson.loads(self.raw))
+
+
+def item_of(obj: Json) -> Item:
+    metadata = obj["metadata"]
+    return Item(
+        orjson.dumps(obj),
+        int(metadata["resourceVersion"]),
+        metadata.get("namespace") or "",
+        metadata["name"],
+        metadata["uid"],
+        metadata.get("labels") or _NONE,
+        tuple(each["uid"] for each in metadata.get("ownerReferences") or ()),
+        "deletionTimestamp" in metadata,
+    )

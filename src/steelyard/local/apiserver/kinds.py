@@ -1,0 +1,92 @@
+"""What is served of each kind, and where its rules are. The built-in kinds; `custom.py` makes the others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.schema import Node
+
+Check = Callable[[Json, Json | None], list[Cause]]
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def nothing(obj: Json) -> None:
+    """The default of kinds without defaults."""
+
+
+def no_causes(obj: Json, old: Json | None) -> list[Cause]:
+    return []
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the objects of a kind are made whole and checked."""
+
+    prepare: Callable[[Json], None] = nothing  # a new object: what clients may not set
+    default: Callable[[Json], None] = nothing  # every write: what clients may leave out
+    check: Check = no_causes  # new and, in an update, old
+    status_check: Check = no_causes
+
+
+@dataclass(frozen=True, eq=False)
+class ResourceType:
+    """One kind in one version, as clients name it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    node: Callable[[], Node]
+    rules: Rules = Rules()
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    has_status: bool = True  # the status subresource
+    has_generation: bool = True
+    unconditional: bool = True  # replaced without a version too
+    name_check: str = "subdomain"
+    selectable: frozenset[str] = frozenset()
+    custom: bool = False
+    schema: Json = field(default_factory=dict)  # of custom kinds
+    columns: tuple[Json, ...] = ()  # of custom kinds
+    stored_as: "ResourceType | None" = None  # where another form is stored than served
+    subresources: tuple[str, ...] = ()
+    convert_in: Callable[[Json], Json] | None = None  # to the form that is stored
+    convert_out: Callable[[Json], Json] | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_version(self) -> str:
+        return f"apis/{self.api_version}" if self.group else f"api/{self.version}"
+
+    @property
+    def bucket(self) -> str:
+        if self.stored_as:
+            return self.stored_as.bucket
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def stored(self) -> "ResourceType":
+        return self.stored_as or self
+
+    @property
+    def listed_as(self) -> str:
+        return self.list_kind or f"{self.kind}List"
+
+    @property
+    def named(self) -> str:
+        return self.singular or self.kind.lower()
+
+
+def field_of(obj: Any, *path: str) -> Any:
+    """The value at a path of keys; None where the path ends early."""
+    for key in path:
+        obj = obj.get(key) if isinstance(obj, dict) else None
+    return obj

@@ -1,0 +1,229 @@
+"""What follows from deletions: dependents of owners that are gone, contents of namespaces and of definitions.
+
+Follows the store's commits through a queue, in a task of the server; everything that it does is a write like any
+other, with the uid as its condition.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from steelyard.local.apiserver import definitions
+from steelyard.local.apiserver.admission import CLEANUP
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.item import Item, Key
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.objects import Deletion, Objects, Options
+from steelyard.local.apiserver.registry import Registry
+from steelyard.local.apiserver.ring import Change
+
+log = logging.getLogger(__name__)
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+Reference = tuple[str, Key]  # bucket, key
+BATCH = 200  # objects between two turns of the event loop
+
+
+class Lifecycle:
+    def __init__(self, objects: Objects, registry: Registry) -> None:
+        self._objects, self._store, self._registry = objects, objects.store, registry
+        self._waiting: dict[Reference, None] = {}  # a set that remembers the order
+        self._wake = asyncio.Event()
+        self._store.listeners.append(self._committed)
+
+    # ---- what to look at
+
+    def _committed(self, changes: list[Change]) -> None:
+        for change in changes:
+            item = change.new
+            if change.removed:
+                for dependent in self._store.dependents(item.uid):
+                    self._look_at(dependent)
+                for owner in item.owners:  # one that waits in the foreground for its dependents
+                    self._look_at_uid(owner)
+                self._look_at(("namespaces", ("", item.namespace)))
+                self._look_at((definitions.BUCKET, ("", change.kind)))
+                continue
+            if item.deleting or (item.owners and _new_owners(change)):
+                self._look_at((change.kind, item.key))
+
+    def _look_at(self, reference: Reference) -> None:
+        self._waiting[reference] = None
+        self._wake.set()
+
+    def _look_at_uid(self, uid: str) -> None:
+        if reference := self._store.owner(uid):
+            self._look_at(reference)
+
+    async def run(self) -> None:
+        """Everything once at the start, for what was left undone; then what changes."""
+        for bucket in self._store.kinds():
+            for item in self._store.bucket(bucket).items():
+                if item.deleting or item.owners:
+                    self._look_at((bucket, item.key))
+        while True:
+            self._wake.clear()
+            await self._drain()
+            await self._wake.wait()
+
+    async def _drain(self) -> None:
+        done = 0
+        while self._waiting:
+            reference = next(iter(self._waiting))
+            del self._waiting[reference]
+            self._visit(reference)
+            done += 1
+            if done % BATCH == 0:
+                await asyncio.sleep(0)
+        with contextlib.suppress(OSError):  # told to whoever wrote; what is undone comes again with a change
+            await self._store.settled()
+
+    def _visit(self, reference: Reference) -> None:
+        bucket, key = reference
+        item = self._store.get(bucket, key)
+        try:
+            kind = self._registry.stored(bucket)
+        except KeyError:
+            return
+        if item is None:
+            return
+        try:
+            self._look(kind, item)
+        except Refusal as refusal:
+            log.warning("%s %s/%s: %s", kind.plural, *key, refusal.message)
+
+    # ---- what to do
+
+    def _look(self, kind: ResourceType, item: Item) -> None:
+        if kind.bucket == "namespaces" and item.deleting:
+            self._empty_namespace(kind, item)
+        elif kind.bucket == definitions.BUCKET and item.deleting:
+            self._empty_definition(kind, item)
+        if item.deleting:
+            finalizers = item.parsed()["metadata"].get("finalizers") or ()
+            if ORPHAN in finalizers:
+                self._orphan(kind, item)
+            elif FOREGROUND in finalizers:
+                self._foreground(kind, item)
+        elif item.owners:
+            self._collect(kind, item)
+
+    def _delete(self, reference: Reference, propagation: str = "Background") -> None:
+        bucket, key = reference
+        item = self._store.get(bucket, key)
+        if item is not None:
+            request = Deletion(propagation=propagation, uid=item.uid)
+            self._objects.delete(self._registry.stored(bucket), item, request, Options())
+
+    def _change(self, kind: ResourceType, item: Item, change: Callable[[Json], None]) -> None:
+        obj = item.parsed()
+        change(obj["metadata"])
+        self._objects.update(kind, item, obj, Options())
+
+    def _drop_finalizer(self, kind: ResourceType, item: Item, name: str) -> None:
+        def change(metadata: Json) -> None:
+            metadata["finalizers"] = [each for each in metadata.get("finalizers") or () if each != name]
+
+        self._change(kind, item, change)
+
+    # ---- owners
+
+    def _collect(self, kind: ResourceType, item: Item) -> None:
+        """Delete what has no owner left; forget owners that are gone where another is there."""
+        owners = item.parsed()["metadata"]["ownerReferences"]
+        gone = [each for each in owners if self._is_gone(each, item)]
+        if len(gone) == len(owners):
+            self._delete((kind.bucket, item.key))
+            return
+        waiting = [each for each in owners if each not in gone and self._waits_for_dependents(each)]
+        if waiting and len(waiting) + len(gone) == len(owners):
+            self._delete(
+                (kind.bucket, item.key), "Foreground" if self._store.dependents(item.uid) else "Background"
+            )
+        elif gone:
+            uids = {each["uid"] for each in gone}
+            self._forget_owners(kind, item, uids)
+
+    def _is_gone(self, owner: Json, item: Item) -> bool:
+        """Not there by its uid, where such an owner could be; one of an unknown kind may live elsewhere."""
+        kind = self._registry.named(owner["apiVersion"], owner["kind"])
+        if kind is None:
+            return False
+        found = self._store.owner(owner["uid"])
+        if found is None or found[0] != kind.bucket or found[1][1] != owner["name"]:
+            return True
+        return kind.namespaced and found[1][0] != item.namespace
+
+    def _waits_for_dependents(self, owner: Json) -> bool:
+        found = self._store.owner(owner["uid"])
+        item = self._store.get(*found) if found else None
+        return bool(
+            item and item.deleting and FOREGROUND in (item.parsed()["metadata"].get("finalizers") or ())
+        )
+
+    def _forget_owners(self, kind: ResourceType, item: Item, uids: set[str]) -> None:
+        def change(metadata: Json) -> None:
+            metadata["ownerReferences"] = [e for e in metadata["ownerReferences"] if e["uid"] not in uids]
+
+        self._change(kind, item, change)
+
+    def _orphan(self, kind: ResourceType, item: Item) -> None:
+        for bucket, key in self._store.dependents(item.uid):
+            if (dependent := self._store.get(bucket, key)) is not None:
+                self._forget_owners(self._registry.stored(bucket), dependent, {item.uid})
+        self._drop_finalizer(kind, item, ORPHAN)
+
+    def _foreground(self, kind: ResourceType, item: Item) -> None:
+        """Delete the dependents; the owner goes with the last one that blocks it."""
+        blocking = False
+        for reference in self._store.dependents(item.uid):
+            dependent = self._store.get(*reference)
+            if dependent is None:
+                continue
+            blocking |= _blocks(dependent, item.uid)
+            if not dependent.deleting:
+                self._collect(self._registry.stored(reference[0]), dependent)
+        left = any(
+            _blocks(dependent, item.uid)
+            for reference in self._store.dependents(item.uid)
+            if (dependent := self._store.get(*reference))
+        )
+        if not left:
+            current = self._store.get(kind.bucket, item.key)
+            if current is not None and current.uid == item.uid:
+                self._drop_finalizer(kind, current, FOREGROUND)
+
+    # ---- namespaces and definitions
+
+    def _empty_namespace(self, kind: ResourceType, item: Item) -> None:
+        left = False
+        for bucket in self._store.kinds():
+            for each in self._store.bucket(bucket).items(item.name):
+                if not each.deleting:
+                    self._delete((bucket, each.key))
+                left |= self._store.get(bucket, each.key) is not None
+        if not left:
+            obj = item.parsed()
+            obj["spec"] = {}
+            if not obj["metadata"].get("finalizers"):
+                self._store.remove(kind.bucket, obj)
+
+    def _empty_definition(self, kind: ResourceType, item: Item) -> None:
+        left = False
+        for each in self._store.bucket(item.name).items():
+            if not each.deleting:
+                self._delete((item.name, each.key))
+            left |= self._store.get(item.name, each.key) is not None
+        if not left:
+            self._drop_finalizer(kind, item, CLEANUP)
+
+
+def _new_owners(change: Change) -> bool:
+    return change.old is None or change.old.owners != change.new.owners
+
+
+def _blocks(dependent: Item, uid: str) -> bool:
+    owners = dependent.parsed()["metadata"].get("ownerReferences") or ()
+    return any(each["uid"] == uid and each.get("blockOwnerDeletion") for each in owners)

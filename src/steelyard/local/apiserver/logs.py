@@ -1,0 +1,165 @@
+"""`pods/log`: the container's log files, as the kubelet writes them, in CRI lines.
+
+`<pods>/<pod uid>/<container>/<restart count>.log`, each line `<time> <stdout|stderr> <F|P> <text>`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.parameters import integer
+
+POLL_SECONDS = 0.1
+TEXT = "text/plain"
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    timestamps: bool
+    tail: int | None
+    limit: int
+    since: str  # RFC 3339, empty for all
+
+
+class PodLogs:
+    """The logs below one folder; `current` gives the state of a Pod, to know when a followed container has ended."""
+
+    def __init__(self, pods: Path | None) -> None:
+        self._pods = pods
+        self.current: Callable[[Item], Json | None] = lambda item: None
+
+    def response(self, request: Request, item: Item) -> Response:
+        if self._pods is None:
+            raise errors.not_implemented("this server has no folder of Pods, and so no logs")
+        pod = item.parsed()
+        container = _container(pod, request.query.get("container", ""))
+        count = _restarts(pod, container) - request.flag("previous")
+        options = _options(request)
+        path = self._pods / item.uid / container / f"{count}.log"
+        follow = request.flag("follow") and not request.flag("previous")
+        if not follow and not path.exists():
+            raise _absent(pod, container, previous=request.flag("previous"))
+        if not follow:
+            return Response(_whole(path, options), content_type=TEXT)
+        return Response(self._follow(path, item, container, options), content_type=TEXT)
+
+    async def _follow(
+        self, path: Path, item: Item, container: str, options: LogOptions
+    ) -> AsyncGenerator[bytes, None]:
+        """Lines as they are written, until the container has ended and everything is read."""
+        while not path.exists():
+            if self._ended(item, container):
+                return
+            await asyncio.sleep(POLL_SECONDS)
+        with path.open("rb") as file:
+            lines = _select(file.read().splitlines(keepends=True), options)
+            rest = b""
+            if lines and not lines[-1].endswith(b"\n"):
+                rest = lines.pop()
+            if lines:
+                yield b"".join(_text(each, options) for each in lines)
+            while True:
+                ended = self._ended(item, container)  # asked before reading: what was written by then is read
+                rest += file.read(_BLOCK)
+                whole, _, rest = rest.rpartition(b"\n")
+                if whole:
+                    yield b"".join(_text(each + b"\n", options) for each in whole.split(b"\n"))
+                elif ended:
+                    return
+                else:
+                    await asyncio.sleep(POLL_SECONDS)
+
+    def _ended(self, item: Item, container: str) -> bool:
+        pod = self.current(item)
+        if pod is None:
+            return True
+        state = field_of(_status(pod, container) or {}, "state") or {}
+        return "terminated" in state or field_of(pod, "status", "phase") in ("Succeeded", "Failed")
+
+
+def _container(pod: Json, name: str) -> str:
+    spec = pod["spec"]
+    names = [each["name"] for each in spec["containers"]]
+    every = names + [each["name"] for each in spec.get("initContainers") or ()]
+    if name and name not in every:
+        raise errors.bad_request(f"container {name} is not valid for pod {pod['metadata']['name']}")
+    if not name and len(names) > 1:
+        choices = f"choose one of: [{' '.join(names)}]"
+        text = f"a container name must be specified for pod {pod['metadata']['name']}, {choices}"
+        raise errors.bad_request(text)
+    return name or str(names[0])
+
+
+def _status(pod: Json, container: str) -> Json | None:
+    status = pod.get("status") or {}
+    every = (status.get("containerStatuses") or []) + (status.get("initContainerStatuses") or [])
+    found: Json | None = next((each for each in every if each["name"] == container), None)
+    return found
+
+
+def _restarts(pod: Json, container: str) -> int:
+    return int((_status(pod, container) or {}).get("restartCount") or 0)
+
+
+def _absent(pod: Json, container: str, *, previous: bool) -> errors.Refusal:
+    name = pod["metadata"]["name"]
+    if previous:
+        return errors.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+    waiting = field_of(_status(pod, container) or {}, "state", "waiting", "reason") or "ContainerCreating"
+    return errors.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {waiting}')
+
+
+def _options(request: Request) -> LogOptions:
+    tail = integer(request, "tailLines") if "tailLines" in request.query else None
+    since = request.query.get("sinceTime", "").replace("Z", "")
+    if seconds := integer(request, "sinceSeconds"):
+        since = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
+
+
+def _whole(path: Path, options: LogOptions) -> bytes:
+    lines = _select(path.read_bytes().splitlines(keepends=True), options)
+    text = b"".join(_text(each, options) for each in lines)
+    return text[: options.limit] if options.limit else text
+
+
+def _select(lines: list[bytes], options: LogOptions) -> list[bytes]:
+    if options.since:
+        lines = [each for each in lines if each.partition(b" ")[0].decode().rstrip("Z") >= options.since]
+    if options.tail is None:
+        return lines
+    return list(_tail(lines, options.tail))
+
+
+def _tail(lines: list[bytes], count: int) -> Iterator[bytes]:
+    """The last lines, where a line may have come in parts."""
+    start = len(lines)
+    while start and count:
+        start -= 1
+        while start and _part(lines[start - 1]):
+            start -= 1
+        count -= 1
+    return iter(lines[start:])
+
+
+def _part(line: bytes) -> bool:
+    fields = line.split(b" ", 3)
+    return len(fields) > 2 and fields[2] == b"P"
+
+
+def _text(line: bytes, options: LogOptions) -> bytes:
+    """What the container wrote; a part of a line has no end."""
+    fields = line.split(b" ", 3)
+    if len(fields) < 4:
+        return line
+    moment, _, tag, text = fields
+    if tag == b"P":
+        text = text.rstrip(b"\n")
+    return moment + b" " + text if options.timestamps else text

@@ -1,0 +1,40 @@
+"""A request and an answer as the core sees them, whatever carries them (`transport.py` carries them over HTTP)."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of an authenticated user; header names are lower-case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    user: str
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "") in ("1", "true", "True", "t", "T")
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer: bytes, or a stream of them that ends when the transport stops reading."""
+
+    body: bytes | AsyncIterator[bytes] = b""
+    status: int = 200
+    content_type: str = JSON
+    warnings: list[str] = field(default_factory=list)
+
+
+def json_response(content: object, status: int = 200) -> Response:
+    return Response(orjson.dumps(content), status)

@@ -1,0 +1,367 @@
+"""Creating, changing and deleting objects: what a write does before and after its rules. The heart of the server.
+
+Used by the REST handlers (`rest.py`), by garbage collection and by namespaces; every method runs without an await,
+so that what it reads is still so when it writes.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.clock import Clock, stamp
+from steelyard.local.apiserver.errors import Cause, Refusal
+from steelyard.local.apiserver.item import Item, Key
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.names import metadata_causes
+from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknown, fill_defaults
+from steelyard.local.apiserver.store import Store
+
+GENERATE_TRIES = 8
+
+
+@dataclass
+class Options:
+    """How a write is to be done; warnings are collected for its answer."""
+
+    dry_run: bool = False
+    validation: Literal["Strict", "Warn", "Ignore"] = "Warn"
+    warnings: list[str] = field(default_factory=list)
+
+
+class Objects:
+    """Writes of objects of any kind."""
+
+    def __init__(self, store: Store, clock: Clock, admission: "Admission") -> None:
+        self.store, self.clock, self.admission = store, clock, admission
+
+    def item(self, kind: ResourceType, key: Key) -> Item:
+        found = self.store.get(kind.bucket, key)
+        if found is None:
+            raise errors.not_found(kind.group, kind.plural, key[1])
+        return found
+
+    # ---- create
+
+    def create(self, kind: ResourceType, namespace: str, obj: Json, options: Options) -> bytes:
+        """Raw JSON of the new object."""
+        decode(kind, obj, options)
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        generated = self._new_metadata(kind, namespace, metadata)
+        if kind.has_status and kind.bucket != "nodes":
+            obj.pop("status", None)  # a Node is registered with its status
+        obj["metadata"] = metadata
+        kind.rules.prepare(obj)
+        complete(kind, obj)
+        causes = metadata_causes(metadata, kind.name_check) + kind.rules.check(obj, None)
+        if causes:
+            raise invalid(kind, obj, causes)
+        self._unused_name(kind, metadata, generated)
+        self.admission.admit(kind, obj, None, options.dry_run)
+        return self._put(kind, obj, options)
+
+    def _new_metadata(self, kind: ResourceType, namespace: str, metadata: Json) -> bool:
+        """What the server sets; whether that was the name, too."""
+        if kind.namespaced:
+            if metadata.get("namespace", namespace) != namespace:
+                text = "the namespace of the provided object does not match the namespace sent on the request"
+                raise errors.bad_request(text)
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+            metadata.pop(name, None)
+        metadata.pop("resourceVersion", None)
+        metadata |= {"uid": self.clock.uid(), "creationTimestamp": self.clock.stamp()}
+        metadata.pop("generation", None)
+        if kind.has_generation:
+            metadata["generation"] = 1
+        if metadata.get("generateName") and not metadata.get("name"):
+            metadata["name"] = metadata["generateName"][:58] + self.clock.suffix()
+            return True
+        return False
+
+    def _unused_name(self, kind: ResourceType, metadata: Json, generated: bool) -> None:
+        """The name is free, or, where the server chose it, becomes so."""
+        namespace = metadata.get("namespace", "")
+        for _ in range(GENERATE_TRIES if generated else 0):
+            if self.store.get(kind.bucket, (namespace, metadata["name"])) is None:
+                return
+            metadata["name"] = metadata["generateName"][:58] + self.clock.suffix()
+        if self.store.get(kind.bucket, (namespace, metadata["name"])) is not None:
+            raise errors.already_exists(kind.group, kind.plural, metadata["name"])
+
+    # ---- update
+
+    def update(
+        self, kind: ResourceType, item: Item, new: Json, options: Options, subresource: str = ""
+    ) -> bytes:
+        """Replace what is there by `new`, of which each subresource writes its own part. Raw JSON of the result."""
+        old = item.parsed()
+        self._check_identity(kind, item, old, new)
+        decode(kind, new, options)
+        if subresource == "status":
+            merged = {**old, "status": new.get("status")}
+            if merged["status"] is None:
+                del merged["status"]
+            new = merged
+        else:
+            self._keep(kind, old, new)
+        complete(kind, new)
+        causes = self._update_causes(kind, old, new, subresource)
+        if causes:
+            raise invalid(kind, new, causes)
+        if kind.has_generation and not subresource and _spec_changed(kind, old, new):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if not subresource:
+            self.admission.admit(kind, new, old, options.dry_run)
+        return self._write_changed(kind, item, old, new, options)
+
+    def _check_identity(self, kind: ResourceType, item: Item, old: Json, new: Json) -> None:
+        """The name, uid and version in `new`, where given, are those of what is there."""
+        metadata = new.get("metadata")
+        if not isinstance(metadata, dict):
+            raise invalid(kind, old, [errors.required("metadata.name", "name is required")])
+        version = metadata.get("resourceVersion") or ""
+        if not version and not kind.unconditional:
+            text = "must be specified for an update"
+            raise invalid(kind, old, [Cause("metadata.resourceVersion", f"Invalid value: 0: {text}")])
+        if version and not str(version).isdecimal():
+            raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if version and version != str(item.version):
+            raise errors.conflict(kind.group, kind.plural, item.name)
+        uid = metadata.get("uid") or item.uid
+        if uid != item.uid:
+            text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {item.uid}"
+            raise errors.conflict(kind.group, kind.plural, item.name, text)
+
+    def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
+        """What a replacement of the whole object may not change stays as it was."""
+        before, metadata = old["metadata"], new["metadata"]
+        for name in (
+            "name namespace uid resourceVersion creationTimestamp generation deletionTimestamp "
+            "deletionGracePeriodSeconds generateName"
+        ).split():
+            metadata.pop(name, None)
+            if name in before:
+                metadata[name] = before[name]
+        if kind.bucket == "namespaces":
+            new["spec"] = old.get("spec")
+        if kind.has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+
+    def _update_causes(self, kind: ResourceType, old: Json, new: Json, subresource: str) -> list[Cause]:
+        if subresource == "status":
+            return kind.rules.status_check(new, old)
+        causes = metadata_causes(new["metadata"], kind.name_check)
+        finalizers = old["metadata"].get("finalizers") or []
+        added = [each for each in new["metadata"].get("finalizers") or [] if each not in finalizers]
+        if added and "deletionTimestamp" in old["metadata"]:
+            names = ", ".join(f'"{each}"' for each in added)
+            text = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            causes.append(errors.forbidden_field("metadata.finalizers", text + "[]string{" + names + "}"))
+        return causes + kind.rules.check(new, old)
+
+    def _write_changed(self, kind: ResourceType, item: Item, old: Json, new: Json, options: Options) -> bytes:
+        metadata = new["metadata"]
+        finished = "deletionTimestamp" in metadata and not metadata.get("finalizers")
+        if finished and not metadata.get("deletionGracePeriodSeconds") and not _held(kind, new):
+            return self._remove(kind, new, options)
+        return item.raw if new == old else self._put(kind, new, options)
+
+    # ---- writing
+
+    def _put(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
+        obj = _ordered(kind, obj)
+        if options.dry_run:
+            return orjson.dumps(obj)
+        return self.store.put(kind.bucket, obj).raw
+
+    def _remove(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
+        if options.dry_run:
+            return orjson.dumps(obj)
+        return self.store.remove(kind.bucket, obj).raw
+
+    # ---- delete
+
+    def delete(
+        self, kind: ResourceType, item: Item, request: "Deletion", options: Options
+    ) -> tuple[bytes, bool]:
+        """Raw JSON of the object, and whether it is gone already."""
+        self._check_preconditions(kind, item, request)
+        self.admission.admit_delete(kind, item)
+        obj = item.parsed()
+        metadata = obj["metadata"]
+        _set_propagation(kind, metadata, request.propagation)
+        grace = _grace(kind, obj, request.grace)
+        if not metadata.get("finalizers") and not grace and not _held(kind, obj):
+            if grace is not None and "deletionGracePeriodSeconds" in metadata:
+                metadata["deletionGracePeriodSeconds"] = 0
+            return self._remove(kind, obj, options), True
+        self._mark_deleted(kind, obj, grace or 0)
+        return (item.raw if obj == item.parsed() else self._put(kind, obj, options)), False
+
+    def _check_preconditions(self, kind: ResourceType, item: Item, request: "Deletion") -> None:
+        uid, version = request.uid, request.version
+        if uid and uid != item.uid:
+            text = (
+                f"the UID in the precondition ({uid}) does not match the UID in record ({item.uid}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise errors.conflict(kind.group, kind.kind, item.name, text)
+        if version and version != str(item.version):
+            text = (
+                f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+                f"({item.version}). The object might have been modified"
+            )
+            raise errors.conflict(kind.group, kind.kind, item.name, text)
+
+    def _mark_deleted(self, kind: ResourceType, obj: Json, grace: int) -> None:
+        metadata = obj["metadata"]
+        already = metadata.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" in metadata and already is not None and already <= grace:
+            return
+        if "deletionTimestamp" not in metadata and "generation" in metadata:
+            metadata["generation"] += 1
+        moment = self.clock.now() + timedelta(seconds=grace)
+        metadata["deletionTimestamp"] = stamp(moment)
+        metadata["deletionGracePeriodSeconds"] = grace
+        if kind.bucket == "namespaces":
+            metadata.pop("deletionGracePeriodSeconds")
+            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """How an object is to be deleted."""
+
+    grace: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+class Admission:
+    """What a write must pass besides its own rules; `admission.py` has the server's."""
+
+    def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None: ...
+
+    def admit_delete(self, kind: ResourceType, item: Item) -> None: ...
+
+
+def decode(kind: ResourceType, obj: Json, options: Options) -> None:
+    """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
+    for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        if obj.get(name) in (None, ""):
+            obj[name] = wanted
+    if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
+        raise _wrong_kind(kind, obj)
+    unknown = drop_unknown(kind.node(), obj) if options.validation != "Ignore" else []
+    if options.validation == "Ignore":
+        drop_unknown(kind.node(), obj)
+    if unknown and options.validation == "Strict":
+        listed = ", ".join(f'unknown field "{each}"' for each in unknown)
+        raise _undecodable(kind, f"strict decoding error: {listed}")
+    options.warnings += [f'unknown field "{each}"' for each in unknown]
+    try:
+        _check_decoded(kind, obj)
+    except WrongType as error:
+        raise _undecodable(kind, str(error)) from error
+    if not isinstance(obj.get("metadata"), dict):
+        obj["metadata"] = {}
+    for name in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields", "selfLink"):
+        if name in obj["metadata"] and (not obj["metadata"][name] or name in ("managedFields", "selfLink")):
+            del obj["metadata"][name]
+
+
+def _check_decoded(kind: ResourceType, obj: Json) -> None:
+    """Types of built-in kinds; of custom ones metadata only, their own schema's check says more."""
+    if not kind.custom:
+        check_types(kind.node(), obj)
+        return
+    node = (kind.node().properties or {}).get("metadata")
+    if node is not None and obj.get("metadata") is not None:
+        check_types(node, obj["metadata"], "metadata")
+
+
+def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
+    if kind.custom:
+        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({kind.api_version})"
+        if obj["kind"] != kind.kind:
+            text = f"the kind in the data ({obj['kind']}) does not match the expected kind ({kind.kind})"
+        return errors.bad_request(text)
+    version = str(obj["apiVersion"])
+    text = f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme'
+    return errors.bad_request(
+        f'{obj["kind"]} in version "{version}" cannot be handled as a {kind.kind}: {text}'
+    )
+
+
+def _undecodable(kind: ResourceType, detail: str) -> Refusal:
+    article = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    return errors.bad_request(f"{article}: {detail}")
+
+
+def complete(kind: ResourceType, obj: Json) -> None:
+    """Fill in what was left out."""
+    if kind.custom:
+        fill_defaults(kind.node(), obj)
+    kind.rules.default(obj)
+
+
+def invalid(kind: ResourceType, obj: Json, causes: list[Cause]) -> Refusal:
+    return errors.is_invalid(kind.group, kind.kind, obj["metadata"].get("name") or "", causes)
+
+
+def _spec_changed(kind: ResourceType, old: Json, new: Json) -> bool:
+    apart = {"metadata", "status"} if kind.has_status else {"metadata"}
+    return any(old.get(key) != new.get(key) for key in (old.keys() | new.keys()) - apart)
+
+
+def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> None:
+    """Finalizers that stand for what becomes of the dependents."""
+    if not propagation and kind.bucket == "jobs.batch":
+        propagation = "Orphan"
+    finalizers = [
+        each for each in metadata.get("finalizers") or [] if each not in ("orphan", "foregroundDeletion")
+    ]
+    if not propagation:
+        return
+    if propagation == "Orphan":
+        finalizers.append("orphan")
+    elif propagation == "Foreground":
+        finalizers.append("foregroundDeletion")
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+
+
+def _grace(kind: ResourceType, obj: Json, asked: int | None) -> int | None:
+    """Seconds that a Pod gets to end; None for kinds without such."""
+    if kind.bucket != "pods":
+        return None
+    spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
+    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+        return 0
+    return int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else max(asked, 0)
+
+
+def _held(kind: ResourceType, obj: Json) -> bool:
+    """A namespace stays until its own finalizer is gone."""
+    return kind.bucket == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+_FIRST: tuple[str, ...] = ("apiVersion", "kind", "metadata")
+
+
+def _ordered(kind: ResourceType, obj: Json) -> Json:
+    """The usual fields first, as people expect to read them."""
+    ordered: dict[str, Any] = {name: obj[name] for name in _FIRST}
+    return ordered | {name: value for name, value in obj.items() if name not in ordered}

@@ -1,0 +1,185 @@
+"""The OpenAPI documents by group and version, from which kubectl validates and explains."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json, Response, json_response
+from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
+from steelyard.local.apiserver.registry import Registry
+
+_OPTIONS = {
+    "dryRun": "string",
+    "fieldManager": "string",
+    "fieldValidation": "string",
+}
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+
+
+class OpenApi:
+    """Documents are made when asked for, and kept until what is served changes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._documents: dict[str, bytes] = {}
+        self._generation = -1
+
+    def response(self, document: str) -> Response:
+        if self._generation != self._registry.generation:
+            self._documents.clear()
+            self._generation = self._registry.generation
+        if not document:
+            return self._index()
+        if document not in self._names():
+            raise errors.no_such_path()
+        if document not in self._documents:
+            self._documents[document] = orjson.dumps(self._document(document))
+        return Response(self._documents[document])
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(kind.group_version for kind in self._registry.kinds()))
+
+    def _index(self) -> Response:
+        """What clients cache is named by its hash: of the kinds in it, so that the index needs no documents."""
+        paths = {}
+        for name in self._names():
+            served = [[kind.plural, kind.schema] for kind in self._kinds(name)]
+            mark = hashlib.sha256(orjson.dumps(served)).hexdigest().upper()
+            paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={mark}"}
+        return json_response({"paths": paths})
+
+    def _kinds(self, document: str) -> list[ResourceType]:
+        return [kind for kind in self._registry.kinds() if kind.group_version == document]
+
+    def _document(self, document: str) -> Json:
+        kinds = self._kinds(document)
+        published = read_schemas()
+        roots = [f"{META}{name}" for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status")]
+        own: Json = {}
+        paths: Json = {}
+        for kind in kinds:
+            if kind.custom:
+                own |= _custom_schemas(kind)
+            else:
+                roots += [_schema_of(kind), schema_name(kind.group, kind.version, kind.listed_as)]
+            paths |= _paths(kind)
+        schemas = closure(published, roots) | own
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "v1.34.4"},
+            "paths": paths,
+            "components": {"schemas": dict(sorted(schemas.items()))},
+        }
+
+
+def _schema_of(kind: ResourceType) -> str:
+    if kind.custom:
+        return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+    return schema_name(kind.group, kind.version, kind.kind)
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _gvk(kind: ResourceType) -> Json:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _custom_schemas(kind: ResourceType) -> Json:
+    """The kind's schema as its definition has it, with the metadata that every object has."""
+    name = _schema_of(kind)
+    meta = {
+        "allOf": [_reference(f"{META}ObjectMeta")],
+        "default": {},
+        "description": "Standard object metadata.",
+    }
+    schema = {**kind.schema, "x-kubernetes-group-version-kind": [_gvk(kind)]}
+    text = {"type": "string"}
+    schema["properties"] = {
+        "apiVersion": text,
+        "kind": text,
+        **(schema.get("properties") or {}),
+        "metadata": meta,
+    }
+    listed = {
+        "type": "object",
+        "description": f"{kind.listed_as} is a list of {kind.kind}",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": text,
+            "kind": text,
+            "items": {"type": "array", "items": _reference(name)},
+            "metadata": _reference(f"{META}ListMeta"),
+        },
+        "x-kubernetes-group-version-kind": [{**_gvk(kind), "kind": kind.listed_as}],
+    }
+    return {name: schema, f"{name}List": listed}
+
+
+# ---- paths
+
+
+def _paths(kind: ResourceType) -> Json:
+    root = f"/{kind.group_version}"
+    below = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root
+    one, many = f"{below}/{kind.plural}/{{name}}", f"{below}/{kind.plural}"
+    paths = {many: _collection(kind), one: _object(kind)}
+    if kind.has_status:
+        paths[f"{one}/status"] = {verb: _object(kind)[verb] for verb in ("get", "put", "patch", "parameters")}
+    if kind.namespaced:
+        paths[f"{root}/{kind.plural}"] = {"get": _operation(kind, "list", _list_name(kind))}
+    return paths
+
+
+def _list_name(kind: ResourceType) -> str:
+    if kind.custom:
+        return f"{_schema_of(kind)}List"
+    return schema_name(kind.group, kind.version, kind.listed_as)
+
+
+def _collection(kind: ResourceType) -> Json:
+    return {
+        "get": _operation(kind, "list", _list_name(kind)),
+        "post": _operation(kind, "post", _schema_of(kind), body=("application/json",)),
+        "delete": _operation(kind, "deletecollection", f"{META}Status"),
+        "parameters": _in_path("namespace") if kind.namespaced else [],
+    }
+
+
+def _object(kind: ResourceType) -> Json:
+    names = ["name", "namespace"] if kind.namespaced else ["name"]
+    return {
+        "get": _operation(kind, "get", _schema_of(kind)),
+        "put": _operation(kind, "put", _schema_of(kind), body=("application/json",)),
+        "patch": _operation(kind, "patch", _schema_of(kind), body=_PATCHES),
+        "delete": _operation(kind, "delete", f"{META}Status"),
+        "parameters": _in_path(*names),
+    }
+
+
+def _in_path(*names: str) -> list[Json]:
+    return [{"name": each, "in": "path", "required": True, "schema": {"type": "string"}} for each in names]
+
+
+def _operation(kind: ResourceType, action: str, answer: str, body: Iterable[str] = ()) -> Json:
+    words = [*re.split(r"\W", kind.group_version), kind.kind]
+    operation: Json = {
+        "operationId": action + "".join(word.capitalize() for word in words),
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": {"schema": _reference(answer)}}}
+        },
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _gvk(kind),
+    }
+    if media := tuple(body):
+        sent = {"type": "object"} if action == "patch" else _reference(answer)
+        operation["requestBody"] = {"required": True, "content": {each: {"schema": sent} for each in media}}
+        operation["parameters"] = [
+            {"name": name, "in": "query", "schema": {"type": kind_}} for name, kind_ in _OPTIONS.items()
+        ]
+    return operation

@@ -1,0 +1,142 @@
+"""Query parameters and bodies of requests, read and checked."""
+
+from typing import Any, Literal, cast
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.errors import Cause, Refusal
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.objects import Deletion, Options
+from steelyard.local.apiserver.watch import WatchOptions
+
+_META = "meta.k8s.io"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
+
+
+def content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read_object(request: Request, kind: ResourceType) -> Json:
+    """The object in the body of a create or a replace."""
+    sent = content_type(request)
+    if sent == PROTOBUF:
+        text = "this server reads no protobuf: send application/json (kubectl: write a manifest and apply it)"
+        raise errors.unsupported_media(text)
+    if sent not in ("application/json", ""):
+        text = "the body of the request was in an unknown format - accepted media types include: application/json"
+        raise errors.unsupported_media(text)
+    return _json_object(request.body, kind)
+
+
+def _json_object(body: bytes, kind: ResourceType) -> Json:
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        text = (
+            f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; "
+        )
+        raise errors.bad_request(f"{text}json parse error: {error}") from error
+    if not isinstance(content, dict):
+        text = f"the object provided is unrecognized (must be of type {kind.kind}): it is no JSON object"
+        raise errors.bad_request(text)
+    return content
+
+
+def integer(request: Request, name: str) -> int:
+    """An optional whole number; 0 where it is absent."""
+    text = request.query.get(name, "")
+    if text and not text.isdecimal():
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text or 0)
+
+
+def write_options(request: Request, kind: str) -> Options:
+    dry, validation = request.query.get("dryRun", ""), request.query.get("fieldValidation", "")
+    if dry not in ("", "All"):
+        text = f'Unsupported value: ["{dry}"]: supported values: "All"'
+        raise errors.is_invalid(_META, kind, "", [Cause("dryRun", text, "FieldValueNotSupported")])
+    if validation not in _VALIDATIONS:
+        raise errors.is_invalid(
+            _META, kind, "", [errors.unsupported("fieldValidation", validation, _VALIDATIONS)]
+        )
+    chosen = cast("Literal['Strict', 'Warn', 'Ignore']", validation or "Warn")
+    return Options(dry_run=dry == "All", validation=chosen)
+
+
+def deletion_of(request: Request) -> Deletion:
+    """Query parameters, and the DeleteOptions in the body, which say it where both do."""
+    body: Json = {}
+    if request.body.strip():
+        if content_type(request) == PROTOBUF:
+            raise errors.unsupported_media("this server reads no protobuf: send application/json")
+        try:
+            body = orjson.loads(request.body)
+        except orjson.JSONDecodeError as error:
+            raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
+    if not isinstance(body, dict):
+        raise errors.bad_request("invalid DeleteOptions: not an object")
+    conditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and "gracePeriodSeconds" in request.query:
+        grace = integer(request, "gracePeriodSeconds")
+    propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
+    orphan = body.get("orphanDependents")
+    if orphan is not None and not propagation:
+        propagation = "Orphan" if orphan else "Background"
+    choices = ["Foreground", "Background", "Orphan"]
+    if propagation and propagation not in choices:
+        cause = errors.unsupported("propagationPolicy", propagation, choices)
+        raise errors.is_invalid(_META, "DeleteOptions", "", [cause])
+    return Deletion(
+        grace, propagation, str(conditions.get("uid") or ""), str(conditions.get("resourceVersion") or "")
+    )
+
+
+def watch_options(request: Request, current: int) -> WatchOptions:
+    """How to watch; refuses a version that is not yet."""
+    version = request.query.get("resourceVersion", "")
+    check_version(version, current)
+    initial = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
+    match = request.query.get("resourceVersionMatch", "")
+    if initial is not None and match != "NotOlderThan":
+        raise list_options(
+            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
+    if initial is None and match:
+        raise list_options(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )
+    return WatchOptions(
+        version=version,
+        seconds=float(integer(request, "timeoutSeconds") or 3600),
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial=initial,
+    )
+
+
+def check_version(version: str, current: int) -> None:
+    if version and not version.isdecimal():
+        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise errors.bad_request(f"invalid resource version: {text}")
+    if int(version or 0) > current:
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        details: Json = {"causes": [cause], "retryAfterSeconds": 1}
+        text = f"Timeout: Too large resource version: {version}, current: {current}"
+        raise Refusal(504, "Timeout", text, details)
+
+
+def list_options(field: str, text: str) -> Refusal:
+    cause = errors.forbidden_field(field, text)
+    return errors.is_invalid(_META, "ListOptions", "", [cause])
+
+
+def json_value(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from error

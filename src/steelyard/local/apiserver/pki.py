@@ -1,0 +1,137 @@
+"""The server's own certificate authority, its certificate, and the kubeconfig that trusts them."""
+
+import ipaddress
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from steelyard.local.apiserver.messages import Json
+
+VALID = timedelta(days=3650)
+RENEW = timedelta(days=30)
+
+
+def server_context(folder: Path, host: str) -> ssl.SSLContext:
+    """TLS of the server; makes what is not there yet, and anew what is about to end or names another host."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    now = datetime.now(UTC)
+    if not (folder / "ca.key").exists() or _ending(folder / "ca.crt", now):
+        _make_authority(folder, now)
+        (folder / "server.crt").unlink(missing_ok=True)
+    if not _serves(folder / "server.crt", host, now):
+        _make_server(folder, host, now)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    return context
+
+
+def kubeconfig(url: str, ca: Path, token: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "steelyard",
+        "clusters": [{"name": "steelyard", "cluster": {"server": url, "certificate-authority": str(ca)}}],
+        "users": [{"name": "steelyard", "user": {"token": token}}],
+        "contexts": [
+            {
+                "name": "steelyard",
+                "context": {"cluster": "steelyard", "user": "steelyard", "namespace": "default"},
+            }
+        ],
+    }
+
+
+def _read(path: Path) -> x509.Certificate | None:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _ending(path: Path, now: datetime) -> bool:
+    found = _read(path)
+    return found is None or found.not_valid_after_utc < now + RENEW
+
+
+def _serves(path: Path, host: str, now: datetime) -> bool:
+    found = _read(path)
+    if found is None or _ending(path, now) or not path.with_suffix(".key").exists():
+        return False
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return _alternative(host) in list(names)
+
+
+def _make_authority(folder: Path, now: datetime) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("steelyard-ca")
+    builder = _builder(name, name, key.public_key(), now)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    builder = builder.add_extension(usage, critical=True)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
+    _write(folder / "ca.key", _private(key))
+    _write(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _make_server(folder: Path, host: str, now: datetime) -> None:
+    authority = _read(folder / "ca.crt")
+    assert authority is not None
+    signer = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(_name("steelyard-kubernetes"), authority.subject, key.public_key(), now)
+    hosts = dict.fromkeys(["localhost", "127.0.0.1", host])
+    alternative = x509.SubjectAlternativeName([_alternative(each) for each in hosts])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = builder.add_extension(alternative, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    certificate = builder.add_extension(issuer, critical=False).sign(signer, hashes.SHA256())
+    _write(folder / "server.key", _private(key))
+    _write(folder / "server.crt", certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number())
+    return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + VALID)
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(*kinds, serialization.NoEncryption())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, and for its owner alone."""
+    new = path.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

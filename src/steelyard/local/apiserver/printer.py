@@ -1,0 +1,81 @@
+"""Columns of custom kinds: the JSON paths of `additionalPrinterColumns`."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from steelyard.local.apiserver.columns import AGE, NAME, Column, age
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+
+_STEP = re.compile(
+    r"""\.(?P<name>[\w-]+(?:\\.[\w-]+)*)   # .name, with escaped dots
+    |\[\?\(@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]   # [?(@.type=="Ready")]
+    |\[(?P<index>\d+|\*)\]
+    |\[['"](?P<quoted>[^'"]+)['"]\]""",
+    re.VERBOSE,
+)
+
+
+def custom_columns(kind: ResourceType) -> list[Column]:
+    if not kind.columns:
+        return [NAME, AGE]
+    return [NAME, *(_column(each) for each in kind.columns)]
+
+
+def _column(spec: Json) -> Column:
+    path, kind = spec["jsonPath"], spec["type"]
+
+    def cell(obj: Json, now: datetime) -> Any:
+        found = list(json_path(path, obj))
+        if not found:
+            return None
+        return age(str(found[0]), now) if kind == "date" else _shown(found, kind)
+
+    return Column(
+        spec["name"],
+        cell,
+        kind,
+        spec.get("priority") or 0,
+        spec.get("format") or "",
+        spec.get("description") or "",
+    )
+
+
+def _shown(found: list[Any], kind: str) -> Any:
+    first = found[0]
+    if kind in ("integer", "number"):
+        return first if isinstance(first, int | float) else None
+    if len(found) == 1:
+        return first if isinstance(first, str | bool) and kind in ("string", "boolean") else str(first)
+    return ",".join(str(each) for each in found)
+
+
+def json_path(path: str, obj: Any) -> Iterator[Any]:
+    """The values at a path of names, indexes and simple filters; nothing for a path of other parts."""
+    found, position = [obj], 0
+    while position < len(path):
+        step = _STEP.match(path, position)
+        if step is None:
+            return
+        found = [each for one in found for each in _step(one, step.groupdict())]
+        position = step.end()
+    yield from (each for each in found if each is not None)
+
+
+def _step(value: Any, step: dict[str, str | None]) -> Iterator[Any]:
+    name = step["name"] or step["quoted"]
+    if name is not None:
+        if isinstance(value, dict):
+            yield value.get(name.replace("\\.", "."))
+    elif not isinstance(value, list):
+        return
+    elif key := step["key"]:
+        for each in value:
+            if next(json_path(f".{key}", each), None) == step["value"]:
+                yield each
+    elif step["index"] == "*":
+        yield from value
+    elif int(step["index"] or 0) < len(value):
+        yield value[int(step["index"] or 0)]

@@ -1,0 +1,86 @@
+"""The built-in kinds' schemas, as Kubernetes 1.34 publishes them (`builtin.json.gz`), read when first asked for.
+
+The field tables stay in memory, the descriptions do not: `openapi.py` reads the file anew for each document.
+"""
+
+import gzip
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.schema import Node, fill
+
+_FILE = Path(__file__).with_name("builtin.json.gz")
+_REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_nodes: dict[str, Node] = {}
+
+
+def read_schemas() -> Json:
+    schemas: Json = orjson.loads(gzip.decompress(_FILE.read_bytes()))
+    return schemas
+
+
+@cache
+def _names() -> dict[tuple[str, str, str], str]:
+    """Schema names by group, version and kind."""
+    return dict(_index()[0])
+
+
+@cache
+def _index() -> tuple[tuple[tuple[tuple[str, str, str], str], ...], dict[str, Json]]:
+    schemas = {name: _without_descriptions(each) for name, each in read_schemas().items()}
+    found = []
+    for name, each in schemas.items():
+        for gvk in each.get("x-kubernetes-group-version-kind") or ():
+            found.append(((gvk["group"], gvk["version"], gvk["kind"]), name))
+    return tuple(found), schemas
+
+
+def schema_name(group: str, version: str, kind: str) -> str:
+    return _names()[(group, version, kind)]
+
+
+def node_of(name: str) -> Node:
+    """The compiled schema of this name; schemas may refer to themselves."""
+    node = _nodes.get(name)
+    if node is None:
+        node = _nodes[name] = Node()
+        fill(node, _index()[1][name], node_of)
+    return node
+
+
+def kind_node(group: str, version: str, kind: str) -> Node:
+    return node_of(schema_name(group, version, kind))
+
+
+def metadata_node() -> Node:
+    return node_of(f"{META}ObjectMeta")
+
+
+def closure(schemas: Json, roots: list[str]) -> Json:
+    """The named schemas and all that they refer to."""
+    found: Json = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = schemas[name]
+            waiting += _REFERENCE.findall(orjson.dumps(schemas[name]).decode())
+    return found
+
+
+def _without_descriptions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_descriptions(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_descriptions(each)
+        for key, each in value.items()
+        if not (key == "description" and isinstance(each, str))
+    }

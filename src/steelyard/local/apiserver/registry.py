@@ -1,0 +1,89 @@
+"""Which kinds are served: the built-in ones, and those of the established definitions."""
+
+from collections.abc import Iterable
+
+from steelyard.local.apiserver.builtin import builtin_kinds
+from steelyard.local.apiserver.custom import kinds_of
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+
+Path = tuple[str, str, str]  # group, version, plural
+
+
+class Registry:
+    """Kinds by what URLs and owner references call them."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Path, ResourceType] = {}
+        self._names: dict[tuple[str, str], ResourceType] = {}  # apiVersion, kind
+        self._buckets: dict[str, ResourceType] = {}
+        self._custom: dict[str, list[ResourceType]] = {}
+        self._specs: dict[str, Json] = {}
+        self.generation = 0  # grows when what is served changes
+        for kind in builtin_kinds():
+            self._add(kind)
+
+    def _add(self, kind: ResourceType) -> None:
+        self._kinds[kind.group, kind.version, kind.plural] = kind
+        self._names[kind.api_version, kind.kind] = kind
+        if kind.stored_as is None:
+            self._buckets[kind.bucket] = kind
+
+    def find(self, group: str, version: str, plural: str) -> ResourceType | None:
+        return self._kinds.get((group, version, plural))
+
+    def named(self, api_version: str, kind: str) -> ResourceType | None:
+        return self._names.get((api_version, kind))
+
+    def stored(self, bucket: str) -> ResourceType:
+        """The kind as it is stored; KeyError where it is not served any more."""
+        return self._buckets[bucket]
+
+    def kinds(self) -> Iterable[ResourceType]:
+        return list(self._kinds.values())
+
+    def groups(self) -> dict[str, list[str]]:
+        """Versions by group, in the order in which they came; the core group is the empty name."""
+        found: dict[str, list[str]] = {}
+        for group, version, _ in self._kinds:
+            versions = found.setdefault(group, [])
+            if version not in versions:
+                versions.append(version)
+        return found
+
+    def define(self, crd: Json) -> None:
+        """Serve what a definition says."""
+        name = crd["metadata"]["name"]
+        self.forget(name)
+        self._custom[name] = kinds_of(crd)
+        self._specs[name] = crd["spec"]
+        for kind in self._custom[name]:
+            self._add(kind)
+        self.generation += 1
+
+    def definition(self, name: str) -> Json | None:
+        """The spec by which the kinds of a definition are served."""
+        return self._specs.get(name)
+
+    def forget(self, name: str) -> None:
+        self._specs.pop(name, None)
+        for kind in self._custom.pop(name, ()):
+            del self._kinds[kind.group, kind.version, kind.plural]
+            self._names.pop((kind.api_version, kind.kind), None)
+            self._buckets.pop(kind.bucket, None)
+            self.generation += 1
+
+    def rival(self, crd: Json) -> str:
+        """Which name of a definition another kind of its group has already; empty where none."""
+        spec, name = crd["spec"], crd["metadata"]["name"]
+        wanted = spec["names"]
+        words = {wanted["plural"], wanted["singular"], *(wanted.get("shortNames") or ())}
+        own = {id(kind) for kind in self._custom.get(name, ())}
+        for kind in self._kinds.values():
+            if kind.group != spec["group"] or id(kind) in own:
+                continue
+            if taken := words & {kind.plural, kind.named, *kind.short_names}:
+                return sorted(taken)[0]
+            if kind.kind == wanted["kind"]:
+                return kind.kind
+        return ""

@@ -1,0 +1,100 @@
+"""An object or a list in the form that the client asks for: as it is, as a Table, or its metadata alone."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.tables import table_of
+
+_AS = re.compile(r"\bas=(\w+)")
+_VERSION = re.compile(r"\bv=(\w+)")
+_ACCEPTED = ("application/json", "application/*", "*/*", "")
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """How one request sees objects."""
+
+    kind: ResourceType
+    one: Callable[[Item], bytes]
+    event: Callable[[Item], bytes]
+    many: Callable[[Iterable[Item], Json], bytes]
+
+    def raw(self, raw: bytes) -> bytes:
+        """What a write answers; plain whatever was asked, as kubectl reads both."""
+        convert = self.kind.convert_out
+        return orjson.dumps(convert(orjson.loads(raw))) if convert else raw
+
+
+def renderer(kind: ResourceType, request: Request) -> Renderer:
+    """By the first media type of Accept that is served."""
+    for part in request.headers.get("accept", "").split(","):
+        media = part.partition(";")[0].strip().lower()
+        if media not in _ACCEPTED:
+            continue
+        shape, version = _AS.search(part), _VERSION.search(part)
+        if shape and shape[1] == "Table":
+            return _table(kind, request, version[1] if version else "v1")
+        if shape and shape[1].startswith("PartialObjectMetadata"):
+            return _partial(kind)
+        if not shape:
+            return _plain(kind)
+    text = "only the following media types are accepted: application/json"
+    raise Refusal(406, "NotAcceptable", text, {})
+
+
+def _plain(kind: ResourceType) -> Renderer:
+    def one(item: Item) -> bytes:
+        return orjson.dumps(kind.convert_out(item.parsed())) if kind.convert_out else item.raw
+
+    return Renderer(kind, one, one, partial(_list, kind, one))
+
+
+def _list(kind: ResourceType, one: Callable[[Item], bytes], items: Iterable[Item], metadata: Json) -> bytes:
+    head = orjson.dumps({"kind": kind.listed_as, "apiVersion": kind.api_version, "metadata": metadata})
+    return head[:-1] + b',"items":[' + b",".join(map(one, items)) + b"]}"
+
+
+def _partial(kind: ResourceType) -> Renderer:
+    own = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+
+    def one(item: Item) -> bytes:
+        return orjson.dumps({**own, "metadata": item.parsed()["metadata"]})
+
+    def many(items: Iterable[Item], metadata: Json) -> bytes:
+        content = {**own, "kind": "PartialObjectMetadataList", "metadata": metadata}
+        return orjson.dumps({**content, "items": [orjson.Fragment(one(each)) for each in items]})
+
+    return Renderer(kind, one, one, many)
+
+
+def _table(kind: ResourceType, request: Request, version: str) -> Renderer:
+    include = request.query.get("includeObject", "Metadata")
+    headed: list[bool] = []
+
+    def render(items: Iterable[Item], metadata: Json, *, header: bool = True) -> bytes:
+        table: dict[str, Any] = table_of(kind, list(items), metadata, include, datetime.now(UTC))
+        table["apiVersion"] = f"meta.k8s.io/{version}"
+        if not header:
+            table["columnDefinitions"] = []
+        return orjson.dumps(table)
+
+    def one(item: Item) -> bytes:
+        return render([item], {"resourceVersion": str(item.version)})
+
+    def event(item: Item) -> bytes:
+        """The columns are told once per watch."""
+        first = not headed
+        headed.append(True)
+        return render([item], {"resourceVersion": str(item.version)}, header=first)
+
+    return Renderer(kind, one, event, render)

@@ -1,0 +1,218 @@
+"""The REST interface of objects: one request on one kind, told apart by method and path, done on `Objects`.
+
+`core.py` calls it with a path that it has parsed.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.listing import list_response
+from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.objects import Deletion, Objects, Options
+from steelyard.local.apiserver.parameters import (
+    deletion_of,
+    integer,
+    read_object,
+    watch_options,
+    write_options,
+)
+from steelyard.local.apiserver.patching import patched
+from steelyard.local.apiserver.rendering import renderer
+from steelyard.local.apiserver.selection import selection
+from steelyard.local.apiserver.watch import Watch
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path names."""
+
+    kind: ResourceType
+    namespace: str | None  # None for all, or for what has none
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace or "", self.name
+
+
+@dataclass
+class Rest:
+    objects: Objects
+    monotonic: Callable[[], float] = time.monotonic
+
+    def handle(self, request: Request, target: Target) -> Response:
+        """Everything but what `core.py` does itself; the answer goes out once the store has settled."""
+        match request.method, bool(target.name):
+            case "GET", True if not target.subresource or target.subresource == "status":
+                return self._get(request, target)
+            case "GET", False:
+                return self._list_or_watch(request, target)
+            case "POST", False:
+                return self._create(request, target)
+            case "PUT", True:
+                return self._put(request, target)
+            case "PATCH", True:
+                return self._patch(request, target)
+            case "DELETE", True if not target.subresource:
+                return self._delete(request, target)
+            case "DELETE", False:
+                return self._delete_collection(request, target)
+        raise errors.method_not_allowed()
+
+    # ---- reading
+
+    def _get(self, request: Request, target: Target) -> Response:
+        item = self.objects.item(target.kind, target.key)
+        render = renderer(target.kind, request)
+        return Response(render.one(item))
+
+    def _list_or_watch(self, request: Request, target: Target) -> Response:
+        if request.flag("watch"):
+            return self._watch(request, target)
+        return list_response(self.objects.store, target.kind, target.namespace, request)
+
+    def _watch(self, request: Request, target: Target) -> Response:
+        kind = target.kind
+        labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+        selects = selection(kind, labels, fields, target.namespace)
+        options = watch_options(request, self.objects.store.version)
+        render = renderer(kind, request).event
+        watch = Watch(self.objects.store, kind, selects, render, options, self.monotonic)
+        return Response(watch.stream())
+
+    # ---- writing
+
+    def _create(self, request: Request, target: Target) -> Response:
+        if target.kind.namespaced and target.namespace is None:
+            raise errors.method_not_allowed()
+        obj, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+        raw = self.objects.create(target.kind.stored, target.namespace or "", self._in(target, obj), options)
+        return self._written(request, target, raw, options, 201)
+
+    def _put(self, request: Request, target: Target) -> Response:
+        obj, options = read_object(request, target.kind), write_options(request, "UpdateOptions")
+        item = self.objects.item(target.kind, target.key)
+        self._check_url(target, obj)
+        raw = self.objects.update(
+            target.kind.stored, item, self._in(target, obj), options, target.subresource
+        )
+        return self._written(request, target, raw, options)
+
+    def _patch(self, request: Request, target: Target) -> Response:
+        options = write_options(request, "PatchOptions")
+        patch = patched(request, target.kind)
+        item = self.objects.item(target.kind, target.key)
+        new = patch(self._out(target, item.parsed()))
+        self._check_url(target, new)
+        try:
+            raw = self.objects.update(
+                target.kind.stored, item, self._in(target, new), options, target.subresource
+            )
+        except Refusal as refusal:
+            raise _of_patch(refusal) from refusal
+        return self._written(request, target, raw, options)
+
+    def _check_url(self, target: Target, obj: Json) -> None:
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict):
+            return
+        name = metadata.get("name") or target.name
+        if name != target.name:
+            text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+            raise errors.bad_request(text)
+        if target.namespace and metadata.get("namespace", target.namespace) != target.namespace:
+            text = "the namespace of the provided object does not match the namespace sent on the request"
+            raise errors.bad_request(text)
+
+    def _in(self, target: Target, obj: Json) -> Json:
+        """As it is stored, where another form is served."""
+        return target.kind.convert_in(obj) if target.kind.convert_in else obj
+
+    def _out(self, target: Target, obj: Json) -> Json:
+        return target.kind.convert_out(obj) if target.kind.convert_out else obj
+
+    def _written(
+        self, request: Request, target: Target, raw: bytes, options: Options, status: int = 200
+    ) -> Response:
+        return Response(renderer(target.kind, request).raw(raw), status, warnings=options.warnings)
+
+    # ---- deleting
+
+    def _delete(self, request: Request, target: Target) -> Response:
+        item = self.objects.item(target.kind, target.key)
+        deletion, options = deletion_of(request), write_options(request, "DeleteOptions")
+        raw, gone = self._deleted(target.kind.stored, item, deletion, options)
+        if gone and target.kind.bucket not in _RETURNED:
+            return Response(_success(target.kind, item), warnings=options.warnings)
+        return self._written(request, target, raw, options)
+
+    def _deleted(
+        self, kind: ResourceType, item: Item, deletion: Deletion, options: Options
+    ) -> tuple[bytes, bool]:
+        if kind.bucket == "jobs.batch" and not deletion.propagation:
+            options.warnings.append(_ORPHANS)
+        return self.objects.delete(kind, item, deletion, options)
+
+    def _delete_collection(self, request: Request, target: Target) -> Response:
+        kind = target.kind
+        if kind.bucket == "namespaces" or (kind.namespaced and target.namespace is None):
+            raise errors.method_not_allowed()
+        deletion, options = deletion_of(request), write_options(request, "DeleteOptions")
+        labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+        selects = selection(kind, labels, fields)
+        limit = integer(request, "limit")
+        items = [
+            each for each in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(each)
+        ]
+        done: list[Any] = []
+        for item in items[: limit or None]:
+            raw, _ = self._deleted(kind.stored, item, deletion, options)
+            done.append(orjson.Fragment(raw))
+        metadata = {"resourceVersion": str(self.objects.store.version)}
+        content = {
+            "kind": kind.listed_as,
+            "apiVersion": kind.api_version,
+            "metadata": metadata,
+            "items": done,
+        }
+        return Response(orjson.dumps(content), warnings=options.warnings)
+
+
+# Kinds whose deletion answers with the object even when it is gone at once.
+_RETURNED = ("pods", "services", "serviceaccounts")
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+def _success(kind: ResourceType, item: Item) -> bytes:
+    details: Json = {"name": item.name, "kind": kind.plural, "uid": item.uid}
+    if kind.group:
+        details["group"] = kind.group
+    content: Json = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return orjson.dumps(content)
+
+
+def _of_patch(refusal: Refusal) -> Refusal:
+    """What a patch makes of an object is the patch's fault: invalid, not undecodable."""
+    if refusal.code != 400 or "cannot be handled as" not in refusal.message:
+        return refusal
+    detail = refusal.message.partition(": ")[2]
+    cause = errors.Cause("patch", f"Invalid value: {detail}")
+    return errors.is_invalid("", "", "", [cause])

@@ -1,0 +1,98 @@
+"""What has lately changed in one kind, bounded by count and by bytes; every watch reads it at its own pace.
+
+The store appends committed changes; watches keep a cursor, which is a position, so that a slow one costs nothing.
+"""
+
+import asyncio
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from steelyard.local.apiserver.item import Item
+
+MAX_EVENTS = 10_000
+MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: what was there before and what is there now; a removal has the last state as `new`."""
+
+    kind: str
+    version: int
+    old: Item | None
+    new: Item
+    removed: bool = False
+
+
+class Compacted(Exception):
+    """What was asked for is forgotten."""
+
+
+class Ring:
+    """The changes of one kind, oldest first."""
+
+    def __init__(self, floor: int, *, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
+        self.floor = floor  # the version up to which changes are forgotten
+        self.closed = False
+        self._max_events, self._max_bytes = max_events, max_bytes
+        self._changes: list[Change] = []
+        self._first = 0  # position of the first change kept
+        self._bytes = 0
+        self._wake: asyncio.Future[None] | None = None
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+        self._bytes += len(change.new.raw)
+        if len(self._changes) > self._max_events or self._bytes > self._max_bytes:
+            self._forget()
+        self.wake()
+
+    def _forget(self) -> None:
+        """A quarter of what is allowed, so that the list is not cut at every write."""
+        count, size = 0, self._bytes
+        keep = self._max_events * 3 // 4
+        while len(self._changes) - count > max(keep, 1) or (
+            size > self._max_bytes * 3 // 4 and count < len(self._changes) - 1
+        ):
+            size -= len(self._changes[count].new.raw)
+            count += 1
+        if count:
+            self.floor = self._changes[count - 1].version
+            del self._changes[:count]
+            self._first += count
+            self._bytes = size
+
+    def compact(self) -> None:
+        """Forget everything."""
+        if self._changes:
+            self.floor = self._changes[-1].version
+            self._first += len(self._changes)
+            self._changes.clear()
+            self._bytes = 0
+
+    def cursor(self, version: int) -> int:
+        """The position after `version`; Compacted where changes since then are forgotten."""
+        if version < self.floor:
+            raise Compacted
+        return self._first + bisect_right(self._changes, version, key=lambda change: change.version)
+
+    def read(self, cursor: int) -> tuple[list[Change], int]:
+        """The changes from `cursor` on, and the cursor after them."""
+        if cursor < self._first:
+            raise Compacted
+        return self._changes[cursor - self._first :], self._first + len(self._changes)
+
+    def wake(self) -> None:
+        if self._wake and not self._wake.done():
+            self._wake.set_result(None)
+        self._wake = None
+
+    def close(self) -> None:
+        self.closed = True
+        self.wake()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for the next change, or so long."""
+        if self._wake is None:
+            self._wake = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._wake], timeout=seconds)

@@ -1,0 +1,88 @@
+"""ConfigMaps, Secrets, Namespaces, Nodes and Leases."""
+
+import base64
+import binascii
+import re
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
+from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.rules.common import defaults, immutable
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
+    "  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_MAX_BYTES = 1 << 20
+
+
+def _data_causes(obj: Json, *fields: str) -> list[Cause]:
+    causes, size = [], 0
+    for field in fields:
+        for key, value in (obj.get(field) or {}).items():
+            size += len(value)
+            if not _KEY.fullmatch(key) or len(key) > 253:
+                causes.append(invalid(f"{field}[{key}]", key, _KEY_TEXT))
+    if size > _MAX_BYTES * 4 // 3:
+        causes.append(Cause("[]", f"Too long: may not be more than {_MAX_BYTES} bytes", "FieldValueTooLong"))
+    return causes
+
+
+def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
+    """Data marked immutable stays."""
+    if not field_of(old, "immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    changed = [f for f in (*fields, "immutable") if obj.get(f) != (old or {}).get(f)]
+    return [forbidden_field(each, text) for each in changed]
+
+
+def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:
+    return _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
+
+
+def _default_secret(obj: Json) -> None:
+    defaults(obj, type="Opaque")
+    if plain := obj.pop("stringData", None):
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+
+def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
+    causes = _data_causes(obj, "data") + _kept(obj, old, "data")
+    for key, value in (obj.get("data") or {}).items():
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            causes.append(invalid(f"data[{key}]", "...", "illegal base64 data"))
+    return causes + immutable(obj, old, "type")
+
+
+def _prepare_namespace(obj: Json) -> None:
+    obj["spec"] = {"finalizers": ["kubernetes"]}
+    obj["status"] = {"phase": "Active"}
+
+
+def _default_namespace(obj: Json) -> None:
+    obj["metadata"]["labels"] = {
+        **(obj["metadata"].get("labels") or {}),
+        "kubernetes.io/metadata.name": obj["metadata"].get("name", ""),
+    }
+
+
+def _check_lease(obj: Json, old: Json | None) -> list[Cause]:
+    causes = []
+    for name, least in (("leaseDurationSeconds", 1), ("leaseTransitions", 0)):
+        value = field_of(obj, "spec", name)
+        if isinstance(value, int) and value < least:
+            text = "must be greater than 0" if least else "must be greater than or equal to 0"
+            causes.append(invalid(f"spec.{name}", value, text))
+    return causes
+
+
+CONFIG_MAP = Rules(check=_check_config_map)
+SECRET = Rules(default=_default_secret, check=_check_secret)
+NAMESPACE = Rules(prepare=_prepare_namespace, default=_default_namespace)
+NODE = Rules(default=lambda obj: defaults(obj, spec={}))
+LEASE = Rules(check=_check_lease)

@@ -1,0 +1,76 @@
+"""What several kinds' rules share."""
+
+from steelyard.kube.selectors import parse_labels
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.names import labels_causes
+
+__all__ = [
+    "forbidden_field",
+    "immutable",
+    "invalid",
+    "labels_match",
+    "non_negative",
+    "required",
+    "selector_causes",
+]
+
+
+def defaults(obj: Json, **values: object) -> None:
+    """Set what is absent."""
+    for key, value in values.items():
+        if obj.get(key) is None:
+            obj[key] = value
+
+
+def immutable(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
+    """Each of these fields of the spec is as it was."""
+    if old is None:
+        return []
+    changed = [f for f in fields if field_of(obj, *f.split(".")) != field_of(old, *f.split("."))]
+    return [invalid(each, field_of(obj, *each.split(".")), "field is immutable") for each in changed]
+
+
+def non_negative(obj: Json, *fields: str) -> list[Cause]:
+    causes = []
+    for each in fields:
+        value = field_of(obj, *each.split("."))
+        if isinstance(value, int) and value < 0:
+            causes.append(invalid(each, value, "must be greater than or equal to 0"))
+    return causes
+
+
+def selector_causes(selector: Json | None, path: str) -> list[Cause]:
+    if not selector:
+        return [required(path)]
+    causes = labels_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, each in enumerate(selector.get("matchExpressions") or ()):
+        if each.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            where = f"{path}.matchExpressions[{index}].operator"
+            causes.append(invalid(where, each.get("operator"), "not a valid selector operator"))
+    return causes
+
+
+def labels_match(selector: Json, labels: Json) -> bool:
+    """Whether a label selector of a spec matches."""
+    wanted = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        requirement(labels)
+        for each in selector.get("matchExpressions") or ()
+        for requirement in parse_labels(expression_text(each))
+    )
+
+
+def expression_text(expression: Json) -> str:
+    """A requirement of `matchExpressions` as the text of a selector."""
+    key, values = expression["key"], ",".join(expression.get("values") or ())
+    match expression["operator"]:
+        case "In":
+            return f"{key} in ({values})"
+        case "NotIn":
+            return f"{key} notin ({values})"
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            return str(key)

@@ -1,0 +1,85 @@
+"""CustomResourceDefinitions: completed, and refused where a real server refuses them or this one cannot serve them."""
+
+from typing import Any
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
+from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.names import name_causes
+from steelyard.local.apiserver.rules.common import defaults, immutable
+from steelyard.local.apiserver.rules.structural import structural_causes
+
+
+def _prepare(crd: Json) -> None:
+    crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+    names = field_of(crd, "spec", "versions") or []
+    crd["status"]["storedVersions"] = [each.get("name") for each in names if each.get("storage")]
+
+
+def _default(crd: Json) -> None:
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    defaults(names, singular=kind.lower(), listKind=f"{kind}List")
+    defaults(spec, conversion={"strategy": "None"}, versions=[])
+    defaults(spec["conversion"], strategy="None")
+
+
+def _check(crd: Json, old: Json | None) -> list[Cause]:
+    spec, names = crd["spec"], crd["spec"]["names"]
+    causes = _names_causes(crd, spec, names)
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        causes.append(unsupported("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"]))
+    if spec["conversion"]["strategy"] != "None":
+        causes.append(forbidden_field("spec.conversion.strategy", "this server converts by no webhook"))
+    causes += _version_causes(spec["versions"])
+    for name in ("group", "scope", "names.kind", "names.plural"):
+        causes += immutable(crd, old, f"spec.{name}")
+    return causes
+
+
+def _names_causes(crd: Json, spec: Json, names: Json) -> list[Cause]:
+    causes = []
+    for name in ("group",):
+        causes += (
+            name_causes(spec.get(name) or "", f"spec.{name}")
+            if spec.get(name)
+            else [required(f"spec.{name}")]
+        )
+    for name in ("plural", "singular", "kind", "listKind"):
+        value = names.get(name) or ""
+        where = f"spec.names.{name}"
+        causes += name_causes(value.lower(), where, "service") if value else [required(where)]
+    if "." not in (spec.get("group") or ""):
+        causes.append(
+            invalid("spec.group", spec.get("group", ""), "should be a domain with at least one dot")
+        )
+    expected = f"{names.get('plural')}.{spec.get('group')}"
+    if crd["metadata"].get("name") != expected:
+        text = f'must be spec.names.plural+"."+spec.group'
+        causes.append(invalid("metadata.name", crd["metadata"].get("name"), text))
+    return causes
+
+
+def _version_causes(versions: list[Json]) -> list[Cause]:
+    causes: list[Cause] = []
+    if not versions:
+        return [required("spec.versions")]
+    if sum(bool(each.get("storage")) for each in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        causes.append(invalid("spec.versions", [v.get("name") for v in versions], text))
+    for index, each in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        causes += name_causes(each.get("name") or "", f"{path}.name", "service")
+        schema: Any = field_of(each, "schema", "openAPIV3Schema")
+        where = f"{path}.schema.openAPIV3Schema"
+        if not isinstance(schema, dict):
+            causes.append(required(where, "schemas are required"))
+            continue
+        causes += structural_causes(schema, where)
+        if "scale" in (each.get("subresources") or {}):
+            causes.append(forbidden_field(f"{path}.subresources.scale", "this server does not serve `scale`"))
+    return causes
+
+
+DEFINITION = Rules(prepare=_prepare, default=_default, check=_check)

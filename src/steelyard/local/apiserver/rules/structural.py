@@ -1,0 +1,97 @@
+"""Whether a definition's schema is structural, and what of it this server can enforce."""
+
+import re
+from collections.abc import Iterator
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, required, unsupported
+from steelyard.local.apiserver.messages import Json
+
+IMMUTABLE = "self == oldSelf"
+_TYPES = ["array", "boolean", "integer", "number", "object", "string"]
+_LOGIC = ("allOf", "anyOf", "oneOf", "not")
+_REFUSED = (
+    "$ref",
+    "definitions",
+    "dependencies",
+    "deprecated",
+    "discriminator",
+    "id",
+    "patternProperties",
+    "readOnly",
+)
+_REFUSED += ("writeOnly", "xml", "uniqueItems")
+
+
+def structural_causes(schema: Json, path: str) -> list[Cause]:
+    if schema.get("type") != "object":
+        return [required(f"{path}.type", "must be object at the root")]
+    return list(_causes(schema, path, root=True, in_list=False))
+
+
+def _causes(schema: Json, path: str, *, root: bool, in_list: bool) -> Iterator[Cause]:
+    yield from _own_causes(schema, path, root=root)
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        yield from _rule_causes(rule, f"{path}.x-kubernetes-validations[{index}].rule", in_list)
+    if isinstance(items := schema.get("items"), dict):
+        yield from _causes(items, f"{path}.items", root=False, in_list=True)
+        yield from _list_causes(schema, items, path)
+    if isinstance(extra := schema.get("additionalProperties"), dict):
+        yield from _causes(extra, f"{path}.additionalProperties", root=False, in_list=True)
+    for name, each in (schema.get("properties") or {}).items():
+        if root and name == "metadata":
+            continue
+        yield from _causes(each, f"{path}.properties[{name}]", root=False, in_list=in_list)
+
+
+def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
+    kind = schema.get("type")
+    loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    if not kind and not loose:
+        yield required(f"{path}.type", "must not be empty for specified object fields")
+    elif kind and kind not in _TYPES:
+        yield unsupported(f"{path}.type", kind, _TYPES)
+    if schema.get("properties") and schema.get("additionalProperties"):
+        yield forbidden_field(
+            f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
+        )
+    if kind == "array" and "items" not in schema:
+        yield required(f"{path}.items", "must be specified")
+    for name in _REFUSED:
+        if schema.get(name):
+            yield forbidden_field(f"{path}.{name}", f"{name} is not supported")
+    if (pattern := schema.get("pattern")) and not _compiles(pattern):
+        yield Cause(f"{path}.pattern", f"Invalid value: {pattern!r}: not a regular expression")
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _rule_causes(rule: Json, path: str, in_list: bool) -> Iterator[Cause]:
+    if rule.get("rule", "").strip() != IMMUTABLE:
+        yield forbidden_field(path, f"this server evaluates no CEL but {IMMUTABLE!r}")
+    elif in_list:
+        text = f"this server evaluates {IMMUTABLE!r} outside lists and maps only"
+        yield forbidden_field(path, text)
+
+
+def _list_causes(schema: Json, items: Json, path: str) -> Iterator[Cause]:
+    """Keys of a list map are there: required, or with a default."""
+    keys = schema.get("x-kubernetes-list-map-keys") or []
+    if schema.get("x-kubernetes-list-type") == "map" and not keys:
+        yield required(
+            f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"
+        )
+    for key in keys:
+        field = (items.get("properties") or {}).get(key)
+        where = f"{path}.items.properties[{key}]"
+        if field is None:
+            text = "entries must all be names of item properties"
+            yield Cause(f"{path}.x-kubernetes-list-map-keys[0]", f'Invalid value: "{key}": {text}')
+        elif key not in (items.get("required") or []) and "default" not in field:
+            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield required(f"{where}.default", text)

@@ -1,0 +1,206 @@
+"""What a kind's fields are, compiled from its OpenAPI schema: drops unknown fields, checks types, fills in defaults.
+
+For built-in kinds (schemas of `published.py`) and custom ones alike (structural schemas of their definitions).
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.local.apiserver.messages import Json
+
+Resolve = Callable[[str], "Node"]
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class Node:
+    """One field's schema. Without `type`, anything goes."""
+
+    type: str = ""
+    properties: "dict[str, Node] | None" = None
+    items: "Node | None" = None
+    values: "Node | None" = None  # additionalProperties
+    preserve: bool = True  # unknown fields stay
+    embedded: bool = False
+    nullable: bool = False
+    default: Any = _MISSING
+
+
+def no_references(name: str) -> Node:
+    raise ValueError(f"$ref is not allowed here: {name}")
+
+
+def compile_schema(schema: Json, resolve: Resolve = no_references) -> Node:
+    node = Node()
+    fill(node, schema, resolve)
+    return node
+
+
+def fill(node: Node, schema: Json, resolve: Resolve) -> None:
+    """Compile into an existing node, which may already be referred to."""
+    if reference := _reference(schema):
+        target = resolve(reference)
+        for name in ("type", "properties", "items", "values", "preserve"):
+            setattr(node, name, getattr(target, name))
+        node.default = schema.get("default", _MISSING)
+        return
+    node.type = _type(schema)
+    node.nullable = bool(schema.get("nullable"))
+    node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    node.default = schema.get("default", _MISSING)
+    if "items" in schema:
+        node.items = compile_schema(schema["items"], resolve)
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        node.values = compile_schema(extra, resolve)
+    if "properties" in schema:
+        node.properties = {}
+        for name, each in schema["properties"].items():
+            node.properties[name] = compile_schema(each, resolve)
+    kept = schema.get("x-kubernetes-preserve-unknown-fields") or extra is True
+    node.preserve = bool(kept) or (node.properties is None and node.values is None)
+
+
+def _reference(schema: Json) -> str:
+    """The name that a schema refers to; the published ones wrap a reference with a default in `allOf`."""
+    reference = schema.get("$ref")
+    if not reference and len(each := schema.get("allOf") or ()) == 1 and "type" not in schema:
+        reference = each[0].get("$ref")
+    return reference.removeprefix("#/components/schemas/") if reference else ""
+
+
+def _type(schema: Json) -> str:
+    if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
+        return "int-or-string"
+    if "oneOf" in schema and "type" not in schema:
+        return "int-or-string"  # Quantity and IntOrString are published so
+    kind = schema.get("type", "")
+    return kind if isinstance(kind, str) else ""
+
+
+# ---- unknown fields
+
+
+def drop_unknown(node: Node, value: Any, path: str = "") -> list[str]:
+    """Removes what the schema does not know, in place, and names it."""
+    unknown: list[str] = []
+    _drop(node, value, path, unknown)
+    return unknown
+
+
+def _drop(node: Node, value: Any, path: str, unknown: list[str]) -> None:
+    if isinstance(value, list):
+        if node.items is not None:
+            for index, each in enumerate(value):
+                _drop(node.items, each, f"{path}[{index}]", unknown)
+    elif isinstance(value, dict) and (node.properties is not None or node.values is not None):
+        _drop_fields(node, value, path, unknown)
+
+
+def _drop_fields(node: Node, value: Json, path: str, unknown: list[str]) -> None:
+    properties = node.properties or {}
+    for name in list(value):
+        below = properties.get(name, node.values)
+        where = f"{path}.{name}" if path else name
+        if below is not None:
+            _drop(below, value[name], where, unknown)
+        elif not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
+            unknown.append(where)
+            del value[name]
+
+
+# ---- defaults
+
+
+def fill_defaults(node: Node, value: Any) -> None:
+    """Sets absent fields that have a default, in place; null counts as absent where null is not allowed."""
+    if isinstance(value, list) and node.items is not None:
+        for each in value:
+            fill_defaults(node.items, each)
+    elif isinstance(value, dict):
+        for name, below in (node.properties or {}).items():
+            if below.default is not _MISSING and _absent(below, value.get(name, _MISSING)):
+                value[name] = copy.deepcopy(below.default)
+            if name in value:
+                fill_defaults(below, value[name])
+        if node.values is not None:
+            for name, each in value.items():
+                if name not in (node.properties or {}):
+                    fill_defaults(node.values, each)
+
+
+def _absent(node: Node, value: Any) -> bool:
+    return value is _MISSING or (value is None and not node.nullable)
+
+
+# ---- types
+
+
+class WrongType(Exception):
+    """A field of another type than the schema's, in the words of Go's decoder."""
+
+    def __init__(self, path: str, found: str, wanted: str) -> None:
+        super().__init__(f"json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
+
+
+_GO = {"integer": "int64", "boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
+
+
+def check_types(node: Node, value: Any, path: str = "") -> None:
+    """Raises WrongType; nulls in objects are removed, as Go's decoder takes them for absent."""
+    if not node.type:
+        return
+    if not _fits(node.type, value):
+        raise WrongType(path, _found(value), _GO.get(node.type, node.type))
+    if isinstance(value, list) and node.items is not None:
+        for index, each in enumerate(value):
+            check_types(node.items, each, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        _check_fields(node, value, path)
+
+
+def _check_fields(node: Node, value: Json, path: str) -> None:
+    for name in list(value):
+        below = (node.properties or {}).get(name, node.values)
+        if value[name] is None and below is not None:
+            del value[name]
+        elif below is not None:
+            check_types(below, value[name], f"{path}.{name}" if path else name)
+
+
+def _fits(kind: str, value: object) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "int-or-string":
+            return isinstance(value, str | int | float) and not isinstance(value, bool)
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return True
+
+
+def _found(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"

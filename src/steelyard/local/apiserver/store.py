@@ -1,0 +1,204 @@
+"""All objects in memory, durable in SQLite: one commit per turn of the event loop.
+
+A write is seen by later writes at once; answers and watches learn of it after its commit (`settled`). A commit that
+fails takes its whole turn back. Versions only grow, over restarts too.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import orjson
+
+from steelyard.local.apiserver.item import Item, Key, item_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.ring import Change, Ring
+
+Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes
+Listener = Callable[[list[Change]], None]
+
+
+class Database(Protocol):
+    """Where objects outlive the process."""
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        """The version to go on from, and every object."""
+
+    def commit(self, version: int, rows: Iterable[Row]) -> None:
+        """All or nothing, durable when it returns."""
+
+    def close(self) -> None: ...
+
+
+class Bucket:
+    """The objects of one kind, by namespace and name, and what lately changed."""
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+        self.namespaces: dict[str, dict[str, Item]] = {}
+        self.size = 0
+
+    def get(self, key: Key) -> Item | None:
+        return self.namespaces.get(key[0], {}).get(key[1])
+
+    def items(self, namespace: str | None = None) -> list[Item]:
+        """In the order of namespace and name; None is all namespaces."""
+        names = sorted(self.namespaces) if namespace is None else [namespace]
+        found: list[Item] = []
+        for each in names:
+            objects = self.namespaces.get(each, {})
+            found.extend(objects[name] for name in sorted(objects))
+        return found
+
+    def set(self, key: Key, item: Item | None) -> None:
+        objects = self.namespaces.setdefault(key[0], {})
+        self.size += (item is not None) - (key[1] in objects)
+        if item is not None:
+            objects[key[1]] = item
+            return
+        objects.pop(key[1], None)
+        if not objects:
+            del self.namespaces[key[0]]
+
+
+class Store:
+    """Every method but `settled` is synchronous: what happens between two awaits happens at once."""
+
+    def __init__(self, database: Database | None) -> None:
+        self._database = database
+        self.version, rows = database.load() if database else (1, ())
+        self.committed = self.version
+        self.start = self.version  # changes from before are not remembered
+        self.listeners: list[Listener] = []
+        self._buckets: dict[str, Bucket] = {}
+        self._floors: dict[str, int] = {}
+        self._by_uid: dict[str, tuple[str, Key]] = {}
+        self._dependents: defaultdict[str, set[tuple[str, Key]]] = defaultdict(set)
+        self._pending: list[Change] = []
+        self._turn: asyncio.Future[None] | None = None
+        self.closed = False
+        for kind, _, _, raw in rows:
+            self._apply(kind, None, _loaded(raw))
+
+    # ---- reading
+
+    def bucket(self, kind: str) -> Bucket:
+        found = self._buckets.get(kind)
+        if found is None:
+            found = self._buckets[kind] = Bucket(Ring(self._floors.get(kind, self.start)))
+        return found
+
+    def kinds(self) -> list[str]:
+        return list(self._buckets)
+
+    def get(self, kind: str, key: Key) -> Item | None:
+        return self.bucket(kind).get(key)
+
+    def owner(self, uid: str) -> tuple[str, Key] | None:
+        """The kind and the key of the object with this uid."""
+        return self._by_uid.get(uid)
+
+    def dependents(self, uid: str) -> list[tuple[str, Key]]:
+        return sorted(self._dependents.get(uid, ()))
+
+    # ---- writing
+
+    def put(self, kind: str, obj: Json) -> Item:
+        """Create or replace; the object gets its new version."""
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        item = item_of(obj)
+        self._write(Change(kind, self.version, self.get(kind, item.key), item))
+        return item
+
+    def remove(self, kind: str, obj: Json) -> Item:
+        """Remove; watches see the object as given, with the version of the removal."""
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        item = item_of(obj)
+        self._write(Change(kind, self.version, self.get(kind, item.key), item, removed=True))
+        return item
+
+    def _write(self, change: Change) -> None:
+        self._apply(change.kind, change.old, None if change.removed else change.new)
+        self._pending.append(change)
+        if self._turn is None:
+            loop = asyncio.get_running_loop()
+            self._turn = loop.create_future()
+            self._turn.add_done_callback(_retrieved)
+            loop.call_soon(self._commit)
+
+    def _apply(self, kind: str, old: Item | None, new: Item | None) -> None:
+        """Bring the objects and their indexes from one state to the other."""
+        if old is not None:
+            self._by_uid.pop(old.uid, None)
+            for owner in old.owners:
+                self._dependents[owner].discard((kind, old.key))
+                if not self._dependents[owner]:
+                    del self._dependents[owner]
+        if new is not None:
+            self._by_uid[new.uid] = kind, new.key
+            for owner in new.owners:
+                self._dependents[owner].add((kind, new.key))
+        if (either := new or old) is not None:
+            self.bucket(kind).set(either.key, new)
+
+    # ---- committing
+
+    async def settled(self) -> None:
+        """Wait until everything written so far is durable; OSError when it could not be."""
+        if self._turn is not None:
+            await asyncio.shield(self._turn)
+
+    def _commit(self) -> None:
+        changes, turn = self._pending, self._turn
+        if turn is None:  # committed before its turn came, at the end
+            return
+        self._pending, self._turn = [], None
+        try:
+            if self._database:
+                self._database.commit(self.version, _rows(changes))
+        except OSError as error:
+            for change in reversed(changes):
+                self._apply(change.kind, None if change.removed else change.new, change.old)
+            turn.set_exception(error)
+            return
+        self.committed = changes[-1].version
+        for change in changes:
+            self.bucket(change.kind).ring.append(change)
+        turn.set_result(None)
+        for listener in self.listeners:
+            listener(changes)
+
+    def end_watches(self, kind: str) -> None:
+        """The kind is served no more: whoever watches it is told by the end of the watch."""
+        if bucket := self._buckets.pop(kind, None):
+            bucket.ring.close()
+        self._floors[kind] = self.version  # one of the same name, made anew, remembers nothing from before
+
+    def close(self) -> None:
+        """Commit what is pending, end every watch."""
+        self._commit()
+        self.closed = True
+        for bucket in self._buckets.values():
+            bucket.ring.close()
+        if self._database:
+            self._database.close()
+
+
+def _loaded(raw: bytes | None) -> Item:
+    return item_of(orjson.loads(raw or b"{}"))
+
+
+def _rows(changes: list[Change]) -> Iterable[Row]:
+    """The last state of every object that changed."""
+    last = {(change.kind, change.new.key): change for change in changes}
+    for (kind, (namespace, name)), change in last.items():
+        yield kind, namespace, name, None if change.removed else change.new.raw
+
+
+def _retrieved(turn: asyncio.Future[None]) -> None:
+    """Nobody may be waiting for a turn; its failure was told to whoever was."""
+    if not turn.cancelled():
+        turn.exception()

@@ -1,0 +1,85 @@
+"""The core over HTTP by aiohttp: bearer tokens, bodies, streams."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from hashlib import sha256
+from typing import cast
+
+from aiohttp import web
+
+from steelyard.local.apiserver.core import HEALTH, MAX_BODY, Core
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.messages import Request, Response, json_response
+
+_OPEN = frozenset(f"/{each}" for each in HEALTH) | {"/version", "/version/"}
+
+
+class Transport:
+    """One core's HTTP side."""
+
+    def __init__(self, core: Core, tokens: Mapping[str, str]) -> None:
+        self._core = core
+        self._users = {sha256(token.encode()).digest(): user for token, user in tokens.items() if token}
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        user = self._user(request)
+        if user is None and request.path not in _OPEN:
+            refusal = Refusal(401, "Unauthorized", "Unauthorized")
+            return _whole(json_response(refusal.status(), 401))
+        if request.content_length is not None and request.content_length > MAX_BODY:
+            refusal = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+            answer = _whole(json_response(refusal.status(), 413))
+            answer.force_close()
+            return answer
+        body = await request.read() if request.can_read_body else b""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Request(request.method, request.path, dict(request.query), headers, body, user or "")
+        response = await self._core.handle(asked)
+        if isinstance(response.body, bytes):
+            return _whole(response)
+        return await _stream(request, response)
+
+    def _user(self, request: web.BaseRequest) -> str | None:
+        """Whose token it is; by digest, so that the time of the comparison tells nothing of the token."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        digest = sha256(token.strip().encode()).digest()
+        if scheme.lower() != "bearer":
+            return None
+        return next((user for each, user in self._users.items() if hmac.compare_digest(each, digest)), None)
+
+
+def _headers(response: Response) -> list[tuple[str, str]]:
+    headers = [("Content-Type", response.content_type), ("Cache-Control", "no-cache, private")]
+    for each in response.warnings:
+        text = each.replace("\\", "\\\\").replace('"', '\\"')
+        headers.append(("Warning", f'299 - "{text}"'))
+    return headers
+
+
+def _whole(response: Response) -> web.Response:
+    from multidict import CIMultiDict
+
+    return web.Response(
+        body=cast("bytes", response.body), status=response.status, headers=CIMultiDict(_headers(response))
+    )
+
+
+async def _stream(request: web.BaseRequest, response: Response) -> web.StreamResponse:
+    """Chunks as they come; the stream is closed when the client is gone."""
+    from multidict import CIMultiDict
+
+    answer = web.StreamResponse(status=response.status, headers=CIMultiDict(_headers(response)))
+    answer.enable_chunked_encoding()
+    await answer.prepare(request)
+    stream = cast("AsyncIterator[bytes]", response.body)
+    async with aclosing(stream) as chunks:  # type: ignore[type-var]
+        try:
+            async for chunk in chunks:
+                await answer.write(chunk)
+            await answer.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            if request.transport is not None:
+                raise
+    return answer

@@ -1,0 +1,198 @@
+"""Values against a structural schema: JSON Schema by jsonschema-rs, and by hand what Kubernetes adds to it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+
+from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
+from steelyard.local.apiserver.messages import Json
+
+_KEPT = (
+    "enum exclusiveMaximum exclusiveMinimum maxItems maxLength maxProperties maximum minItems minLength minProperties "
+    "minimum multipleOf pattern required"
+).split()
+_FORMATS = ("date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
+_JSON_TYPE = {"dict": "object", "list": "array", "str": "string", "bool": "boolean", "int": "integer"}
+_JSON_TYPE |= {"float": "number", "NoneType": "null"}
+
+
+class Validator:
+    """One schema, compiled."""
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+        # Draft 4 has the boolean exclusiveMinimum of Kubernetes' schemas.
+        self._compiled = jsonschema_rs.Draft4Validator(_json_schema(schema, root=True), validate_formats=True)
+        self._immutable = list(_immutable(schema, ()))
+        self._keyed = _has_keys(schema)
+
+    def causes(self, obj: Json) -> list[Cause]:
+        """What is wrong with an object; its metadata is not looked at."""
+        value = {key: each for key, each in obj.items() if key != "metadata"}
+        causes: list[Cause] = []
+        if not self._compiled.is_valid(value):
+            for error in self._compiled.iter_errors(value):
+                causes += _error_causes(error)
+        if self._keyed:
+            causes += _duplicates(self._schema, value, "")
+        return causes
+
+    def transition_causes(self, obj: Json, old: Json) -> list[Cause]:
+        """The rule `self == oldSelf`, where both are there."""
+        causes = []
+        for path, rule in self._immutable:
+            new_value, old_value = _at(obj, path), _at(old, path)
+            if new_value is not None and old_value is not None and new_value != old_value:
+                text = rule.get("message") or "failed rule: self == oldSelf"
+                causes.append(Cause(".".join(path), f"Invalid value: {_summary(new_value)}: {text}"))
+        return causes
+
+
+def _summary(value: object) -> str:
+    return f'"{_JSON_TYPE[type(value).__name__]}"' if isinstance(value, dict | list) else shown(value)
+
+
+def _at(obj: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        obj = obj.get(key) if isinstance(obj, dict) else None
+    return obj
+
+
+def _immutable(schema: Json, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
+    for rule in schema.get("x-kubernetes-validations") or ():
+        yield path, rule
+    for name, each in (schema.get("properties") or {}).items():
+        yield from _immutable(each, (*path, name))
+
+
+# ---- lowering
+
+
+def _json_schema(schema: Json, *, root: bool = False) -> Json:
+    """JSON Schema for what Kubernetes means by a structural one."""
+    lowered: Json = {key: schema[key] for key in _KEPT if key in schema}
+    if schema.get("format") in _FORMATS:
+        lowered["format"] = schema["format"]
+    if schema.get("x-kubernetes-int-or-string"):
+        lowered["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    elif kind := schema.get("type"):
+        lowered["type"] = [kind, "null"] if schema.get("nullable") else kind
+    if "items" in schema:
+        lowered["items"] = _json_schema(schema["items"])
+    if isinstance(extra := schema.get("additionalProperties"), dict):
+        lowered["additionalProperties"] = _json_schema(extra)
+    if properties := schema.get("properties"):
+        own = {key: each for key, each in properties.items() if not (root and key in ("metadata",))}
+        lowered["properties"] = {key: _json_schema(each) for key, each in own.items()}
+    for word in ("allOf", "anyOf", "oneOf"):
+        if word in schema and word not in lowered:
+            lowered[word] = [_json_schema(each) for each in schema[word]]
+    if "not" in schema:
+        lowered["not"] = _json_schema(schema["not"])
+    return lowered
+
+
+# ---- wording
+
+
+def _field(path: list[str | int]) -> str:
+    text = ""
+    for each in path:
+        text += f"[{each}]" if isinstance(each, int) else f".{each}"
+    return text.removeprefix(".")
+
+
+def _error_causes(error: "jsonschema_rs.ValidationError") -> list[Cause]:
+    path, value, kind = _field(error.instance_path), error.instance, type(error.kind).__name__
+    detail = error.kind
+    body = f"{path} in body"
+    match kind.rpartition("_")[2]:
+        case "Required":
+            name = getattr(detail, "property").strip('"')
+            return [required(f"{path}.{name}".removeprefix("."))]
+        case "Type":
+            wanted = getattr(detail, "types")
+            wanted = wanted[0] if isinstance(wanted, list | tuple) else wanted
+            found = _JSON_TYPE[type(value).__name__]
+            return [
+                Cause(
+                    path,
+                    f'Invalid value: "{found}": {body} must be of type {wanted}: "{found}"',
+                    "FieldValueTypeInvalid",
+                )
+            ]
+        case "Enum":
+            return [unsupported(path, value, [str(each) for each in getattr(detail, "options")])]
+        case "Pattern":
+            return [invalid(path, value, f"{body} should match '{getattr(detail, 'pattern')}'")]
+        case "MaxLength":
+            limit = getattr(detail, "limit")
+            return [Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")]
+        case "MaxItems" | "MaxProperties":
+            limit = getattr(detail, "limit")
+            return [
+                Cause(path, f"Too many: {len(value)}: must have at most {limit} items", "FieldValueTooMany")
+            ]
+        case "Format":
+            return [
+                invalid(path, value, f"{body} must be of type {getattr(detail, 'format')}: {shown(value)}")
+            ]
+        case name:
+            return [
+                invalid(
+                    path,
+                    value,
+                    f"{body} {_LIMITS.get(name, error.message)}".format(limit=getattr(detail, "limit", "")),
+                )
+            ]
+
+
+_LIMITS = {
+    "Minimum": "should be greater than or equal to {limit}",
+    "ExclusiveMinimum": "should be greater than {limit}",
+    "Maximum": "should be less than or equal to {limit}",
+    "ExclusiveMaximum": "should be less than {limit}",
+    "MinLength": "should be at least {limit} chars long",
+    "MinItems": "should have at least {limit} items",
+    "MinProperties": "should have at least {limit} properties",
+    "MultipleOf": "should be a multiple of {limit}",
+}
+
+
+# ---- lists that are maps or sets
+
+
+def _has_keys(schema: Json) -> bool:
+    below = [
+        schema.get("items"),
+        schema.get("additionalProperties"),
+        *(schema.get("properties") or {}).values(),
+    ]
+    own = schema.get("x-kubernetes-list-type") in ("map", "set")
+    return own or any(_has_keys(each) for each in below if isinstance(each, dict))
+
+
+def _duplicates(schema: Json, value: Any, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    if isinstance(value, list):
+        causes += _own_duplicates(schema, value, path)
+        for index, each in enumerate(value):
+            causes += _duplicates(schema.get("items") or {}, each, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for name, each in (schema.get("properties") or {}).items():
+            if name in value:
+                causes += _duplicates(each, value[name], f"{path}.{name}".removeprefix("."))
+    return causes
+
+
+def _own_duplicates(schema: Json, value: list[Any], path: str) -> list[Cause]:
+    keys = schema.get("x-kubernetes-list-map-keys") or []
+    seen, causes = [], []
+    kind = schema.get("x-kubernetes-list-type")
+    for index, each in enumerate(value if kind in ("map", "set") else ()):
+        own = {key: each.get(key) for key in keys} if kind == "map" and isinstance(each, dict) else each
+        if own in seen:
+            causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {shown(own)}", "FieldValueDuplicate"))
+        seen.append(own)
+    return causes

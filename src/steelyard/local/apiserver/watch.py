@@ -1,0 +1,127 @@
+"""A watch: the state at its begin where asked for, then each committed change, bookmarks, and its end."""
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.ring import Change, Compacted
+from steelyard.local.apiserver.selection import Selects
+from steelyard.local.apiserver.store import Store
+
+BOOKMARK_SECONDS = 50.0
+INITIAL_END = "k8s.io/initial-events-end"
+Render = Callable[[Item], bytes]
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    version: str = ""
+    seconds: float = 3600.0
+    bookmarks: bool = False
+    initial: bool | None = None  # sendInitialEvents, where given
+    bookmark_seconds: float = BOOKMARK_SECONDS
+
+
+@dataclass
+class Watch:
+    """One client's watch of one kind; `render` gives an item in the form that the client asked for."""
+
+    store: Store
+    kind: ResourceType
+    selects: Selects
+    render: Render
+    options: WatchOptions
+    monotonic: Callable[[], float]
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        ring = self.store.bucket(self.kind.bucket).ring
+        await self.store.settled()
+        version = self.store.committed
+        asked = int(self.options.version or 0)
+        if self._begins_with_state():
+            yield b"".join(self._state())
+        else:
+            version = asked
+        try:
+            cursor = ring.cursor(version)
+        except Compacted:
+            yield self._too_old(version)
+            return
+        end = self.monotonic() + self.options.seconds
+        left = self.options.seconds
+        while not ring.closed:
+            waited = left < self.options.seconds
+            try:
+                changes, cursor = ring.read(cursor)
+            except Compacted:
+                yield self._too_old(version)
+                return
+            if events := b"".join(self._event(each) for each in changes):
+                yield events
+            elif self.options.bookmarks and waited and not changes:
+                yield self._bookmark()
+            left = end - self.monotonic()
+            if left <= 0:
+                return
+            await ring.changed(min(left, self.options.bookmark_seconds))
+
+    def _begins_with_state(self) -> bool:
+        if self.options.initial is not None:
+            return self.options.initial
+        return self.options.version in ("", "0")
+
+    def _state(self) -> list[bytes]:
+        items = self.store.bucket(self.kind.bucket).items()
+        parts = [_framed(b"ADDED", self.render(each)) for each in items if self.selects(each)]
+        if self.options.initial:
+            parts.append(self._bookmark(initial_end=True))
+        return parts
+
+    def _event(self, change: Change) -> bytes:
+        """What the change is to whoever sees only selected objects."""
+        was = change.old is not None and self.selects(change.old)
+        now = not change.removed and self.selects(change.new)
+        if now:
+            return _framed(b"MODIFIED" if was else b"ADDED", self.render(change.new))
+        if not was:
+            return b""
+        if change.removed:
+            return _framed(b"DELETED", self.render(change.new))
+        assert change.old is not None
+        return _framed(b"DELETED", self.render(_at_version(change.old, change.version)))
+
+    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+        metadata: Json = {"resourceVersion": str(self.store.committed)}
+        if initial_end:
+            metadata["annotations"] = {INITIAL_END: "true"}
+        obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
+        return _framed(b"BOOKMARK", orjson.dumps(obj))
+
+    def _too_old(self, version: int) -> bytes:
+        text = f"too old resource version: {version} ({self.store.committed})"
+        return _framed(b"ERROR", orjson.dumps(errors.expired(text).status()))
+
+
+def _framed(event: bytes, obj: bytes) -> bytes:
+    return b'{"type":"' + event + b'","object":' + obj + b"}\n"
+
+
+def _at_version(item: Item, version: int) -> Item:
+    """An object that left the selection, as it last was there, with the version at which it left."""
+    obj = item.parsed()
+    obj["metadata"]["resourceVersion"] = str(version)
+    return Item(
+        orjson.dumps(obj),
+        version,
+        item.namespace,
+        item.name,
+        item.uid,
+        item.labels,
+        item.owners,
+        item.deleting,
+    )

@@ -1,0 +1,56 @@
+"""Writes the built-in kinds' schemas, as a real API server publishes them, into the embedded one's data file.
+
+`python -m tests.kubernetes_api.generate_builtin`, by hand, when the version of Kubernetes changes; `kubectl` must
+reach a real server.
+"""
+
+import gzip
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.kube.resource import BUILT_IN
+
+Json = dict[str, Any]
+TARGET = Path("src/steelyard/local/apiserver/builtin.json.gz")
+DOCUMENTS = {f"apis/{each.group}/{each.version}" if each.group else "api/v1" for each in BUILT_IN}
+DOCUMENTS |= {"apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1", "apis/authentication.k8s.io/v1"}
+KINDS = {each.kind for each in BUILT_IN} | {f"{each.kind}List" for each in BUILT_IN}
+KINDS |= {"SelfSubjectAccessReview", "SelfSubjectReview", "Binding", "DeleteOptions", "Status"}
+REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
+
+
+def closure(schemas: Json, names: set[str]) -> Json:
+    """The named schemas and all that they refer to."""
+    found: Json = {}
+    waiting = sorted(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = schemas[name]
+            waiting += REFERENCE.findall(orjson.dumps(schemas[name]).decode())
+    return dict(sorted(found.items()))
+
+
+def published(document: str) -> Json:
+    command = ["kubectl", "get", "--raw", f"/openapi/v3/{document}"]
+    answer = subprocess.run(command, capture_output=True, check=True).stdout
+    schemas: Json = orjson.loads(answer)["components"]["schemas"]
+    return schemas
+
+
+def main() -> None:
+    schemas: Json = {}
+    for document in sorted(DOCUMENTS):
+        schemas |= published(document)
+    wanted = {name for name in schemas if name.rpartition(".")[2] in KINDS and ".v1." in name}
+    content = orjson.dumps(closure(schemas, wanted))
+    TARGET.write_bytes(gzip.compress(content, 9, mtime=0))
+    print(f"{len(content)} bytes of JSON, {TARGET.stat().st_size} compressed")
+
+
+if __name__ == "__main__":
+    main()
