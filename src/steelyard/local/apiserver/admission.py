@@ -1,4 +1,4 @@
-"""What a write must pass besides its own rules: its namespace lives, its address is free, its names are nobody else's."""
+"""What a write must pass besides its own rules: its namespace lives, its definition stays, its address is free."""
 
 import ipaddress
 
@@ -11,6 +11,7 @@ from steelyard.local.apiserver.objects import Admission
 from steelyard.local.apiserver.store import Store
 
 PERMANENT = ("default", "kube-system", "kube-public")
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -45,7 +46,7 @@ class ServerAdmission(Admission):
     def _check_definition(self, kind: ResourceType, obj: Json) -> None:
         if not kind.custom:
             return
-        definition = self._store.get("customresourcedefinitions.apiextensions.k8s.io", ("", kind.bucket))
+        definition = self._store.get(DEFINITIONS, ("", kind.bucket))
         if definition is None or definition.deleting:
             raise errors.Refusal(
                 405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
@@ -54,6 +55,14 @@ class ServerAdmission(Admission):
     def admit_delete(self, kind: ResourceType, item: Item) -> None:
         if kind.bucket == "namespaces" and item.name in PERMANENT:
             raise errors.forbidden("", "namespaces", item.name, "this namespace may not be deleted")
+
+    def before_delete(self, kind: ResourceType, obj: Json) -> None:
+        """A definition waits for its objects."""
+        if kind.bucket != DEFINITIONS:
+            return
+        name, metadata = obj["metadata"]["name"], obj["metadata"]
+        if self._store.bucket(name).size and CLEANUP not in (metadata.get("finalizers") or ()):
+            metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
 
 
 class Addresses:

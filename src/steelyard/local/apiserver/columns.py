@@ -109,10 +109,8 @@ def pod_status(pod: Json, now: datetime) -> str:
     """The phase, or why the Pod is not further."""
     status = pod.get("status") or {}
     reason = str(status.get("reason") or status.get("phase") or "")
-    if (starting := _starting(pod)) is not None:
-        reason = starting
-    else:
-        reason = _running(pod, reason)
+    starting = _starting(pod)
+    reason = _running(pod, reason) if starting is None else starting
     if "deletionTimestamp" in pod["metadata"] and status.get("phase") not in ("Succeeded", "Failed"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return reason

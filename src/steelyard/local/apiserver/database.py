@@ -8,7 +8,24 @@ from steelyard.local.apiserver.store import Row
 
 # SQLite's locks and shared memory do not hold there, and a commit may be told before it is kept.
 NETWORK_FILE_SYSTEMS = frozenset(
-    "nfs nfs4 cifs smb3 smbfs 9p afs ceph lustre glusterfs fuse.glusterfs fuse.sshfs fuse.s3fs gpfs beegfs ncpfs".split()
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "lustre",
+        "glusterfs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "gpfs",
+        "beegfs",
+        "ncpfs",
+    ]
 )
 # Versions that were given out but not committed are below this jump, so that none is given out twice.
 JUMP = 100_000

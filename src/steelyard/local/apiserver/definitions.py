@@ -1,5 +1,6 @@
 """Serves what CustomResourceDefinitions say, once they are committed, and says so in their status."""
 
+from steelyard.local.apiserver.admission import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
@@ -7,8 +8,6 @@ from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
-
-BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class Definitions:
@@ -41,7 +40,7 @@ class Definitions:
             self._store.put(BUCKET, {**definition, "status": status})
 
     def _served_as(self, definition: Json) -> bool:
-        return self._registry.definition(definition["metadata"]["name"]) == definition["spec"]
+        return bool(self._registry.definition(definition["metadata"]["name"]) == definition["spec"])
 
     def _status(self, definition: Json, rival: str) -> Json:
         status = dict(definition.get("status") or {})

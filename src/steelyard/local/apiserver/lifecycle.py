@@ -9,8 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from steelyard.local.apiserver import definitions
-from steelyard.local.apiserver.admission import CLEANUP
+from steelyard.local.apiserver.admission import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
@@ -44,7 +43,7 @@ class Lifecycle:
                 for owner in item.owners:  # one that waits in the foreground for its dependents
                     self._look_at_uid(owner)
                 self._look_at(("namespaces", ("", item.namespace)))
-                self._look_at((definitions.BUCKET, ("", change.kind)))
+                self._look_at((DEFINITIONS, ("", change.kind)))
                 continue
             if item.deleting or (item.owners and _new_owners(change)):
                 self._look_at((change.kind, item.key))
@@ -99,7 +98,7 @@ class Lifecycle:
     def _look(self, kind: ResourceType, item: Item) -> None:
         if kind.bucket == "namespaces" and item.deleting:
             self._empty_namespace(kind, item)
-        elif kind.bucket == definitions.BUCKET and item.deleting:
+        elif kind.bucket == DEFINITIONS and item.deleting:
             self._empty_definition(kind, item)
         if item.deleting:
             finalizers = item.parsed()["metadata"].get("finalizers") or ()

@@ -29,11 +29,10 @@ class LogOptions:
 
 
 class PodLogs:
-    """The logs below one folder; `current` gives the state of a Pod, to know when a followed container has ended."""
+    """The logs below one folder; `current` gives the Pod as it is now, to know when a followed container has ended."""
 
-    def __init__(self, pods: Path | None) -> None:
-        self._pods = pods
-        self.current: Callable[[Item], Json | None] = lambda item: None
+    def __init__(self, pods: Path | None, current: Callable[[Item], Item | None]) -> None:
+        self._pods, self._current = pods, current
 
     def response(self, request: Request, item: Item) -> Response:
         if self._pods is None:
@@ -54,7 +53,7 @@ class PodLogs:
         self, path: Path, item: Item, container: str, options: LogOptions
     ) -> AsyncGenerator[bytes, None]:
         """Lines as they are written, until the container has ended and everything is read."""
-        while not path.exists():
+        while not path.exists():  # noqa: ASYNC240 - a local file's name, asked for ten times a second
             if self._ended(item, container):
                 return
             await asyncio.sleep(POLL_SECONDS)
@@ -77,9 +76,10 @@ class PodLogs:
                     await asyncio.sleep(POLL_SECONDS)
 
     def _ended(self, item: Item, container: str) -> bool:
-        pod = self.current(item)
-        if pod is None:
+        now = self._current(item)
+        if now is None or now.uid != item.uid:
             return True
+        pod = now.parsed()
         state = field_of(_status(pod, container) or {}, "state") or {}
         return "terminated" in state or field_of(pod, "status", "phase") in ("Succeeded", "Failed")
 

@@ -21,6 +21,10 @@ from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknow
 from steelyard.local.apiserver.store import Store
 
 GENERATE_TRIES = 8
+_SERVER_SET = [
+    "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp",
+    "deletionGracePeriodSeconds", "generateName",
+]  # fmt: skip
 
 
 @dataclass
@@ -143,10 +147,7 @@ class Objects:
     def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
         """What a replacement of the whole object may not change stays as it was."""
         before, metadata = old["metadata"], new["metadata"]
-        for name in (
-            "name namespace uid resourceVersion creationTimestamp generation deletionTimestamp "
-            "deletionGracePeriodSeconds generateName"
-        ).split():
+        for name in _SERVER_SET:
             metadata.pop(name, None)
             if name in before:
                 metadata[name] = before[name]
@@ -200,6 +201,7 @@ class Objects:
         obj = item.parsed()
         metadata = obj["metadata"]
         _set_propagation(kind, metadata, request.propagation)
+        self.admission.before_delete(kind, obj)
         grace = _grace(kind, obj, request.grace)
         if not metadata.get("finalizers") and not grace and not _held(kind, obj):
             if grace is not None and "deletionGracePeriodSeconds" in metadata:
@@ -255,6 +257,9 @@ class Admission:
 
     def admit_delete(self, kind: ResourceType, item: Item) -> None: ...
 
+    def before_delete(self, kind: ResourceType, obj: Json) -> None:
+        """Add what must be done before the object may go."""
+
 
 def decode(kind: ResourceType, obj: Json, options: Options) -> None:
     """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
@@ -293,7 +298,8 @@ def _check_decoded(kind: ResourceType, obj: Json) -> None:
 
 def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
     if kind.custom:
-        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({kind.api_version})"
+        text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
+        text += f"({kind.api_version})"
         if obj["kind"] != kind.kind:
             text = f"the kind in the data ({obj['kind']}) does not match the expected kind ({kind.kind})"
         return errors.bad_request(text)

@@ -83,7 +83,7 @@ class Registry:
             if kind.group != spec["group"] or id(kind) in own:
                 continue
             if taken := words & {kind.plural, kind.named, *kind.short_names}:
-                return sorted(taken)[0]
+                return min(map(str, taken))
             if kind.kind == wanted["kind"]:
                 return kind.kind
         return ""

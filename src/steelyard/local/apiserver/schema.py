@@ -66,9 +66,10 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
 def _reference(schema: Json) -> str:
     """The name that a schema refers to; the published ones wrap a reference with a default in `allOf`."""
     reference = schema.get("$ref")
-    if not reference and len(each := schema.get("allOf") or ()) == 1 and "type" not in schema:
-        reference = each[0].get("$ref")
-    return reference.removeprefix("#/components/schemas/") if reference else ""
+    parts: list[Json] = schema.get("allOf") or []
+    if not reference and len(parts) == 1 and "type" not in schema:
+        reference = parts[0].get("$ref")
+    return str(reference or "").removeprefix("#/components/schemas/")
 
 
 def _type(schema: Json) -> str:

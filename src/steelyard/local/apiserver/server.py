@@ -69,7 +69,8 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
         if store.get("namespaces", ("", name)) is None:
             objects.create(kind, "", {"metadata": {"name": name}}, Options())
     await store.settled()
-    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), PodLogs(config.pods))
+    logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
+    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), logs)
     return Parts(store, core, Lifecycle(objects, registry))
 
 

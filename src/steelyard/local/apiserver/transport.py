@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import cast
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from steelyard.local.apiserver.core import HEALTH, MAX_BODY, Core
 from steelyard.local.apiserver.errors import Refusal
@@ -59,8 +60,6 @@ def _headers(response: Response) -> list[tuple[str, str]]:
 
 
 def _whole(response: Response) -> web.Response:
-    from multidict import CIMultiDict
-
     return web.Response(
         body=cast("bytes", response.body), status=response.status, headers=CIMultiDict(_headers(response))
     )
@@ -68,8 +67,6 @@ def _whole(response: Response) -> web.Response:
 
 async def _stream(request: web.BaseRequest, response: Response) -> web.StreamResponse:
     """Chunks as they come; the stream is closed when the client is gone."""
-    from multidict import CIMultiDict
-
     answer = web.StreamResponse(status=response.status, headers=CIMultiDict(_headers(response)))
     answer.enable_chunked_encoding()
     await answer.prepare(request)

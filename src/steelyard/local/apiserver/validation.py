@@ -4,14 +4,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
 from steelyard.local.apiserver.messages import Json
 
-_KEPT = (
-    "enum exclusiveMaximum exclusiveMinimum maxItems maxLength maxProperties maximum minItems minLength minProperties "
-    "minimum multipleOf pattern required"
-).split()
+_KEPT = [
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "required",
+]
 _FORMATS = ("date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
 _JSON_TYPE = {"dict": "object", "list": "array", "str": "string", "bool": "boolean", "int": "integer"}
 _JSON_TYPE |= {"float": "number", "NoneType": "null"}
@@ -32,8 +45,7 @@ class Validator:
         value = {key: each for key, each in obj.items() if key != "metadata"}
         causes: list[Cause] = []
         if not self._compiled.is_valid(value):
-            for error in self._compiled.iter_errors(value):
-                causes += _error_causes(error)
+            causes += map(_cause, self._compiled.iter_errors(value))
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
@@ -103,49 +115,34 @@ def _field(path: list[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def _error_causes(error: "jsonschema_rs.ValidationError") -> list[Cause]:
-    path, value, kind = _field(error.instance_path), error.instance, type(error.kind).__name__
-    detail = error.kind
+def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
+    path, value = _field(error.instance_path), error.instance
     body = f"{path} in body"
-    match kind.rpartition("_")[2]:
-        case "Required":
-            name = getattr(detail, "property").strip('"')
-            return [required(f"{path}.{name}".removeprefix("."))]
-        case "Type":
-            wanted = getattr(detail, "types")
-            wanted = wanted[0] if isinstance(wanted, list | tuple) else wanted
+    match error.kind:
+        case Kind.Required(property=name):
+            return required(f"{path}.{name}".removeprefix("."))
+        case Kind.Type(types=wanted):
             found = _JSON_TYPE[type(value).__name__]
-            return [
-                Cause(
-                    path,
-                    f'Invalid value: "{found}": {body} must be of type {wanted}: "{found}"',
-                    "FieldValueTypeInvalid",
-                )
-            ]
-        case "Enum":
-            return [unsupported(path, value, [str(each) for each in getattr(detail, "options")])]
-        case "Pattern":
-            return [invalid(path, value, f"{body} should match '{getattr(detail, 'pattern')}'")]
-        case "MaxLength":
-            limit = getattr(detail, "limit")
-            return [Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")]
-        case "MaxItems" | "MaxProperties":
-            limit = getattr(detail, "limit")
-            return [
-                Cause(path, f"Too many: {len(value)}: must have at most {limit} items", "FieldValueTooMany")
-            ]
-        case "Format":
-            return [
-                invalid(path, value, f"{body} must be of type {getattr(detail, 'format')}: {shown(value)}")
-            ]
-        case name:
-            return [
-                invalid(
-                    path,
-                    value,
-                    f"{body} {_LIMITS.get(name, error.message)}".format(limit=getattr(detail, "limit", "")),
-                )
-            ]
+            text = f'Invalid value: "{found}": {body} must be of type {_first(wanted)}: "{found}"'
+            return Cause(path, text, "FieldValueTypeInvalid")
+        case Kind.Enum(options=options):
+            return unsupported(path, value, [str(each) for each in options])
+        case Kind.Pattern(pattern=pattern):
+            return invalid(path, value, f"{body} should match '{pattern}'")
+        case Kind.Format(format=name):
+            return invalid(path, value, f"{body} must be of type {name}: {shown(value)}")
+        case Kind.MaxLength(limit=limit):
+            return Cause(path, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
+        case Kind.MaxItems(limit=limit) | Kind.MaxProperties(limit=limit):
+            count = len(value) if isinstance(value, list | dict) else 0
+            return Cause(path, f"Too many: {count}: must have at most {limit} items", "FieldValueTooMany")
+        case other:
+            text = _LIMITS.get(type(other).__name__.rpartition("_")[2], error.message)
+            return invalid(path, value, f"{body} {text}".format(limit=getattr(other, "limit", "")))
+
+
+def _first(types: object) -> object:
+    return types[0] if isinstance(types, list | tuple) else types
 
 
 _LIMITS = {

@@ -56,7 +56,7 @@ def _names_causes(crd: Json, spec: Json, names: Json) -> list[Cause]:
         )
     expected = f"{names.get('plural')}.{spec.get('group')}"
     if crd["metadata"].get("name") != expected:
-        text = f'must be spec.names.plural+"."+spec.group'
+        text = 'must be spec.names.plural+"."+spec.group'
         causes.append(invalid("metadata.name", crd["metadata"].get("name"), text))
     return causes
 

@@ -46,7 +46,8 @@ def _complete_volume(volume: Json) -> None:
 
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    volumes, seen = set(), set()
+    volumes: set[str] = set()
+    seen: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
         causes += _volume_causes(volume, f"{path}.volumes[{index}]", volumes)
     containers = spec.get("containers") or []

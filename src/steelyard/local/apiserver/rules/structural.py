@@ -9,17 +9,10 @@ from steelyard.local.apiserver.messages import Json
 IMMUTABLE = "self == oldSelf"
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _LOGIC = ("allOf", "anyOf", "oneOf", "not")
-_REFUSED = (
-    "$ref",
-    "definitions",
-    "dependencies",
-    "deprecated",
-    "discriminator",
-    "id",
-    "patternProperties",
-    "readOnly",
-)
-_REFUSED += ("writeOnly", "xml", "uniqueItems")
+_REFUSED = [
+    "$ref", "definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "readOnly",
+    "writeOnly", "xml", "uniqueItems",
+]  # fmt: skip
 
 
 def structural_causes(schema: Json, path: str) -> list[Cause]:
