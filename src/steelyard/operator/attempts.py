@@ -46,7 +46,7 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
     if attempts.number == 0:
         memory = replace(memory, started=memory.started or at.now)
         return _start(step, memory, replace(attempts, started=at.now), at)
-    job = current_job(step, memory, at)
+    job = at.children.named("Job", job_name(at.resource, step, attempts.number))
     outcome = job_outcome(job, at.children, at.now, at.settings)
     if job is not None and job["metadata"]["uid"] != attempts.uid:
         memory = memory.with_attempts(step.name, replace(attempts, uid=job["metadata"]["uid"]))
@@ -64,14 +64,22 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
         case "failed":
             return _after_failure(step, memory, outcome, job, at)
         case _:
-            look = _earliest(outcome.look_again, _deadline(step, attempts, at.now))
+            look = _next_after(at.now, outcome.look_again, _deadline(step, attempts, at.now))
             return Progress("running", outcome, memory, next_look=look)
 
 
-def current_job(step: Step, memory: Memory, at: Situation) -> Json | None:
-    """The Job of the last attempt, as it was seen."""
-    attempts = memory.attempts.get(step.name)
-    return at.children.named("Job", job_name(at.resource, step, attempts.number)) if attempts else None
+def attempted(step: Step, memory: Memory, at: Situation) -> dict[str, Json | None]:
+    """The Jobs, by name, that may be the last attempt: the one on record, and the one that came after it if the
+    process died before it was recorded.
+    """
+    number = memory.attempts.get(step.name, Attempts()).number
+    names = [job_name(at.resource, step, each) for each in (number, number + 1) if each]
+    return {name: at.children.named("Job", name) for name in names}
+
+
+def as_seen(jobs: dict[str, Json | None]) -> tuple[Premise, ...]:
+    """That the Jobs are, or are missing, as the cache shows them."""
+    return tuple(unchanged(job) if job else Premise("batch/v1", "Job", name) for name, job in jobs.items())
 
 
 def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | None, at: Situation) -> Progress:
@@ -116,5 +124,5 @@ def _deadline(step: Step, attempts: Attempts, now: datetime) -> datetime:
     return (attempts.started or now) + timedelta(seconds=step.deadline)
 
 
-def _earliest(*times: datetime | None) -> datetime | None:
-    return min((each for each in times if each is not None), default=None)
+def _next_after(now: datetime, *times: datetime | None) -> datetime | None:
+    return min((each for each in times if each is not None and each > now), default=None)

@@ -52,7 +52,7 @@ class InformerCaches:
                 namespace=namespace,
                 label_selector=ENTITY,
                 indexes={BY_OWNER: _owner},
-                transform=_slim,
+                transform=slim,
                 on_change=self._child_changed,
             )
             for each in (*CHILDREN, PODS)
@@ -92,7 +92,7 @@ class InformerCaches:
         return told
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
-        for uid in _owner(new or old or {}):
+        for uid in {*_owner(old or {}), *_owner(new or {})}:
             if uid in self._owners:
                 self._changed(*self._owners[uid])
 
@@ -102,7 +102,7 @@ def _owner(obj: Json) -> Iterable[str]:
     return (uid,) if uid else ()
 
 
-def _slim(obj: Json) -> Json:
+def slim(obj: Json) -> Json:
     """Children without what no decision reads: thousands of them are kept."""
     obj["metadata"].pop("managedFields", None)
     obj["metadata"].pop("annotations", None)

@@ -5,7 +5,7 @@ Every event of a resource or of its children leads to the same `sync`; nothing h
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from steelyard.kube.cluster import Cluster
@@ -45,6 +45,10 @@ WORKFLOWS: Mapping[Resource, Reconcile] = {
     MODELS: model.reconcile,
     REPORTS: report.reconcile,
 }
+
+
+UNSEEN = timedelta(seconds=30)
+"""A child that is deleted before the cache has shown it may leave no event: look again after this time."""
 
 
 class Stale(Exception):
@@ -99,17 +103,20 @@ class Controller:
         children = observe(resource, *self._caches.children(resource["metadata"]["uid"]))
         want = WORKFLOWS[key.resource](resource, children, now, self._settings)
         status = want.status
+        looks = [want.next_look] if want.next_look else []
         try:
-            await self._carry_out(key.resource, resource, want, children)
+            if await self._carry_out(key.resource, resource, want, children):
+                looks.append(now + UNSEEN)
         except NameTaken as taken:
             status = status_of(resource, failed("NameConflict", str(taken)), memory_of(resource), now)
         changed = await self._write_status(key.resource, resource, status)
         if want.delete_resource:
             await self._delete(resource)
-        look = want.next_look if want.next_look and want.next_look > now else None
+        look = min((each for each in looks if each > now), default=None)
         return Synced(look, resource.get("status"), status) if changed else Synced(look)
 
-    async def _carry_out(self, kind: Resource, resource: Json, want: Desired, children: Children) -> None:
+    async def _carry_out(self, kind: Resource, resource: Json, want: Desired, children: Children) -> bool:
+        """Whether children were made that the cache has not shown yet."""
         there = {
             (each["kind"], each["metadata"]["name"])
             for each in children.objects
@@ -124,6 +131,7 @@ class Controller:
             await self._create(resource, child)
         for child in want.delete:
             await self._delete(child)
+        return bool(missing)
 
     async def _require_current(self, kind: Resource, resource: Json) -> None:
         """The resource itself is as the cache shows it: what had its time (a session, a Job) never comes again."""

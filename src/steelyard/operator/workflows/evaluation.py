@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from steelyard.operator.attempts import Progress, Situation, advance, current_job
-from steelyard.operator.children import Children, job_outcome, live
+from steelyard.operator.attempts import Progress, Situation, advance, as_seen, attempted
+from steelyard.operator.children import Children, job_outcome
 from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, status_of
-from steelyard.operator.desired import Desired, unchanged
+from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step, child_metadata
 from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
@@ -48,13 +48,15 @@ def _with_session(at: Situation, memory: Memory) -> Desired:
     A client that has succeeded has, whatever became of the session.
     """
     session = at.children.named("InferenceSession", session_name(at.resource))
-    client = current_job(client_step(at.resource), memory, at)
-    succeeded = job_outcome(client, at.children, at.now, at.settings).state == "succeeded"
+    clients = attempted(client_step(at.resource), memory, at)
+    outcomes = [job_outcome(job, at.children, at.now, at.settings) for job in clients.values()]
+    succeeded = any(outcome.state == "succeeded" for outcome in outcomes)
     wanted = (child_session(at.resource),)
     if session and not succeeded and (end := condition(session, "Failed") or condition(session, "Expired")):
         phase = failed("SessionFailed", f"the session ended: {end['reason']}: {end.get('message', '')}")
-        return ended(at, phase, memory, tuple(unchanged(each) for each in live(client)))
-    if "client" not in memory.attempts and not (session and condition(session, "Ready")):
+        return ended(at, phase, memory, as_seen(clients))
+    begun = "client" in memory.attempts or any(clients.values())
+    if not begun and not (session and condition(session, "Ready")):
         progress = condition(session, "Progressing") if session else None
         message = (progress or {}).get("message", "") or "the session is being made"
         reason = "Unschedulable" if message.startswith("Unschedulable") else "SessionStarting"

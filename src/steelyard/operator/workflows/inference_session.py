@@ -8,6 +8,7 @@ from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children, last_words, waiting_image
 from steelyard.operator.conditions import Memory, Phase, failed, memory_of, parse_time, status_of
 from steelyard.operator.desired import Desired
+from steelyard.operator.names import child_name, controller_of
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
@@ -35,7 +36,7 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
 
 
 def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired:
-    pods = [pod for pod in at.children.pods if not pod["metadata"].get("deletionTimestamp")]
+    pods = _replicas(at)
     ready = sum(_is_ready(pod) for pod in pods)
     start = (memory.started or at.now) + timedelta(seconds=at.settings.session_start_seconds)
     if ready:
@@ -52,6 +53,19 @@ def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired
     looks = [each for each in (expires, start if "Started" not in memory.milestones else None) if each]
     status = status_of(at.resource, phase, memory, at.now, ready_replicas=ready)
     return Desired(status, create=wanted, next_look=min(looks, default=None))
+
+
+def _replicas(at: Situation) -> list[Json]:
+    """The Pods of the session's Deployment, which are its ReplicaSets'; a label alone makes no replica."""
+    prefix = child_name(at.resource["metadata"]["name"]) + "-"
+    owned = ((controller_of(pod) or {}, pod) for pod in at.children.pods)
+    return [
+        pod
+        for owner, pod in owned
+        if owner.get("kind") == "ReplicaSet"
+        and owner["name"].startswith(prefix)
+        and not pod["metadata"].get("deletionTimestamp")
+    ]
 
 
 def _trouble(pods: list[Json], ready: int, settings: OperatorSettings) -> Phase | None:

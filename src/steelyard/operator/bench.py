@@ -1,0 +1,230 @@
+"""One state of the world as the exploration sees it, and the operator's step in it, with its interruptions.
+
+`exploration.py` searches, `worlds.py` says what else may happen; together they are the model that
+`test_exploration.py` checks.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from steelyard.kube.errors import ApiError, Conflict, Unreachable
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
+from steelyard.kube.store import Key as StoreKey
+from steelyard.kube.store import Snapshot, Stored
+from steelyard.operator.caches import CHILDREN, slim
+from steelyard.operator.controller import Controller, Key, Stale
+from steelyard.operator.names import ENTITY, OWNER
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+Interruption = tuple[str, int] | None
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
+GROUPS = ("resource", "children", "pods")
+WRITES = frozenset({"create", "delete", "patch/status"})
+
+
+@lru_cache(maxsize=200_000)
+def _load(raw: bytes, version: int, slimmed: bool) -> Json:
+    obj: Json = orjson.loads(raw)
+    obj["metadata"]["resourceVersion"] = str(version)
+    return slim(obj) if slimmed else obj
+
+
+@lru_cache(maxsize=200_000)
+def peek(raw: bytes) -> Json:
+    """An object as it is stored. Shared: not to be changed."""
+    obj: Json = orjson.loads(raw)
+    return obj
+
+
+class LaggingCaches:
+    """The operator's caches, brought up to date only when told to."""
+
+    def __init__(self, key: Key) -> None:
+        self.seen: dict[StoreKey, Stored] = {}
+        self._key = key
+
+    def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        stored = self.seen.get(StoreKey(resource, namespace, name))
+        return _load(*stored, False) if stored else None
+
+    def children(self, uid: str) -> tuple[list[Json], list[Json]]:
+        own = [
+            (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
+            for key, stored in sorted(self.seen.items(), key=lambda each: each[0][2])
+            if (peek(stored.raw)["metadata"].get("labels") or {}).get(OWNER) == uid
+        ]
+        kinds = (*CHILDREN, INFERENCE_SESSIONS)
+        return [obj for kind, obj in own if kind in kinds], [obj for kind, obj in own if kind == PODS]
+
+    def group(self, key: StoreKey) -> str | None:
+        if key == StoreKey(self._key.resource, self._key.namespace, self._key.name):
+            return "resource"
+        if key.resource == PODS:
+            return "pods"
+        return "children" if key.resource in (*CHILDREN, INFERENCE_SESSIONS) else None
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that decides what may happen next. `facts` say what has befallen the resource so far."""
+
+    objects: Snapshot
+    cache: dict[StoreKey, Stored]
+    now: datetime
+    dirty: bool
+    look: datetime | None
+    facts: frozenset[str]
+
+    def key(self) -> int:
+        """Equal for states that behave alike: of resourceVersions only their being current counts."""
+        objects = self.objects.objects
+        cache = frozenset(
+            (key, stored.raw, key in objects and objects[key].version == stored.version)
+            for key, stored in self.cache.items()
+        )
+        return hash((self.objects.content, cache, self.now, self.dirty, self.look, self.facts))
+
+
+class Call(NamedTuple):
+    verb: str
+    kind: str
+
+
+class Bench:
+    """A cluster, the operator over lagging caches, and a clock; it can be put into any state."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.now = BEGIN
+        self.cluster = MemoryCluster(lambda: self.now)
+        self.store = self.cluster.store
+        self.caches = LaggingCaches(key)
+        self.controller = Controller(self.cluster, self.caches, SETTINGS)
+        self.dirty, self.look = False, None  # type: bool, datetime | None
+        self.facts: frozenset[str] = frozenset()
+        self.calls: list[Call] = []
+
+    # ---- states
+
+    def save(self) -> State:
+        snapshot = replace(self.store.snapshot(), history=(), compacted=self.store.version)
+        return State(snapshot, dict(self.caches.seen), self.now, self.dirty, self.look, self.facts)
+
+    def load(self, state: State) -> None:
+        self.store.restore(state.objects)
+        self.caches.seen = dict(state.cache)
+        self.now, self.dirty, self.look, self.facts = state.now, state.dirty, state.look, state.facts
+
+    def fact(self, *facts: str) -> None:
+        self.facts |= frozenset(facts)
+
+    def resource(self) -> Json | None:
+        return self.store.find(self.key.resource, self.key.name, self.key.namespace)
+
+    # ---- the caches
+
+    def behind(self) -> list[str]:
+        """The groups of the cache that differ from what is."""
+        live, seen = self._selected(), self.caches.seen
+        differ = {self.caches.group(key) for key in {*live, *seen} if live.get(key) != seen.get(key)}
+        return [group for group in GROUPS if group in differ]
+
+    def catch_up(self, *groups: str) -> None:
+        """Read all that happened in these groups; the operator looks again if it concerns the resource."""
+        live, seen = self._selected(), self.caches.seen
+        ours = self.caches.resource(self.key.resource, self.key.namespace, self.key.name)
+        uid = ours["metadata"]["uid"] if ours else None
+        for key in {*live, *seen}:
+            if self.caches.group(key) not in groups or live.get(key) == seen.get(key):
+                continue
+            labels = [peek(each.raw)["metadata"].get("labels") or {} for each in _both(live, seen, key)]
+            concerned = uid is not None and any(each.get(OWNER) == uid for each in labels)
+            self.dirty |= self.caches.group(key) == "resource" or concerned
+            if key in live:
+                seen[key] = live[key]
+            else:
+                del seen[key]
+
+    def _selected(self) -> dict[StoreKey, Stored]:
+        """What the watches show: children by their label."""
+        return {
+            key: stored
+            for key, stored in self.store.snapshot().objects.items()
+            if (group := self.caches.group(key))
+            and (group == "resource" or ENTITY in (peek(stored.raw)["metadata"].get("labels") or {}))
+        }
+
+    def restart(self) -> None:
+        """A new process: it lists everything and looks at everything."""
+        self.caches.seen = {}
+        self.catch_up(*GROUPS)
+        self.dirty, self.look = True, None
+
+    # ---- the operator
+
+    def due(self) -> bool:
+        return self.dirty or (self.look is not None and self.look <= self.now)
+
+    def step(self, interruption: Interruption = None) -> None:
+        """One look at the resource, as a worker does it, interrupted at the nth call or not at all."""
+        self.calls = []
+        self.cluster.before_call, self.cluster.after_call = self._hooks(interruption)
+        try:
+            synced = drive(self.controller.sync(self.key, self.now))
+            self.dirty, self.look = False, synced.next_look
+        except (Stale, ApiError):
+            self.dirty = True  # tried again after a while
+        except Crash:
+            self.restart()
+        finally:
+            self.cluster.before_call = self.cluster.after_call = None
+
+    def _hooks(self, interruption: Interruption) -> tuple[Callable[..., None], Callable[..., None]]:
+        what, number = interruption or ("", -1)
+
+        def before(verb: str, resource: Resource, name: str) -> None:
+            if len(self.calls) == number:
+                match what:
+                    case "crash before":
+                        raise Crash(verb)
+                    case "conflict":
+                        raise Conflict("somebody wrote it")
+                    case "refused":
+                        raise Unreachable("no answer")
+            self.calls.append(Call(verb, resource.kind))
+
+        def after(verb: str, resource: Resource, name: str) -> None:
+            if len(self.calls) - 1 == number:
+                match what:
+                    case "crash after":
+                        raise Crash(verb)
+                    case "answer lost":
+                        raise Unreachable("the answer was lost")
+
+        return before, after
+
+
+def _both(one: dict[StoreKey, Stored], other: dict[StoreKey, Stored], key: StoreKey) -> list[Stored]:
+    return [each[key] for each in (one, other) if key in each]
+
+
+def drive(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits: nothing does in memory."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("the operator waited for something")
+
+
+def seconds(count: int) -> timedelta:
+    return timedelta(seconds=count)
