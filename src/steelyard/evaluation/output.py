@@ -53,7 +53,10 @@ class Writer:
         return len(self._durable)
 
     async def caught_up(self) -> None:
-        while self.behind and not self.failure.done():
+        """Wait until rows may be added again; raises what keeps them from being written."""
+        while self.behind:
+            if self.failure.done():
+                self.failure.result()
             await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
 
     def add(self, row: Finished) -> None:
