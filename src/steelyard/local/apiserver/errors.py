@@ -20,7 +20,7 @@ class Refusal(Exception):
     def status(self) -> Json:
         status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         status |= {"message": self.message, "reason": self.reason, "code": self.code}
-        return status | ({"details": self.details} if self.details else {})
+        return status | ({"details": self.details} if self.details is not None else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
-from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import metadata_causes
 from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknown, fill_defaults
@@ -134,7 +134,8 @@ class Objects:
         version = metadata.get("resourceVersion") or ""
         if not version and not kind.unconditional:
             text = "must be specified for an update"
-            raise invalid(kind, old, [Cause("metadata.resourceVersion", f"Invalid value: 0: {text}")])
+            cause = Cause("metadata.resourceVersion", f"Invalid value: 0: {text}")
+            raise errors.is_invalid(kind.group, kind.plural, item.name, [cause])
         if version and not str(version).isdecimal():
             raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(item.version):
@@ -265,6 +266,9 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
     """Bring what a client sent to the kind's fields, in place: type, fields, metadata."""
     for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
         if obj.get(name) in (None, ""):
+            if kind.custom:
+                text = f"the object provided is unrecognized (must be of type {kind.kind})"
+                raise errors.bad_request(f"{text}: Object '{name[0].upper()}{name[1:]}' is missing")
             obj[name] = wanted
     if obj["kind"] != kind.kind or obj["apiVersion"] != kind.api_version:
         raise _wrong_kind(kind, obj)
@@ -297,12 +301,14 @@ def _check_decoded(kind: ResourceType, obj: Json) -> None:
 
 
 def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
+    if kind.custom and obj["kind"] != kind.kind:
+        cause = errors.invalid("kind", obj["kind"], f"must be {kind.kind}")
+        return errors.is_invalid(
+            kind.group, str(obj["kind"]), field_of(obj, "metadata", "name") or "", [cause]
+        )
     if kind.custom:
         text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version "
-        text += f"({kind.api_version})"
-        if obj["kind"] != kind.kind:
-            text = f"the kind in the data ({obj['kind']}) does not match the expected kind ({kind.kind})"
-        return errors.bad_request(text)
+        return errors.bad_request(f"{text}({kind.api_version})")
     version = str(obj["apiVersion"])
     text = f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme'
     return errors.bad_request(

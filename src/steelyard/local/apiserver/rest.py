@@ -113,6 +113,7 @@ class Rest:
         item = self.objects.item(target.kind, target.key)
         new = patch(self._out(target, item.parsed()))
         self._check_url(target, new)
+        _check_uid(target, item, new)
         try:
             raw = self.objects.update(
                 target.kind.stored, item, self._in(target, new), options, target.subresource
@@ -207,6 +208,15 @@ def _success(kind: ResourceType, item: Item) -> bytes:
         "details": details,
     }
     return orjson.dumps(content)
+
+
+def _check_uid(target: Target, item: Item, new: Json) -> None:
+    """In a replacement another uid is a conflict; to patch it is a mistake."""
+    metadata = new.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    if uid not in (None, "", item.uid):
+        cause = errors.invalid("metadata.uid", uid, "field is immutable")
+        raise errors.is_invalid(target.kind.group, target.kind.kind, item.name, [cause])
 
 
 def _of_patch(refusal: Refusal) -> Refusal:

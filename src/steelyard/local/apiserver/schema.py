@@ -6,9 +6,11 @@ For built-in kinds (schemas of `published.py`) and custom ones alike (structural
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.quantity import quantity
 
 Resolve = Callable[[str], "Node"]
 _MISSING = object()
@@ -45,6 +47,8 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
         for name in ("type", "properties", "items", "values", "preserve"):
             setattr(node, name, getattr(target, name))
         node.default = schema.get("default", _MISSING)
+        if reference.endswith(".resource.Quantity"):
+            node.type = "quantity"
         return
     node.type = _type(schema)
     node.nullable = bool(schema.get("nullable"))
@@ -73,6 +77,8 @@ def _reference(schema: Json) -> str:
 
 
 def _type(schema: Json) -> str:
+    if schema.get("format") == "date-time" and schema.get("type") == "string":
+        return "time"
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         return "int-or-string"
     if "oneOf" in schema and "type" not in schema:
@@ -116,7 +122,7 @@ def _drop_fields(node: Node, value: Json, path: str, unknown: list[str]) -> None
 
 
 def fill_defaults(node: Node, value: Any) -> None:
-    """Sets absent fields that have a default, in place; null counts as absent where null is not allowed."""
+    """Sets absent fields that have a default, in place; null where it is not allowed counts as absent."""
     if isinstance(value, list) and node.items is not None:
         for each in value:
             fill_defaults(node.items, each)
@@ -124,6 +130,8 @@ def fill_defaults(node: Node, value: Any) -> None:
         for name, below in (node.properties or {}).items():
             if below.default is not _MISSING and _absent(below, value.get(name, _MISSING)):
                 value[name] = copy.deepcopy(below.default)
+            if name in value and value[name] is None and below.type and not below.nullable:
+                del value[name]
             if name in value:
                 fill_defaults(below, value[name])
         if node.values is not None:
@@ -142,11 +150,20 @@ def _absent(node: Node, value: Any) -> bool:
 class WrongType(Exception):
     """A field of another type than the schema's, in the words of Go's decoder."""
 
-    def __init__(self, path: str, found: str, wanted: str) -> None:
-        super().__init__(f"json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
+
+def wrong_type(path: str, value: object, wanted: str) -> WrongType:
+    return WrongType(f"json: cannot unmarshal {_found(value)} into Go struct field {path} of type {wanted}")
 
 
-_GO = {"integer": "int64", "boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
+_GO = {
+    "time": "Time",
+    "quantity": "Quantity",
+    "integer": "int64",
+    "boolean": "bool",
+    "number": "float64",
+    "object": "struct",
+    "array": "slice",
+}
 
 
 def check_types(node: Node, value: Any, path: str = "") -> None:
@@ -154,12 +171,26 @@ def check_types(node: Node, value: Any, path: str = "") -> None:
     if not node.type:
         return
     if not _fits(node.type, value):
-        raise WrongType(path, _found(value), _GO.get(node.type, node.type))
+        raise wrong_type(path, value, _GO.get(node.type, node.type))
+    if node.type in ("time", "quantity"):
+        _check_text(node.type, value, path)
     if isinstance(value, list) and node.items is not None:
         for index, each in enumerate(value):
             check_types(node.items, each, f"{path}[{index}]")
     elif isinstance(value, dict):
         _check_fields(node, value, path)
+
+
+def _check_text(kind: str, value: object, path: str) -> None:
+    """Texts that Go decodes into something."""
+    try:
+        if kind == "quantity":
+            quantity(value)
+        else:
+            datetime.fromisoformat(str(value))
+    except ValueError as error:
+        text = f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse it ({path})'
+        raise WrongType(str(error) if kind == "quantity" else text) from error
 
 
 def _check_fields(node: Node, value: Json, path: str) -> None:
@@ -173,7 +204,7 @@ def _check_fields(node: Node, value: Json, path: str) -> None:
 
 def _fits(kind: str, value: object) -> bool:
     match kind:
-        case "string":
+        case "string" | "time":
             return isinstance(value, str)
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
@@ -181,7 +212,7 @@ def _fits(kind: str, value: object) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "boolean":
             return isinstance(value, bool)
-        case "int-or-string":
+        case "int-or-string" | "quantity":
             return isinstance(value, str | int | float) and not isinstance(value, bool)
         case "object":
             return isinstance(value, dict)

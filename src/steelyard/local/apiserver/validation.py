@@ -42,7 +42,9 @@ class Validator:
 
     def causes(self, obj: Json) -> list[Cause]:
         """What is wrong with an object; its metadata is not looked at."""
-        value = {key: each for key, each in obj.items() if key != "metadata"}
+        return self.causes_of({key: each for key, each in obj.items() if key != "metadata"})
+
+    def causes_of(self, value: Any) -> list[Cause]:
         causes: list[Cause] = []
         if not self._compiled.is_valid(value):
             causes += map(_cause, self._compiled.iter_errors(value))

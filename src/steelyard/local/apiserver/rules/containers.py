@@ -5,8 +5,8 @@ import re
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
+from steelyard.local.apiserver.quantity import quantity
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.quantity import quantity
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

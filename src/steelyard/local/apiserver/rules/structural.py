@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, required, unsupported
 from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.validation import Validator
 
 IMMUTABLE = "self == oldSelf"
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
@@ -49,6 +50,9 @@ def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
         )
     if kind == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")
+    if "default" in schema:
+        for cause in Validator(schema).causes_of(schema["default"]):
+            yield Cause(f"{path}.default", cause.message, cause.reason)
     for name in _REFUSED:
         if schema.get(name):
             yield forbidden_field(f"{path}.{name}", f"{name} is not supported")
