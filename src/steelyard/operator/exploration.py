@@ -70,7 +70,7 @@ class Exploration:
     fair_states: int = 0
 
     def __str__(self) -> str:
-        within = f"all within {self.complete_to} faults, and some beyond" if self.complete_to >= 0 else "some"
+        within = f"all within {self.complete_to} faults"
         moves = ", ".join(f"{name} {count}" for name, count in sorted(self.taken.items()))
         return f"{self.world}: {self.states} states ({within}), {self.fair_states} more on fair runs; {moves}"
 
@@ -96,13 +96,17 @@ class Search:
         self._settle(start)
         rounds: list[list[State]] = [[start], *([] for _ in range(self._faults))]
         for spent, states in enumerate(rounds):
-            while states:
-                if len(self._parents) >= self._limit and spent > 0:
+            for state in states:  # grows: what happens without a further fault belongs to the same round
+                if len(self._parents) >= self._limit:
                     return self._report()
-                state = _take(states, self._chance)
-                for cost, following in self._expand(state, self._faults - spent):
-                    rounds[spent + cost].append(following)
+                states.extend(following for _, following in self._expand(state, range(1)))
             self.found.complete_to = spent
+            self._chance.shuffle(states)
+            for state in states:
+                if len(self._parents) >= self._limit:
+                    return self._report()
+                for cost, following in self._expand(state, range(1, self._faults - spent + 1)):
+                    rounds[spent + cost].append(following)
         return self._report()
 
     def _report(self) -> Exploration:
@@ -112,9 +116,9 @@ class Search:
 
     # ---- what may happen
 
-    def _expand(self, state: State, budget: int) -> Iterator[tuple[int, State]]:
+    def _expand(self, state: State, costs: range) -> Iterator[tuple[int, State]]:
         for move in self._moves(state):
-            if move.cost > budget:
+            if move.cost not in costs:
                 continue
             self._bench.load(state)
             move.run(self._bench)
@@ -218,13 +222,6 @@ class Search:
 
 
 _OPERATOR = frozenset({"operator looks", "refused", "answer lost", "conflict"})
-
-
-def _take(states: list[State], chance: Random) -> State:
-    """Any of them."""
-    number = chance.randrange(len(states))
-    states[number], states[-1] = states[-1], states[number]
-    return states.pop()
 
 
 def _only(group: str) -> Move:

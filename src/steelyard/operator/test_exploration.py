@@ -26,15 +26,15 @@ def referring() -> World:
 
 
 WORLDS: list[tuple[str, Callable[[], World], int]] = [
-    ("an evaluation with its own session", lambda: EvaluationWorld(make_evaluation("eval")), 3500),
-    ("an evaluation of a running session", referring, 1500),
-    ("a session", lambda: SessionWorld(make_session("sess")), 2500),
+    ("an evaluation with its own session", lambda: EvaluationWorld(make_evaluation("eval")), 4500),
+    ("an evaluation of a running session", referring, 2500),
+    ("a session", lambda: SessionWorld(make_session("sess")), 2000),
     (
         "a session that expires",
         lambda: SessionWorld(make_session("exp", expires="2026-01-01T02:00:00Z")),
         1500,
     ),
-    ("a model", lambda: StepWorld(make_model("model"), "Ready", "FetchFailed"), 2000),
+    ("a model", lambda: StepWorld(make_model("model"), "Ready", "FetchFailed"), 1500),
     ("a report", lambda: StepWorld(make_report("report"), "Complete", "StepFailed"), 1500),
     ("a service", lambda: InstantWorld(make_service("service"), "Ready"), 1000),
     ("an audit", lambda: InstantWorld(make_audit("audit"), "NotImplemented"), 1000),

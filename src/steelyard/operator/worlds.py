@@ -41,11 +41,13 @@ JOB_MOVES = frozenset(
     {"Pod starts", "Job succeeds", "Job fails, worth a retry", "Job fails for good", "Job runs out of memory",
      "Job is evicted", "Job's Pod deleted by hand", "Job's Pod finds no node", "Job's image is missing",
      "Job's node is lost", "Job's node has been lost for long", "Job deleted by hand", "Job's deadline",
-     "crash before get", "crash before delete",
+     "crash before get",
      "another's object takes the name", "only resource catch up", "only children catch up",
      "only pods catch up"}
 )  # fmt: skip
-SESSION_MOVES = frozenset({"session becomes ready", "session fails", "session deleted by hand"})
+SESSION_MOVES = frozenset(
+    {"crash before delete", "session becomes ready", "session fails", "session deleted by hand"}
+)
 
 
 class ResourceWorld:
@@ -274,19 +276,23 @@ class EvaluationWorld(StepWorld):
             move for session in _sessions(bench) for move in self._session_moves(bench, session)
         ]
 
+    def _failure_of(self, bench: Bench, session: Json) -> tuple[str, ...]:
+        """What the failure of a session means: a success that nobody has seen counts as long as its Job is there."""
+        resource = bench.resource()
+        own = self._own(bench, resource) if resource else []
+        if not resource or session["metadata"]["name"] not in {each["metadata"]["name"] for each in own}:
+            return ()
+        if "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ()):
+            return ()
+        clients = [each for each in own if "-client-" in each["metadata"]["name"]]
+        return ("session failed late" if any(_complete(each) for each in clients) else "SessionFailed",)
+
     def _session_moves(self, bench: Bench, session: Json) -> list[Move]:
         def ready(bench: Bench) -> None:
             env.session_status(bench, session, "Ready", "Ready")
 
         def fails(bench: Bench) -> None:
-            resource = bench.resource()
-            done = resource and "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ())
-            clients = [
-                job for job in bench.store.objects(JOBS) if job["metadata"]["name"].find("-client-") > 0
-            ]
-            succeeded = any(_complete(job) for job in clients if controller_of(job))
-            if not done:  # a success that nobody has seen counts as long as its Job is there
-                bench.fact("session failed late" if succeeded else "SessionFailed")
+            bench.fact(*self._failure_of(bench, session))
             env.session_status(bench, session, "Failed", "RunnerFailed")
 
         moves = [Move("session deleted by hand", 1, lambda bench: env.remove(bench, session))]
