@@ -25,7 +25,7 @@ async def run(
     write_dataset(machine.state.storage, ROWS)
     evaluation = make_evaluation("faults", runner=list(runner), client=client, replicas=replicas)
     await machine.create(EVALUATIONS, evaluation)
-    return evaluation, await machine.until(EVALUATIONS, "faults", is_true("Finished"), 180)
+    return evaluation, await machine.until(EVALUATIONS, "faults", is_true("Finished"), 60)
 
 
 def condition(obj: Json, kind: str) -> Json:

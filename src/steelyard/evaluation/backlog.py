@@ -15,6 +15,11 @@ FRESH_ROWS = 512
 OPEN_ROWS = 8192
 """The feeder pauses while this many rows are open: when all of them wait, more would only cost memory."""
 
+EARLY = 0.002
+"""Seconds by which an alarm may ring early: uvloop rounds delays to whole milliseconds. A row whose alarm rang
+before it was due would be woken for never again.
+"""
+
 
 @dataclass(eq=False, slots=True)
 class Work:
@@ -66,7 +71,7 @@ class Backlog:
     async def take(self) -> Work | None:
         loop = asyncio.get_running_loop()
         while not self.finished.is_set():
-            if self._delayed and self._delayed[0][0] <= loop.time():
+            if self._delayed and self._delayed[0][0] <= loop.time() + EARLY:
                 return heapq.heappop(self._delayed)[2]
             if self._fresh:
                 work = self._fresh.popleft()

@@ -1,6 +1,9 @@
 """The backlog: everything that goes in is settled once, and nothing waits for what it need not."""
 
 import asyncio
+from random import Random
+
+import pytest
 
 from steelyard.evaluation import backlog as module
 from steelyard.evaluation.backlog import Backlog, Work
@@ -64,3 +67,21 @@ async def test_an_empty_dataset_ends_at_once() -> None:
     backlog = Backlog()
     backlog.close()
     assert await backlog.take() is None
+
+
+def test_a_loop_that_rings_early_loses_no_row() -> None:
+    """uvloop rounds delays to whole milliseconds, so an alarm may ring before its row is due."""
+    uvloop = pytest.importorskip("uvloop")
+    chance = Random(0)
+
+    async def run() -> None:
+        backlog = Backlog()
+        await backlog.put(work(0))
+        backlog.close()
+        for _ in range(200):
+            taken = await asyncio.wait_for(backlog.take(), 5)
+            assert taken is not None
+            backlog.put_back(taken, chance.uniform(0.0, 0.004))
+
+    with asyncio.Runner(loop_factory=uvloop.Loop) as runner:
+        runner.run(run())
