@@ -155,15 +155,8 @@ def wrong_type(path: str, value: object, wanted: str) -> WrongType:
     return WrongType(f"json: cannot unmarshal {_found(value)} into Go struct field {path} of type {wanted}")
 
 
-_GO = {
-    "time": "Time",
-    "quantity": "Quantity",
-    "integer": "int64",
-    "boolean": "bool",
-    "number": "float64",
-    "object": "struct",
-    "array": "slice",
-}
+_GO = {"integer": "int64", "boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
+_GO |= {"time": "Time", "quantity": "Quantity"}
 
 
 def check_types(node: Node, value: Any, path: str = "") -> None:

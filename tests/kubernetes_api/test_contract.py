@@ -1,0 +1,11 @@
+"""The contract of every cluster, on a server through the REST client."""
+
+import pytest
+
+from steelyard.kube import contract
+from steelyard.kube.client import RestCluster
+
+
+@pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)
+async def test_the_contract_holds(case: contract.Case, cluster: RestCluster, namespace: str) -> None:
+    await case(cluster, namespace)
