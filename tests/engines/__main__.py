@@ -32,7 +32,9 @@ SUITES = {"Kubernetes (API cases, kubectl session)": kubernetes}
 
 
 def main() -> int:
-    passed, failed, missing = [], [], []
+    passed: list[str] = []
+    failed: list[str] = []
+    missing: list[str] = []
     for name, suite in SUITES.items():
         try:
             (failed if suite() else passed).append(name)

@@ -1,0 +1,1 @@
+"""One machine: how long the example takes, and what `steelyard up` costs."""
