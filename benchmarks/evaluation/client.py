@@ -12,7 +12,6 @@ import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import orjson
@@ -33,7 +32,7 @@ PROMPT = "Steelyard weighs one thing against another, by a sliding weight on a l
 def write_prompts(folder: Path, rows: int) -> None:
     """A dataset of prompts of about 490 characters, in row groups of 10,000."""
     folder.mkdir(parents=True, exist_ok=True)
-    schema = pa.schema([("_index_", pa.int64()), ("prompt", pa.string())])
+    schema = pa.schema([pa.field("_index_", pa.int64()), pa.field("prompt", pa.string())])
     with pq.ParquetWriter(folder / "prompts.parquet", schema) as writer:
         for start in range(0, rows, 10_000):
             numbers = range(start, min(rows, start + 10_000))

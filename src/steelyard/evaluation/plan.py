@@ -12,6 +12,7 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
+from steelyard.schema.inference_service import ForeignInferenceService
 from steelyard.schema.resources import EvaluationResourceSpec
 
 Json = Any
@@ -62,6 +63,7 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
         "replications": spec.replications,
         "interface": interface.model_dump(mode="json", by_alias=True, exclude_none=True),
         "inputPipeline": [adapter.model_dump(mode="json") for adapter in spec.client.inputPipeline or ()],
+        "inferenceService": _system(spec.inferenceSession.inferenceService),
     }
     return Plan(
         evaluation=spec.id,
@@ -77,6 +79,14 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
         identity=identity,
         settings=spec.client.model_dump(mode="json") | {"workersPerReplica": spec.workersPerReplica},
     )
+
+
+def _system(service: ForeignInferenceService) -> dict[str, Json]:
+    """Who is asked, by id and by the name that a report shows."""
+    system: dict[str, Json] = {"id": service.id, "name": service.name}
+    if service.model is not None:
+        system["model"] = {"id": service.model.id, "name": service.model.name}
+    return system
 
 
 def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:

@@ -168,7 +168,8 @@ async def test_a_bad_row_ends_the_step_for_good_and_names_the_row(tmp_path: Path
         status, termination, _ = await place.run("evaluation_client")
     assert (status, termination["code"], termination["row"]) == (EXIT_PERMANENT, "BadRequest", "17")
     status, termination, _ = await place.run("verify_evaluation_output")
-    assert (status, termination["code"], termination["row"]) == (EXIT_PERMANENT, "OutputInvalid", "17")
+    assert (status, termination["code"]) == (EXIT_PERMANENT, "OutputInvalid")
+    assert int(termination["row"]) <= 17  # calls of earlier rows may have been in flight when it stopped
 
 
 async def test_an_absent_dataset_is_worth_a_retry(tmp_path: Path) -> None:
