@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -77,10 +78,11 @@ class Api:
         data = body if isinstance(body, bytes) else None if body is None else orjson.dumps(body)
         if data is not None:
             headers["Content-Type"] = type
-        async with self.session().request(method, self.url + path, data=data, headers=headers) as answer:
-            warnings = [each.partition('"')[2].rstrip('"') for each in answer.headers.getall("Warning", [])]
+        sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bytes
+        async with self.session().request(method, self.url + path, data=sent, headers=headers) as answer:
+            warnings = [_warning(each) for each in answer.headers.getall("Warning", [])]
             raw = await answer.read()
-            return Answer(answer.status, dict(answer.headers), [w.replace('\\"', '"') for w in warnings], raw)
+            return Answer(answer.status, dict(answer.headers), warnings, raw)
 
     async def get(self, path: str, accept: str = "application/json") -> Answer:
         return await self.request("GET", path, accept=accept)
@@ -153,6 +155,11 @@ class Events:
         """All until the server ends the watch."""
         content = await self._answer.read()
         return [orjson.loads(line) for line in content.splitlines()]
+
+
+def _warning(header: str) -> str:
+    """The text of `299 - "text"`."""
+    return header.partition('"')[2].rpartition('"')[0].replace('\\"', '"')
 
 
 def _tls(cluster: Json, user: Json) -> ssl.SSLContext:
