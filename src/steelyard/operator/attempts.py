@@ -48,6 +48,11 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
         return _start(step, memory, replace(attempts, started=at.now), at)
     job = at.children.named("Job", job_name(at.resource, step, attempts.number))
     outcome = job_outcome(job, at.children, at.now, at.settings)
+    unrecorded = at.children.named("Job", job_name(at.resource, step, attempts.number + 1))
+    if unrecorded is not None:  # the process died after it had made the next attempt
+        counted = _counted(attempts, outcome)
+        known = Attempts(attempts.number + 1, counted, started=attempts.started)
+        return advance(step, memory.with_attempts(step.name, known), at)
     if job is not None and job["metadata"]["uid"] != attempts.uid:
         memory = memory.with_attempts(step.name, replace(attempts, uid=job["metadata"]["uid"]))
     match outcome.state:
@@ -55,7 +60,8 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
             return Progress("succeeded", outcome, memory)
         case "missing" if not attempts.uid:
             # Not seen yet: the cache lags and creating it meets it, or the process died before it was made.
-            return _create(step, memory, attempts, at)
+            following = Premise("batch/v1", "Job", job_name(at.resource, step, attempts.number + 1))
+            return replace(_create(step, memory, attempts, at), premises=(following,))
         case "missing":
             name = job_name(at.resource, step, attempts.number)
             gone = Outcome("failed", "Disrupted", f"Job {name} was deleted", counted=False)
@@ -88,7 +94,7 @@ def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | Non
     Its failure was concluded (a lost node, a missing image), so it must not have succeeded meanwhile.
     """
     attempts = memory.attempts[step.name]
-    counted = attempts.counted + 1 if outcome.counted else attempts.counted
+    counted = _counted(attempts, outcome)
     alive = live(job)
     premises = tuple(unchanged(each) for each in alive)
     if outcome.permanent or counted >= at.settings.max_attempts:
@@ -104,8 +110,12 @@ def _next(step: Step, memory: Memory, outcome: Outcome, at: Situation) -> Progre
     if at.now >= _deadline(step, attempts, at.now):
         message = f"not done after {step.deadline} s; last: {outcome.message}"
         return Progress("failed", Outcome("failed", "Timeout", message, permanent=True), memory)
-    counted = attempts.counted + 1 if outcome.counted else attempts.counted
+    counted = _counted(attempts, outcome)
     return replace(_start(step, memory, replace(attempts, counted=counted), at), outcome=outcome)
+
+
+def _counted(attempts: Attempts, outcome: Outcome) -> int:
+    return attempts.counted + (outcome.state == "failed" and outcome.counted)
 
 
 def _start(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:

@@ -90,10 +90,17 @@ class Synced:
 class Controller:
     """`sync` is the whole edge. It may be interrupted between any two calls, and repeated at any time."""
 
-    def __init__(self, cluster: Cluster, caches: Caches, settings: OperatorSettings) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        caches: Caches,
+        settings: OperatorSettings,
+        wrote: Callable[[str], None] = lambda verb: None,
+    ) -> None:
         self._cluster = cluster
         self._caches = caches
         self._settings = settings
+        self._wrote = wrote
 
     async def sync(self, key: Key, now: datetime) -> Synced:
         """Bring one resource nearer to what it should be. Raises Stale or ApiError: try again later."""
@@ -158,6 +165,7 @@ class Controller:
         kind, name = child["kind"], child["metadata"]["name"]
         try:
             await self._cluster.create(resource_of(child), child)
+            self._wrote("create")
             return
         except AlreadyExists:
             there = await self._get(child)
@@ -184,6 +192,7 @@ class Controller:
             await self._cluster.delete(
                 resource_of(child), metadata["name"], metadata["namespace"], uid=metadata["uid"]
             )
+            self._wrote("delete")
         except (NotFound, Conflict):
             return
 
@@ -202,6 +211,7 @@ class Controller:
             )
         except (NotFound, Conflict) as error:
             raise Stale(f"{obj['kind']} {metadata['name']} has changed") from error
+        self._wrote("status")
         return True
 
 

@@ -66,7 +66,9 @@ class Operator:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._events = EventRecorder(cluster, component="steelyard-operator")
         self._caches = InformerCaches(cluster, WORKFLOWS, settings.namespace, self._changed)
-        self._controller = Controller(cluster, self._caches, settings)
+        self._controller = Controller(
+            cluster, self._caches, settings, lambda verb: self.metrics.writes.labels(verb).inc()
+        )
 
     async def work(self) -> None:
         """Until cancelled."""

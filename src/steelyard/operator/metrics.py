@@ -24,6 +24,9 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
+        self.writes = Total(
+            "steelyard_operator_api_writes", "Writes to the API.", ["verb"], registry=self.registry
+        )
         self.queue = Gauge(
             "steelyard_operator_queue", "Resources that wait for a worker.", registry=self.registry
         )

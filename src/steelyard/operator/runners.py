@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.operator.pods import POD_IP
+from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP
 from steelyard.operator.settings import OperatorSettings
 
 Json = dict[str, Any]
@@ -56,6 +56,7 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
             {"name": "HOST", "value": "$(POD_IP)"},
             {"name": "PORT", "value": str(PORT)},
             {"name": "TMPDIR", "value": "/tmp"},
+            {"name": "HOME", "value": "/tmp"},
             *({"name": each["name"], "value": each["value"]} for each in runner.get("env") or ()),
         ],
         "ports": [{"name": "http", "containerPort": PORT}],
@@ -65,8 +66,8 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
-        "resources": _resources(runner),
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "resources": _resources(runner, settings),
+        "securityContext": CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts(runner)],
     }
@@ -138,12 +139,14 @@ def _image(runner: Json, settings: OperatorSettings) -> str:
     return f"{image['host']}/{image['name']}@{image['digest']}" if image else settings.images.mock
 
 
-def _resources(runner: Json) -> Json:
+def _resources(runner: Json, settings: OperatorSettings) -> Json:
+    """Memory is limited to what was asked for; processors are not, a replica may use what is idle."""
     asked = runner["resources"]
-    requests = {"cpu": asked.get("cpu") or "100m", "memory": asked.get("memory") or "256Mi"}
     gpu = (runner.get("accelerator") or {}).get("gpu")
-    limits = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
-    return {"requests": requests | limits} | ({"limits": limits} if limits else {})
+    gpus = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
+    requests = {"cpu": asked.get("cpu") or "100m", "memory": asked.get("memory") or "256Mi"}
+    limits = {"memory": asked.get("memory") or settings.step_resources.memory_limit}
+    return {"requests": requests | gpus, "limits": limits | gpus}
 
 
 def _limit(mount: Json) -> Json:

@@ -79,6 +79,6 @@ def _identity(session: Json, settings: OperatorSettings) -> Json:
             {"name": "PORT", "value": str(IDENTITY_PORT)},
         ],
         "ports": [{"name": "identity", "containerPort": IDENTITY_PORT}],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": CONTAINER_SECURITY,
     }

@@ -1,0 +1,142 @@
+"""The operator as it runs: caches, queue, workers, lease, events and metrics over a cluster in memory."""
+
+import asyncio
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, EVENTS, JOBS, LEASES, MODELS, REPORTS
+from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report
+from steelyard.operator.main import LEASE, Operator, run_operator
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+SETTINGS = OperatorSettings(storage="file:///storage")
+
+
+def bare(resource: Json) -> Json:
+    return {**resource, "metadata": {"name": resource["metadata"]["name"], "namespace": NAMESPACE}}
+
+
+def make_cluster() -> MemoryCluster:
+    return MemoryCluster(lambda: datetime.now(UTC))
+
+
+@asynccontextmanager
+async def running(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work())
+    try:
+        yield
+    finally:
+        await asyncio.sleep(0.02)  # what was just written is seen first: 3.11 may lose a cancellation that meets it
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds: Callable[[], object], within: float = 5.0) -> None:
+    async with asyncio.timeout(within):
+        while not holds():  # noqa: ASYNC110 - the store has no event to wait for
+            await asyncio.sleep(0.005)
+
+
+def complete_jobs(cluster: MemoryCluster) -> None:
+    for job in cluster.store.objects(JOBS):
+        status = {"conditions": [{"type": "Complete", "status": "True"}]}
+        cluster.store.set_status(JOBS, job["metadata"]["name"], NAMESPACE, status)
+
+
+def reason(cluster: MemoryCluster, resource: Any, name: str) -> str:
+    found = cluster.store.find(resource, name, NAMESPACE) or {}
+    return str((found.get("status") or {}).get("reason", ""))
+
+
+async def test_a_report_is_made_and_told_about() -> None:
+    cluster = make_cluster()
+    operator = Operator(cluster, SETTINGS)
+    await cluster.create(REPORTS, bare(make_report("r")))
+    async with running(operator.work):
+        await until(lambda: cluster.store.objects(JOBS))
+        complete_jobs(cluster)
+        await until(lambda: reason(cluster, REPORTS, "r") == "Complete")
+        await until(lambda: len(cluster.store.objects(EVENTS)) == 2)
+        events = {each["reason"]: each["type"] for each in cluster.store.objects(EVENTS)}
+        assert events == {"Running": "Normal", "Complete": "Normal"}
+        text = generate_latest(operator.metrics.registry).decode()
+    assert 'steelyard_operator_syncs_total{kind="Report",result="done"}' in text
+    assert 'steelyard_operator_api_writes_total{verb="create"} 2.0' in text
+    assert "steelyard_operator_queue" in text
+
+
+async def test_a_name_that_is_taken_fails_the_resource_and_leaves_the_other_alone() -> None:
+    cluster = make_cluster()
+    theirs = {"metadata": {"name": "r-run-a1", "namespace": NAMESPACE}, "data": {"a": "b"}}
+    before = await cluster.create(CONFIG_MAPS, theirs)
+    await cluster.create(REPORTS, bare(make_report("r")))
+    async with running(Operator(cluster, SETTINGS).work):
+        await until(lambda: reason(cluster, REPORTS, "r") == "NameConflict")
+    assert await cluster.get(CONFIG_MAPS, "r-run-a1", NAMESPACE) == before
+    assert not cluster.store.objects(JOBS)
+
+
+async def test_a_finished_resource_goes_when_its_time_is_over() -> None:
+    cluster = make_cluster()
+    await cluster.create(MODELS, bare(make_model("m", source="Mock", ttlSecondsAfterFinished=0)))
+    async with running(Operator(cluster, SETTINGS).work):
+        await until(lambda: not cluster.store.objects(MODELS))
+
+
+async def test_an_operator_that_takes_over_goes_on() -> None:
+    cluster = make_cluster()
+    evaluation = make_evaluation("e", inferenceSessionReference="b1")
+    await cluster.create(EVALUATIONS, bare(evaluation))
+    stop = asyncio.Event()
+    async with running(lambda: run_operator(cluster, SETTINGS, identity="first", stop=stop)):
+        await until(lambda: cluster.store.objects(JOBS))
+        stop.set()
+    complete_jobs(cluster)
+    second = asyncio.Event()
+    async with running(lambda: run_operator(cluster, SETTINGS, identity="second", stop=second)):
+        await until(lambda: len(cluster.store.objects(JOBS)) == 2)
+        lease = await cluster.get(LEASES, LEASE, "default")
+        assert lease["spec"]["holderIdentity"] == "second"
+        complete_jobs(cluster)
+        await until(lambda: reason(cluster, EVALUATIONS, "e") == "Verified")
+    names = [job["metadata"]["name"] for job in cluster.store.objects(JOBS)]
+    assert names == ["e-client-a1", "e-verify-a1"]
+
+
+async def test_metrics_are_served(unused_tcp_port: int) -> None:
+    stop = asyncio.Event()
+
+    def fetch() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_tcp_port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    work = run_operator(make_cluster(), SETTINGS, identity="me", stop=stop, metrics_port=unused_tcp_port)
+    async with running(lambda: work):
+        await asyncio.sleep(0.05)
+        assert "steelyard_operator_leading" in await asyncio.to_thread(fetch)
+        stop.set()
+
+
+async def test_a_defect_in_one_resource_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = make_cluster()
+    broken = bare(make_report("broken"))
+    await cluster.create(REPORTS, broken)
+    await cluster.patch(
+        REPORTS,
+        "broken",
+        {"status": {"attempts": {"run": {}}, "observedGeneration": 1}},
+        NAMESPACE,
+        subresource="status",
+    )
+    await cluster.create(MODELS, bare(make_model("m", source="Mock")))
+    async with running(Operator(cluster, SETTINGS).work):
+        await until(lambda: reason(cluster, MODELS, "m") == "Ready")
+    assert "a defect" in caplog.text

@@ -1,0 +1,178 @@
+"""The objects that the operator makes: names that fit, Pods that are hardened, commands that listen in one place."""
+
+import json
+from typing import Any
+
+import pytest
+
+from steelyard.operator.doubles import (
+    DIGEST,
+    make_evaluation,
+    make_foreign_service,
+    make_runner,
+    make_session,
+)
+from steelyard.operator.jobs import Step, job_and_config
+from steelyard.operator.names import CHILD_LIMIT, child_name
+from steelyard.operator.runners import runner_container, runner_fault, vllm_command
+from steelyard.operator.session_objects import session_objects
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflows.evaluation import child_session, service_name
+from steelyard.schema.resources import InferenceSessionResourceSpec
+from steelyard.schema.steps import StepConfig
+
+Json = dict[str, Any]
+SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
+MODEL = {"id": "a4", "account": "acme", "name": "llama", "artifact": {"kind": "Volume"}}
+DATA_MOUNT = {
+    "kind": "Data",
+    "name": "model",
+    "mountPath": "/models/x",
+    "data": {"source": {"kind": "Model", "id": "a4"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix", "expected"),
+    [
+        ("evaluation-a1", "-client-a1", "evaluation-a1-client-a1"),
+        ("e" * 47, "-client-a1", "e" * 47 + "-client-a1"),
+    ],
+)
+def test_a_name_that_fits_stays(name: str, suffix: str, expected: str) -> None:
+    assert child_name(name, suffix) == expected
+
+
+@pytest.mark.parametrize("name", ["e" * 48, "e" * 253, "dotted.name", "9lives", "e" * 38 + "-" * 9 + "f"])
+def test_a_name_that_does_not_fit_is_cut_and_stays_its_own(name: str) -> None:
+    made = child_name(name, "-client-a1")
+    assert len(made) <= CHILD_LIMIT
+    assert made.endswith("-client-a1")
+    assert made[0].isalpha()
+    assert all(char.isalnum() or char == "-" for char in made)
+    assert made != child_name(name + "x", "-client-a1")
+
+
+def made_job() -> tuple[Json, Json]:
+    step = Step("client", "evaluation_client", 7200, "dns:s.default.svc:8000")
+    return job_and_config(make_evaluation(), step, 2, 7100, SETTINGS)
+
+
+def test_a_job_says_what_its_step_needs() -> None:
+    config_map, job = made_job()
+    config = StepConfig.model_validate_json(config_map["data"]["config.json"])
+    assert config_map["metadata"]["name"] == job["metadata"]["name"] == "evaluation-a1-client-a2"
+    assert (config.step, config.attempt, config.replicas) == (
+        "evaluation_client",
+        2,
+        "dns:s.default.svc:8000",
+    )
+    assert config.epoch == "1767225600-uid-of-e-0002"
+    assert config.spec["storage"]["output"] == "s3://bucket/steelyard/evaluations/a1"
+    assert config.spec["storage"]["inputs"] == {"dataset": "s3://bucket/steelyard/datasets/a3"}
+    assert job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["activeDeadlineSeconds"] == 7100
+
+
+def pods() -> list[Json]:
+    session = make_session(
+        inferenceService=make_foreign_service(runner=make_runner(volumeMounts=[DATA_MOUNT]))
+    )
+    deployment = session_objects(session, SETTINGS)[2]
+    return [made_job()[1]["spec"]["template"], deployment["spec"]["template"]]
+
+
+@pytest.mark.parametrize("template", pods(), ids=["job", "session"])
+def test_pods_are_hardened(template: Json) -> None:
+    pod = template["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        security = container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"] is True
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert container["resources"]["limits"]["memory"]
+
+
+def test_a_session_is_a_config_map_a_headless_service_and_a_deployment() -> None:
+    runner = make_runner(volumeMounts=[DATA_MOUNT])
+    session = make_session(replicas=2, inferenceService=make_foreign_service(runner=runner))
+    config_map, service, deployment = session_objects(session, SETTINGS)
+    assert json.loads(config_map["data"]["config.json"])["step"] == "fetch_volume"
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert deployment["spec"]["replicas"] == 2
+    assert [each["name"] for each in pod["initContainers"]] == ["fetch-volume"]
+    mounted = [each["mountPath"] for each in pod["initContainers"][0]["volumeMounts"]]
+    assert "/models/x" in mounted
+    assert [each["name"] for each in pod["containers"]] == ["runner", "session"]
+    assert pod["containers"][0]["image"] == f"localhost/steelyard/runner-sklearn@{DIGEST}"
+    assert pod["containers"][1]["command"][-2:] == ["--session", "a1"]
+
+
+def test_a_mock_listens_on_its_own_address_only() -> None:
+    service = make_foreign_service(runner=make_runner("mock", args=["--latency", "0.05"]))
+    container = runner_container(service, SETTINGS)
+    assert container["args"] == ["--host", "$(POD_IP)", "--port", "8000", "--latency", "0.05"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
+
+
+def test_a_container_keeps_its_own_command() -> None:
+    container = runner_container(make_foreign_service(), SETTINGS)
+    assert "command" not in container
+    assert "args" not in container
+
+
+def test_vllm_gets_its_model_its_address_and_the_users_arguments_last() -> None:
+    gpu = {"kind": "GPU", "gpu": {"hardwareTypes": ["nvidia.com/gpu-a100"], "count": 2}}
+    runner = make_runner("vllm", args=["--max-model-len", "4096"], accelerator=gpu, volumeMounts=[DATA_MOUNT])
+    service = make_foreign_service(runner=runner, model=MODEL)
+    command, args = vllm_command(service)
+    assert command == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    assert args == [
+        *("--model", "/models/x", "--served-model-name", "llama", "--host", "$(POD_IP)", "--port", "8000"),
+        *("--tensor-parallel-size", "2", "--max-model-len", "4096"),
+    ]
+    container = runner_container(service, SETTINGS)
+    assert container["readinessProbe"]["httpGet"]["path"] == "/health"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("runner", "reason", "field"),
+    [
+        (None, "BadImage", "runner:"),
+        (make_runner("huggingface"), "NotImplemented", "runner.kind"),
+        (make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b"}), "BadImage", "runner.imageRef"),
+        (make_runner(nodes=2), "NotImplemented", "runner.nodes"),
+        (make_runner(image=None), "BadImage", "runner.image"),
+    ],
+)
+def test_a_runner_that_cannot_be_started_says_which_field(
+    runner: Json | None, reason: str, field: str
+) -> None:
+    fault = runner_fault(make_foreign_service(runner=runner))
+    assert fault is not None
+    assert fault.reason == reason
+    assert fault.message.startswith(field)
+
+
+def test_the_child_session_is_the_evaluations() -> None:
+    evaluation = make_evaluation(
+        inferenceSession={
+            "replicas": 3,
+            "expires": "2026-01-02T00:00:00Z",
+            "inferenceService": make_foreign_service(),
+        },
+        storage={"inputs": {"dataset": "d", "model": "models/a4"}, "output": "o", "secret": "keys"},
+    )
+    session = child_session(evaluation)
+    spec = InferenceSessionResourceSpec.parse(session["spec"])
+    assert (spec.id, spec.replicas, spec.expires) == ("a1", 3, None)
+    assert spec.storage.inputs == {"model": "models/a4"}
+    assert spec.storage.secret == "keys"
+    assert service_name(evaluation) == session["metadata"]["name"] == "evaluation-a1-session"
+    assert service_name(make_evaluation(inferenceSessionReference="b2")) == "inferencesession-b2"

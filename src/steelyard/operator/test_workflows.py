@@ -1,0 +1,142 @@
+"""What each workflow decides in one look: the cases that the exploration does not tell apart by their words."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steelyard.kube.resource import resource_of
+from steelyard.operator.children import Children
+from steelyard.operator.conditions import Memory, Phase, condition, status_of
+from steelyard.operator.controller import WORKFLOWS
+from steelyard.operator.desired import Desired
+from steelyard.operator.doubles import (
+    make_audit,
+    make_evaluation,
+    make_foreign_service,
+    make_model,
+    make_report,
+    make_runner,
+    make_service,
+    make_session,
+)
+from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.resources import RESOURCES
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
+SETTINGS = OperatorSettings(storage="file:///storage")
+
+
+def look(resource: Json, now: datetime = NOW, settings: OperatorSettings = SETTINGS) -> Desired:
+    return WORKFLOWS[resource_of(resource)](resource, Children(), now, settings)
+
+
+def judged(resource: Json, settings: OperatorSettings = SETTINGS) -> tuple[str, str, str]:
+    """Status, reason and message of a resource that ends at first sight."""
+    want = look(resource, settings=settings)
+    assert not want.create
+    finished = next(each for each in want.status["conditions"] if each["type"] == "Finished")
+    assert finished["status"] == "True"
+    return want.status["status"], want.status["reason"], finished["message"]
+
+
+BUILDER = make_service(builder={"kind": "docker"})
+IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "status", "reason", "word"),
+    [
+        pytest.param(make_audit(), "Failed", "NotImplemented", "platform", id="audits wait for the platform"),
+        pytest.param(make_model(source="Mock"), "Ready", "Ready", "", id="a mock model is ready"),
+        pytest.param(make_model(source="OpenLLM"), "Error", "NotImplemented", "OpenLLM", id="OpenLLM"),
+        pytest.param(make_service(), "Ready", "Ready", "", id="a service is ready"),
+        pytest.param(BUILDER, "Error", "NotImplemented", "spec.builder", id="a builder"),
+        pytest.param(
+            make_service(runner=IMAGE_REF), "Error", "BadImage", "spec.runner.imageRef", id="an imageRef"
+        ),
+        pytest.param(
+            make_session(inferenceService=make_foreign_service(runner=IMAGE_REF)),
+            "Error",
+            "BadImage",
+            "spec.inferenceService.runner.imageRef",
+            id="a session of an imageRef",
+        ),
+        pytest.param(
+            make_evaluation(replications=0), "Failed", "BadRequest", "spec.replications", id="wrong value"
+        ),
+        pytest.param(
+            make_evaluation(colour="red"), "Failed", "BadRequest", "spec.colour", id="unknown field"
+        ),
+        pytest.param(make_report(rubric=7), "Failed", "BadRequest", "spec.rubric", id="wrong type"),
+        pytest.param(
+            make_report(storage={"inputs": {"dataset": "a/../b"}}),
+            "Failed",
+            "BadRequest",
+            "spec.storage.inputs.dataset",
+            id="a path that climbs",
+        ),
+    ],
+)
+def test_judged_at_first_sight(resource: Json, status: str, reason: str, word: str) -> None:
+    found = judged(resource)
+    assert found[:2] == (status, reason)
+    assert word in found[2]
+
+
+def test_a_missing_field_is_named() -> None:
+    report = make_report()
+    del report["spec"]["evaluation"]
+    assert "spec.evaluation" in judged(report)[2]
+
+
+def test_a_prefix_needs_the_setting_storage() -> None:
+    assert "setting storage" in judged(make_report(), OperatorSettings())[2]
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [make_audit(), make_evaluation(), make_model(), make_report(), make_service(), make_session()],
+    ids=lambda resource: resource["kind"],
+)
+def test_every_type_of_condition_is_always_present(resource: Json) -> None:
+    status = look(resource).status
+    assert [each["type"] for each in status["conditions"]] == list(RESOURCES[resource["kind"]].conditions)
+    assert all(each["observedGeneration"] == 1 and each["reason"] for each in status["conditions"])
+    assert status["observedGeneration"] == 1
+
+
+def test_a_transition_has_the_time_at_which_it_happened() -> None:
+    session = make_session()
+    session["status"] = look(session).status
+    later = look(session, NOW + timedelta(minutes=1)).status
+    assert later == session["status"]
+    ready = status_of(session, Phase("ready", "Ready"), Memory({}), NOW + timedelta(minutes=2))
+    times = {each["type"]: each["lastTransitionTime"] for each in ready["conditions"]}
+    assert times["Ready"] == times["Progressing"] == "2026-01-01T01:02:00Z"
+    assert times["Failed"] == "2026-01-01T01:00:00Z"
+
+
+def test_an_end_stays_whatever_comes() -> None:
+    evaluation = make_evaluation()
+    evaluation["status"] = status_of(evaluation, Phase("failed", "ClientFailed"), Memory({}), NOW)
+    again = status_of(evaluation, Phase("complete", "Verified"), Memory({}), NOW)
+    assert again == evaluation["status"]
+    assert condition(evaluation, "Failed")
+    assert look(evaluation).create == ()
+
+
+@pytest.mark.parametrize(("ttl", "seconds", "gone"), [(None, 10**6, False), (60, 59, False), (60, 60, True)])
+def test_the_resource_goes_when_its_time_is_over(ttl: int | None, seconds: int, gone: bool) -> None:
+    model = make_model(source="Mock", ttlSecondsAfterFinished=ttl)
+    model["status"] = look(model).status
+    want = look(model, NOW + timedelta(seconds=seconds))
+    assert want.delete_resource is gone
+    assert want.next_look == (NOW + timedelta(seconds=60) if ttl else None)
+
+
+def test_a_session_looks_again_at_its_deadlines() -> None:
+    assert look(make_session()).next_look == NOW + timedelta(minutes=30)
+    soon = make_session(expires="2026-01-01T01:10:00Z")
+    assert look(soon).next_look == NOW + timedelta(minutes=10)
