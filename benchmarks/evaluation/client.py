@@ -33,7 +33,7 @@ PROMPT = "Steelyard weighs one thing against another, by a sliding weight on a l
 def write_prompts(folder: Path, rows: int) -> None:
     """A dataset of prompts of about 490 characters, in row groups of 10,000."""
     folder.mkdir(parents=True, exist_ok=True)
-    schema = pa.schema([pa.field("_index_", pa.int64()), pa.field("prompt", pa.string())])
+    schema = pa.schema([pa.field("_index_", pa.int64()), pa.field("prompt", pa.string())])  # type: ignore[arg-type]
     with pq.ParquetWriter(folder / "prompts.parquet", schema) as writer:
         for start in range(0, rows, 10_000):
             numbers = range(start, min(rows, start + 10_000))

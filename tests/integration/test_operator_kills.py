@@ -3,6 +3,7 @@
 The whole sequence runs in `make soak`; here a seeded few of the calls (STEELYARD_KILL_SEED repeats the choice).
 """
 
+import asyncio
 import os
 import random
 import signal
@@ -97,9 +98,13 @@ async def run_kills(machine: Machine, share: int | None) -> None:
     seed = int(os.environ.get("STEELYARD_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
     machine.up()  # makes the state; the operator that it starts is stopped for ours
     machine.down()
+    machine.state.kubeconfig.unlink()  # its port was another
     write_dataset(machine.state.storage, ROWS)
     arguments = ("steelyard.cli.main", "service", "kubernetes", "--state-dir", str(machine.state.path))
     with process(*arguments, log=machine.state.path / "kubernetes.log"):
+        async with asyncio.timeout(60):
+            while not machine.state.kubeconfig.exists():
+                await asyncio.sleep(0.1)
         total = await count_calls(machine)
         calls = list(range(1, total))
         chosen = calls if share is None else sorted(random.Random(seed).sample(calls, share))
