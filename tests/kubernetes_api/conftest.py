@@ -182,7 +182,7 @@ async def widgets(api: Api, namespace: str) -> AsyncIterator[str]:
     await api.delete(f"{CRDS}/widgets.{group}")
 
 
-def widget(path: str, name: str, **spec: object) -> Json:
+def widget(path: str, name: str, /, **spec: object) -> Json:
     group = path.split("/")[2]
     spec = {"size": 1, **spec}
     return {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}

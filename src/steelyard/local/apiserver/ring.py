@@ -92,7 +92,9 @@ class Ring:
         self.wake()
 
     async def changed(self, seconds: float) -> None:
-        """Wait for the next change, or so long."""
+        """Wait for the next change, or so long; not at all once no more will come."""
+        if self.closed:
+            return
         if self._wake is None:
             self._wake = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._wake], timeout=seconds)

@@ -54,7 +54,7 @@ class Watch:
             return
         end = self.monotonic() + self.options.seconds
         left = self.options.seconds
-        while not ring.closed:
+        while True:
             waited = left < self.options.seconds
             try:
                 changes, cursor = ring.read(cursor)
@@ -63,10 +63,10 @@ class Watch:
                 return
             if events := b"".join(self._event(each) for each in changes):
                 yield events
-            elif self.options.bookmarks and waited and not changes:
+            elif self.options.bookmarks and waited and not changes and not ring.closed:
                 yield self._bookmark()
             left = end - self.monotonic()
-            if left <= 0:
+            if left <= 0 or (ring.closed and not changes):
                 return
             await ring.changed(min(left, self.options.bookmark_seconds))
 

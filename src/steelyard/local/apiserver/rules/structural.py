@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steelyard.local.apiserver.errors import Cause, forbidden_field, required, unsupported
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.validation import Validator
 
@@ -17,8 +17,10 @@ _REFUSED = [
 
 
 def structural_causes(schema: Json, path: str) -> list[Cause]:
-    if schema.get("type") != "object":
-        return [required(f"{path}.type", "must be object at the root")]
+    if not schema.get("type"):
+        return [required(f"{path}.type", "must not be empty at the root")]
+    if schema["type"] != "object":
+        return [invalid(f"{path}.type", schema["type"], "must be object at the root")]
     return list(_causes(schema, path, root=True, in_list=False))
 
 

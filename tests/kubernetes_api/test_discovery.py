@@ -1,0 +1,130 @@
+"""What clients ask first: health, version, groups, kinds, OpenAPI."""
+
+import pytest
+
+from tests.kubernetes_api.api import Api, Json
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+KINDS = {
+    "v1": ["configmaps", "events", "namespaces", "nodes", "pods", "secrets", "serviceaccounts", "services"],
+    "apps/v1": ["deployments", "replicasets"],
+    "batch/v1": ["jobs"],
+    "coordination.k8s.io/v1": ["leases"],
+    "discovery.k8s.io/v1": ["endpointslices"],
+    "events.k8s.io/v1": ["events"],
+    "apiextensions.k8s.io/v1": ["customresourcedefinitions"],
+}
+
+
+def root(group_version: str) -> str:
+    return f"api/{group_version}" if group_version == "v1" else f"apis/{group_version}"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
+async def test_health(api: Api, path: str) -> None:
+    assert (await api.get(path)).ok(200).raw == b"ok"
+
+
+@pytest.mark.parametrize("path", ["/version", "/version/"])
+async def test_version(api: Api, path: str) -> None:
+    content = (await api.get(path)).json if path == "/version" else (await api.get(path)).ok(200).json
+    assert content["major"] == "1"
+    assert content["gitVersion"].startswith("v1.")
+
+
+async def test_groups(api: Api) -> None:
+    assert (await api.get("/api")).ok(200).json["versions"] == ["v1"]
+    groups = {each["name"]: each for each in (await api.get("/apis")).ok(200).json["groups"]}
+    assert groups["batch"]["preferredVersion"] == {"groupVersion": "batch/v1", "version": "v1"}
+    assert (await api.get("/apis/batch")).ok(200).json["name"] == "batch"
+
+
+@pytest.mark.parametrize("group_version", KINDS)
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_kinds(api: Api, group_version: str, slash: str) -> None:
+    content = (await api.get(f"/{root(group_version)}{slash}")).ok(200).json
+    assert (content["kind"], content["groupVersion"]) == ("APIResourceList", group_version)
+    found = {each["name"]: each for each in content["resources"]}
+    for plural in KINDS[group_version]:
+        assert {"create", "delete", "get", "list", "patch", "update", "watch"} <= set(found[plural]["verbs"])
+
+
+# What these kinds are called and hold must be as on a real server; asked of it and written down here.
+NAMES = {
+    "v1": {
+        "pods": ("pod", True, "Pod", ["po"], ["all"]),
+        "services": ("service", True, "Service", ["svc"], ["all"]),
+        "namespaces": ("namespace", False, "Namespace", ["ns"], None),
+        "configmaps": ("configmap", True, "ConfigMap", ["cm"], None),
+        "events": ("event", True, "Event", ["ev"], None),
+    },
+    "apps/v1": {"deployments": ("deployment", True, "Deployment", ["deploy"], ["all"])},
+    "batch/v1": {"jobs": ("job", True, "Job", None, ["all"])},
+    "coordination.k8s.io/v1": {"leases": ("lease", True, "Lease", None, None)},
+}
+
+
+@pytest.mark.parametrize("group_version", NAMES)
+async def test_names(api: Api, group_version: str) -> None:
+    content = (await api.get(f"/{root(group_version)}")).ok(200).json
+    found = {each["name"]: each for each in content["resources"]}
+    for plural, wanted in NAMES[group_version].items():
+        each = found[plural]
+        own = tuple(
+            each.get(key) for key in ("singularName", "namespaced", "kind", "shortNames", "categories")
+        )
+        assert own == wanted
+
+
+async def test_everything_in_one_document(api: Api) -> None:
+    for path, wanted in (("/api", {""}), ("/apis", {"apps", "batch"})):
+        answer = (await api.get(path, AGGREGATED)).ok(200)
+        assert "as=APIGroupDiscoveryList" in answer.headers["Content-Type"]
+        content = answer.json
+        groups = {each["metadata"].get("name", ""): each for each in content["items"]}
+        assert wanted <= groups.keys()
+    jobs = groups["batch"]["versions"][0]["resources"]
+    names = {each["resource"]: each for each in jobs}
+    assert names["jobs"]["responseKind"]["kind"] == "Job"
+    assert names["jobs"]["subresources"][0]["subresource"] == "status"
+
+
+async def test_a_new_kind_is_discovered(api: Api, widgets: str) -> None:
+    group = widgets.split("/")[2]
+
+    async def found() -> bool:
+        answer = await api.get(f"/apis/{group}/v1")
+        return answer.status == 200 and any(each["name"] == "widgets" for each in answer.json["resources"])
+
+    await api.eventually(found, "the new kind in discovery")
+
+    async def described() -> bool:
+        return (await api.get(f"/openapi/v3/apis/{group}/v1")).status == 200
+
+    await api.eventually(described, "the new kind in OpenAPI")
+    document = (await api.get(f"/openapi/v3/apis/{group}/v1")).json
+    name = ".".join([*reversed(group.split(".")), "v1", "Widget"])
+    spec = document["components"]["schemas"][name]["properties"]["spec"]
+    assert spec["properties"]["size"]["maximum"] == 10
+
+
+def parameters(document: Json, path: str, method: str) -> set[str]:
+    return {each["name"] for each in document["paths"][path][method]["parameters"]}
+
+
+@pytest.mark.parametrize("group_version", KINDS)
+async def test_openapi_says_what_may_be_validated(api: Api, group_version: str) -> None:
+    index = (await api.get("/openapi/v3")).ok(200).json["paths"]
+    address = index[root(group_version)]["serverRelativeURL"]
+    document = (await api.get(address)).ok(200).json
+    for plural in KINDS[group_version]:
+        below = f"/{root(group_version)}/namespaces/{{namespace}}/{plural}/{{name}}"
+        path = below if below in document["paths"] else f"/{root(group_version)}/{plural}/{{name}}"
+        assert "fieldValidation" in parameters(document, path, "patch")
+    for schema in document["components"]["schemas"].values():
+        assert isinstance(schema, dict)
+
+
+async def test_unknown_groups_are_not_found(api: Api) -> None:
+    for path in ("/apis/no.such.group/v1", "/apis/no.such.group/v1/things", "/nothing"):
+        assert (await api.get(path)).status == 404
