@@ -103,7 +103,7 @@ async def run_kills(machine: Machine, share: int | None) -> None:
     arguments = ("steelyard.cli.main", "service", "kubernetes", "--state-dir", str(machine.state.path))
     with process(*arguments, log=machine.state.path / "kubernetes.log"):
         async with asyncio.timeout(60):
-            while not machine.state.kubeconfig.exists():
+            while not machine.state.kubeconfig.exists():  # noqa: ASYNC110 - another process makes it
                 await asyncio.sleep(0.1)
         total = await count_calls(machine)
         calls = list(range(1, total))
