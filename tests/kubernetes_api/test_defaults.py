@@ -160,7 +160,7 @@ async def test_events_slices_and_namespaces(api: Api, core: str, namespace: str)
     event = (
         (await api.post(f"{core}/events", {"metadata": {"name": "e"}, "involvedObject": about})).ok(201).json
     )
-    wanted = {"source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None}
+    wanted: Json = {"source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None}
     subset(wanted | {"reportingComponent": "", "reportingInstance": ""}, event)
     body = {
         "metadata": {"name": "s"},

@@ -194,7 +194,7 @@ async def test_two_definitions_of_one_name(api: Api, widgets: str) -> None:
     async def told() -> bool:
         status = (await api.get(f"{CRDS}/others.{group}")).json.get("status") or {}
         found = {each["type"]: each for each in status.get("conditions") or ()}
-        return found.get("NamesAccepted", {}).get("status") == "False"
+        return bool(found.get("NamesAccepted", {}).get("status") == "False")
 
     await api.eventually(told, "the conflict of names")
     (await api.delete(f"{CRDS}/others.{group}")).ok(200)

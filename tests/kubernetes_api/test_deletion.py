@@ -1,11 +1,13 @@
 """Deleting: finalizers, grace, owners, collections, namespaces."""
 
+from typing import Any
+
 import pytest
 
 from tests.kubernetes_api.api import Api, Json, config_map, job, owned_by, pod
 
 
-async def made(api: Api, core: str, name: str, **metadata: object) -> Json:
+async def made(api: Api, core: str, name: str, **metadata: Any) -> Json:
     return (await api.post(f"{core}/configmaps", config_map(name, **metadata))).ok(201).json
 
 

@@ -50,7 +50,7 @@ async def test_kinds(api: Api, group_version: str, slash: str) -> None:
 
 
 # What these kinds are called and hold must be as on a real server; asked of it and written down here.
-NAMES = {
+NAMES: dict[str, dict[str, tuple[object, ...]]] = {
     "v1": {
         "pods": ("pod", True, "Pod", ["po"], ["all"]),
         "services": ("service", True, "Service", ["svc"], ["all"]),

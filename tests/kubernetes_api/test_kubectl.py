@@ -48,7 +48,7 @@ async def kc(api: Api, kubectl: str, kubeconfig: Path, namespace: str, tmp_path:
 
 
 def evaluation(name: str = "one", **spec: Any) -> Json:
-    service = {"id": "service", "account": "us", "name": "mock"}
+    service: Json = {"id": "service", "account": "us", "name": "mock"}
     service |= {"interface": {"endpoint": "predict", "outputSchema": {"arrowSchema": "AAAA"}}}
     session = {"inferenceService": service, "replicas": 1}
     spec = {"id": name, "account": "us", "dataset": "digits", "inferenceSession": session, **spec}

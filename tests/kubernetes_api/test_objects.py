@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, job, pod
+from tests.kubernetes_api.api import JSON_PATCH, Api, Json, config_map, job, pod
 
 
 async def test_what_the_server_sets_cannot_be_set(api: Api, core: str) -> None:
@@ -51,7 +51,7 @@ async def test_versions_grow_with_every_write(api: Api, core: str) -> None:
 async def test_a_json_patch_that_fails_changes_nothing(api: Api, core: str) -> None:
     made = (await api.post(f"{core}/configmaps", config_map("p", {"a": "1"}))).ok(201)
     path = f"{core}/configmaps/p"
-    ops = [
+    ops: list[Json] = [
         {"op": "replace", "path": "/data/a", "value": "2"},
         {"op": "test", "path": "/data/a", "value": "1"},
     ]

@@ -120,7 +120,7 @@ async def test_jobs_and_others(api: Api, core: str, namespace: str) -> None:
 
 async def test_events(api: Api, core: str, namespace: str) -> None:
     about = {"kind": "Pod", "name": "p", "namespace": namespace, "fieldPath": "spec.containers{main}"}
-    event = {
+    event: Json = {
         "metadata": {"name": "e"},
         "involvedObject": about,
         "reason": "Why",

@@ -49,7 +49,8 @@ def duration(seconds: float) -> str:
         return f"{hours}h"
     if days < 8:
         return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    return f"{days}d" if days < 730 else f"{days // 365}y{days % 365}d"
+    years = f"{days // 365}y{days % 365}d" if days % 365 else f"{days // 365}y"
+    return f"{days}d" if days < 730 else years
 
 
 def at(*path: str, absent: Any = NONE) -> Cell:

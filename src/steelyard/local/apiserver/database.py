@@ -79,7 +79,7 @@ class SqliteDatabase:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0.2)
     try:
         # Exclusive: a second process fails here instead of writing beside this one.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -51,6 +51,8 @@ def node_of(name: str) -> Node:
     if node is None:
         node = _nodes[name] = Node()
         fill(node, _index()[1][name], node_of)
+        if name.endswith(".resource.Quantity"):
+            node.type = "quantity"
     return node
 
 

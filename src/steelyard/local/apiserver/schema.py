@@ -35,6 +35,8 @@ def no_references(name: str) -> Node:
 
 
 def compile_schema(schema: Json, resolve: Resolve = no_references) -> Node:
+    if reference := _reference(schema):
+        return resolve(reference)  # the same node for all who refer to it: schemas may refer to themselves
     node = Node()
     fill(node, schema, resolve)
     return node
@@ -42,14 +44,6 @@ def compile_schema(schema: Json, resolve: Resolve = no_references) -> Node:
 
 def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     """Compile into an existing node, which may already be referred to."""
-    if reference := _reference(schema):
-        target = resolve(reference)
-        for name in ("type", "properties", "items", "values", "preserve"):
-            setattr(node, name, getattr(target, name))
-        node.default = schema.get("default", _MISSING)
-        if reference.endswith(".resource.Quantity"):
-            node.type = "quantity"
-        return
     node.type = _type(schema)
     node.nullable = bool(schema.get("nullable"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))

@@ -1,0 +1,44 @@
+"""Cells: ages and JSON paths."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.local.apiserver.columns import duration
+from steelyard.local.apiserver.printer import json_path
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"), (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (121, "2m1s"), (600, "10m"), (601, "10m"),
+        (10_799, "179m"), (10_800, "3h"), (10_860, "3h1m"), (28_800, "8h"), (172_799, "47h"), (172_800, "2d"),
+        (176_400, "2d1h"), (691_200, "8d"), (63_071_999, "729d"), (63_072_000, "2y"), (66_000_000, "2y33d"),
+    ],
+)  # fmt: skip
+def test_durations_read_as_kubectls(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+OBJ = {
+    "spec": {"n": 3, "a.b": "dotted"},
+    "status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "False"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".spec.n", [3]),
+        (".spec.absent.more", []),
+        (".spec.a\\.b", ["dotted"]),
+        (".spec['a.b']", ["dotted"]),
+        ('.status.conditions[?(@.type=="B")].status', ["False"]),
+        ("""status.conditions""", []),
+        (".status.conditions[*].type", ["A", "B"]),
+        (".status.conditions[1].type", ["B"]),
+        (".status.conditions[7].type", []),
+    ],
+)
+def test_json_paths(path: str, found: list[Any]) -> None:
+    assert list(json_path(path, OBJ)) == found

@@ -1,0 +1,59 @@
+"""Where the database may lie, and who may open it."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.local.apiserver.database import SqliteDatabase, file_system, refuse_network_file_system
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/export /home nfs4 rw 0 0
+tmpfs /home/me/fast tmpfs rw 0 0
+share /mnt/with\\040space cifs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/srv", "ext4"),
+        ("/home/me", "nfs4"),
+        ("/home/me/fast/x", "tmpfs"),
+        ("/home/me/faster", "nfs4"),
+        ("/mnt/with space/x", "cifs"),
+    ],
+)
+def test_the_nearest_mount_decides(folder: str, kind: str) -> None:
+    assert file_system(Path(folder), MOUNTS) == kind
+
+
+def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"server:/export {tmp_path} nfs4 rw 0 0\n")
+    with pytest.raises(OSError, match=r"network file system \(nfs4\)"):
+        refuse_network_file_system(tmp_path, mounts)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    first = SqliteDatabase(tmp_path / "db")
+    first.load()
+    with pytest.raises(OSError, match="cannot be used: database is locked"):
+        SqliteDatabase(tmp_path / "db")
+    first.close()
+    SqliteDatabase(tmp_path / "db").close()
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "db").write_bytes(b"something else" * 100)
+    with pytest.raises(OSError, match="cannot be used"):
+        SqliteDatabase(tmp_path / "db")
+
+
+def test_a_commit_is_written_through(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    ask = database._connection.execute
+    settings = {name: ask(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
+    database.close()
+    assert settings == {"journal_mode": "wal", "synchronous": 2}  # FULL
+    assert (tmp_path / "db").stat().st_mode & 0o077 == 0

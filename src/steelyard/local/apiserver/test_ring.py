@@ -1,0 +1,72 @@
+"""The event ring: cursors, bounds, waking."""
+
+import asyncio
+
+import pytest
+
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.ring import Change, Compacted, Ring
+
+
+def change(version: int, size: int = 1) -> Change:
+    return Change("things", version, None, Item(b"x" * size, version, "", "n", "u", {}, (), False))
+
+
+def versions(ring: Ring, cursor: int) -> list[int]:
+    return [each.version for each in ring.read(cursor)[0]]
+
+
+def test_a_cursor_begins_after_its_version() -> None:
+    ring = Ring(5)
+    for version in (7, 9, 12):
+        ring.append(change(version))
+    assert [versions(ring, ring.cursor(each)) for each in (5, 7, 8, 12)] == [[7, 9, 12], [9, 12], [9, 12], []]
+    with pytest.raises(Compacted):
+        ring.cursor(4)
+
+
+def test_history_is_bounded_by_count() -> None:
+    ring = Ring(0, max_events=10)
+    slow = ring.cursor(0)
+    for version in range(1, 101):
+        ring.append(change(version))
+        assert len(versions(ring, ring.cursor(ring.floor))) <= 10
+    assert versions(ring, ring.cursor(ring.floor))[0] == ring.floor + 1
+    with pytest.raises(Compacted):
+        ring.read(slow)
+    with pytest.raises(Compacted):
+        ring.cursor(ring.floor - 1)
+
+
+def test_history_is_bounded_by_bytes() -> None:
+    ring = Ring(0, max_bytes=1000)
+    for version in range(1, 101):
+        ring.append(change(version, size=100))
+        kept = ring.read(ring.cursor(ring.floor))[0]
+        assert sum(len(each.new.raw) for each in kept) <= 1000
+    ring.append(change(101, size=5000))
+    assert versions(ring, ring.cursor(100)) == [101], "one that is too large for all is still told"
+
+
+def test_a_fast_reader_loses_nothing_while_history_is_forgotten() -> None:
+    ring = Ring(0, max_events=7)
+    cursor, seen = ring.cursor(0), []
+    for version in range(1, 200):
+        ring.append(change(version))
+        if version % 3 == 0:
+            changes, cursor = ring.read(cursor)
+            seen += [each.version for each in changes]
+    assert seen == list(range(1, 199))
+
+
+async def test_waiters_wake() -> None:
+    ring = Ring(0)
+    waiting = [asyncio.create_task(ring.changed(60)) for _ in range(3)]
+    await asyncio.sleep(0)
+    ring.append(change(1))
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    last = asyncio.create_task(ring.changed(60))
+    await asyncio.sleep(0)
+    ring.close()
+    await asyncio.wait_for(last, 5)
+    await asyncio.wait_for(ring.changed(60), 5)

@@ -1,0 +1,109 @@
+"""Fields of kinds: unknown ones, defaults, types."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.local.apiserver.published import kind_node
+from steelyard.local.apiserver.schema import (
+    WrongType,
+    check_types,
+    compile_schema,
+    drop_unknown,
+    fill_defaults,
+)
+
+TEXT = {"type": "string"}
+
+
+def schema(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def test_unknown_fields_are_named_with_their_paths() -> None:
+    node = compile_schema(schema(a=schema(b=TEXT), items={"type": "array", "items": schema(c=TEXT)}))
+    value = {"x": 1, "a": {"b": "", "y": 2}, "items": [{"c": ""}, {"z": 3}]}
+    assert drop_unknown(node, value) == ["x", "a.y", "items[1].z"]
+    assert value == {"a": {"b": ""}, "items": [{"c": ""}, {}]}
+
+
+def test_maps_and_free_objects_keep_their_fields() -> None:
+    free = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"known": schema(a=TEXT)},
+    }
+    node = compile_schema(schema(map={"type": "object", "additionalProperties": schema(a=TEXT)}, free=free))
+    value = {"map": {"k": {"a": "", "b": ""}}, "free": {"any": 1, "known": {"b": 1}}}
+    assert drop_unknown(node, value) == ["map.k.b", "free.known.b"]
+    assert value == {"map": {"k": {"a": ""}}, "free": {"any": 1, "known": {}}}
+
+
+def test_defaults_fill_what_is_absent() -> None:
+    inner = schema(
+        n={"type": "integer", "default": 1}, text={"type": "string", "default": "x", "nullable": True}
+    )
+    node = compile_schema(
+        schema(
+            made={**inner, "default": {}}, given=inner, absent=inner, list={"type": "array", "items": inner}
+        )
+    )
+    value: dict[str, Any] = {"given": {"n": None, "text": None}, "list": [{}, {"n": 2}]}
+    fill_defaults(node, value)
+    whole = {"n": 1, "text": "x"}
+    assert value == {"made": whole, "given": {"n": 1, "text": None}, "list": [whole, {"n": 2, "text": "x"}]}
+
+
+def test_defaults_are_nobodys_to_change() -> None:
+    node = compile_schema(
+        schema(a={"type": "object", "default": {"k": []}, "x-kubernetes-preserve-unknown-fields": True})
+    )
+    one: dict[str, Any] = {}
+    fill_defaults(node, one)
+    one["a"]["k"].append(1)
+    two: dict[str, Any] = {}
+    fill_defaults(node, two)
+    assert two == {"a": {"k": []}}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            {"spec": {"containers": {}}},
+            "cannot unmarshal object into Go struct field spec.containers of type slice",
+        ),
+        ({"spec": {"containers": [{"name": 1}]}}, "spec.containers[0].name of type string"),
+        ({"spec": {"terminationGracePeriodSeconds": 1.5}}, "of type int64"),
+        ({"metadata": {"labels": {"a": True}}}, "cannot unmarshal bool"),
+        ({"metadata": {"creationTimestamp": "yesterday"}}, 'parsing time "yesterday"'),
+        ({"spec": {"containers": [{"resources": {"limits": {"cpu": "many"}}}]}}, "quantities must match"),
+    ],
+)
+def test_types_of_a_pod(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(WrongType) as caught:
+        check_types(kind_node("", "v1", "Pod"), value)
+    assert message in str(caught.value)
+
+
+def test_nulls_are_absent() -> None:
+    value: dict[str, Any] = {
+        "spec": {"nodeName": None, "containers": [{"name": "a", "image": None}]},
+        "status": None,
+    }
+    check_types(kind_node("", "v1", "Pod"), value)
+    assert value == {"spec": {"containers": [{"name": "a"}]}}
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    node = kind_node("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    value = {
+        "spec": {
+            "versions": [
+                {"schema": {"openAPIV3Schema": {"properties": {"a": {"properties": {"b": {"typo": 1}}}}}}}
+            ]
+        }
+    }
+    assert drop_unknown(node, value) == [
+        "spec.versions[0].schema.openAPIV3Schema.properties.a.properties.b.typo"
+    ]

@@ -1,0 +1,143 @@
+"""The store: one commit per turn, nothing told before it, everything taken back when it fails."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from steelyard.local.apiserver.database import JUMP, SqliteDatabase
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.store import Row, Store
+
+KIND = "configmaps"
+
+
+def obj(name: str, uid: str = "", owners: tuple[str, ...] = (), **data: str) -> Json:
+    metadata: Json = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}"}
+    metadata["ownerReferences"] = [{"uid": each} for each in owners]
+    return {"metadata": metadata, "data": data}
+
+
+class Recorder:
+    """A database that remembers its commits and fails when told to."""
+
+    def __init__(self) -> None:
+        self.commits: list[list[Row]] = []
+        self.failing = False
+        self.during: list[object] = []
+        self.ask: Callable[[], object] = lambda: None
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        return 1, ()
+
+    def commit(self, version: int, rows: Iterable[Row]) -> None:
+        self.during.append(self.ask())
+        if self.failing:
+            raise OSError("the disk is full")
+        self.commits.append(list(rows))
+
+    def close(self) -> None:
+        pass
+
+
+async def test_a_turn_is_one_commit() -> None:
+    database = Recorder()
+    store = Store(database)
+    for name in "abc":
+        store.put(KIND, obj(name))
+    store.put(KIND, obj("a", x="2"))
+    store.remove(KIND, obj("b"))
+    assert database.commits == []
+    await store.settled()
+    rows = {(name, raw is None) for _, _, name, raw in database.commits[0]}
+    assert rows == {("a", False), ("b", True), ("c", False)}
+    store.put(KIND, obj("d"))
+    await store.settled()
+    assert len(database.commits) == 2
+
+
+async def test_nothing_is_told_before_the_commit() -> None:
+    database = Recorder()
+    store = Store(database)
+    ring = store.bucket(KIND).ring
+    told: list[Change] = []
+    store.listeners.append(told.extend)
+    start = store.committed
+    database.ask = lambda: (list(ring.read(0)[0]), list(told), store.committed)
+    store.put(KIND, obj("a"))
+    waiting = asyncio.create_task(store.settled())
+    assert not waiting.done()
+    await waiting
+    assert database.during == [([], [], start)]
+    assert [each.new.name for each in ring.read(0)[0]] == [each.new.name for each in told] == ["a"]
+    assert store.committed == store.version
+
+
+async def test_a_failed_commit_takes_its_turn_back() -> None:
+    database = Recorder()
+    store = Store(database)
+    kept = store.put(KIND, obj("kept", owners=("o",), v="1"))
+    await store.settled()
+    database.failing = True
+    store.put(KIND, obj("kept", v="2"))
+    store.remove(KIND, obj("kept"))
+    store.put(KIND, obj("kept", uid="another"))
+    store.put(KIND, obj("new"))
+    with pytest.raises(OSError, match="disk is full"):
+        await store.settled()
+    assert store.get(KIND, ("ns", "kept")) == kept
+    assert store.get(KIND, ("ns", "new")) is None
+    assert store.owner("another") is None
+    assert store.owner("uid-kept") == (KIND, ("ns", "kept"))
+    assert store.dependents("o") == [(KIND, ("ns", "kept"))]
+    assert len(store.bucket(KIND).ring.read(0)[0]) == 1
+    database.failing = False
+    again = store.put(KIND, obj("new"))
+    await store.settled()
+    assert again.version > kept.version + 4, "a version that was taken back is not given out again"
+
+
+async def test_objects_outlive_the_process(tmp_path: Path) -> None:
+    store = Store(SqliteDatabase(tmp_path / "db"))
+    store.put(KIND, obj("a", v="1"))
+    gone = store.put(KIND, obj("gone"))
+    await store.settled()
+    store.remove(KIND, gone.parsed())
+    last = store.version
+    store.close()  # commits what is pending
+    again = Store(SqliteDatabase(tmp_path / "db"))
+    found = again.get(KIND, ("ns", "a"))
+    assert found is not None
+    assert orjson.loads(found.raw)["data"] == {"v": "1"}
+    assert again.get(KIND, ("ns", "gone")) is None
+    assert again.version >= last + JUMP
+    again.close()
+    third = Store(SqliteDatabase(tmp_path / "db"))
+    assert third.version >= again.version + JUMP, "even a start that wrote nothing gives out no version twice"
+    third.close()
+
+
+async def test_a_bucket_is_listed_in_order() -> None:
+    store = Store(None)
+    for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
+        each = obj(name)
+        each["metadata"]["namespace"] = namespace
+        store.put(KIND, each)
+    assert [item.key for item in store.bucket(KIND).items()] == [("a", "y"), ("a", "z"), ("b", "x")]
+    assert [item.key for item in store.bucket(KIND).items("b")] == [("b", "x")]
+    assert store.bucket(KIND).size == 3
+    await store.settled()
+
+
+async def test_a_kind_made_anew_remembers_nothing_from_before() -> None:
+    store = Store(None)
+    store.put(KIND, obj("a"))
+    store.remove(KIND, obj("a"))
+    await store.settled()
+    ring = store.bucket(KIND).ring
+    store.end_watches(KIND)
+    assert ring.closed
+    assert store.bucket(KIND).ring.floor == store.version

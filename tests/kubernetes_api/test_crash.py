@@ -1,0 +1,145 @@
+"""kill -9 amid writes: what was acknowledged is there, no version is given out twice, old watches are told to list."""
+
+import asyncio
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.kubernetes_api.api import Api, Json, config_map
+
+CORE = "/api/v1/namespaces/default"
+ROUNDS = 3
+
+
+@asynccontextmanager
+async def running(folder: Path, port: int) -> AsyncIterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.kubernetes_api.crashing", str(folder), str(port)]
+    process = await asyncio.to_thread(subprocess.Popen, command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 30) == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Writers:
+    """Clients that create, change and delete until the server is gone; they remember what was acknowledged."""
+
+    def __init__(self, api: Api, chance: random.Random, round_number: int) -> None:
+        self.api, self.chance, self.round = api, chance, round_number
+        self.acknowledged: dict[str, int | None] = {}  # name -> version, None once deleted
+        self.unsure: set[str] = set()  # asked for, not answered
+        self.versions: list[int] = []
+
+    async def write(self, writer: int) -> None:
+        try:
+            for index in range(10_000):
+                await self._step(f"r{self.round}-{writer}-{index % 5}", index)
+        except (aiohttp.ClientError, ConnectionError):
+            return
+
+    async def _step(self, name: str, index: int) -> None:
+        path = f"{CORE}/configmaps/{name}"
+        self.unsure.add(name)
+        if self.acknowledged.get(name) is None:
+            answer = await self.api.post(f"{CORE}/configmaps", config_map(name, {"n": str(index)}))
+        elif self.chance.random() < 0.3:
+            answer = await self.api.delete(path)
+            self.acknowledged[name] = None
+            self.unsure.discard(name)
+            return
+        else:
+            answer = await self.api.merge(path, {"data": {"n": str(index)}})
+        version = int(answer.ok().version)
+        self.versions.append(version)
+        self.acknowledged[name] = version
+        self.unsure.discard(name)
+
+
+async def follow(api: Api, start: str, seen: list[Json]) -> None:
+    """A watch until its server is gone."""
+    try:
+        async with api.watch(f"{CORE}/configmaps?watch=1&resourceVersion={start}") as events:
+            while True:
+                seen.append(await events.next(60))
+    except (aiohttp.ClientError, ConnectionError, AssertionError):
+        return
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) -> None:
+    chance, port = random.Random(seed), free_port()
+    told: dict[int, str] = {}  # every version ever told, and what it was
+    last_start = ""
+    for number in range(ROUNDS):
+        async with running(tmp_path, port) as process:
+            api = Api(tmp_path / "kubeconfig")
+            if last_start:
+                await _is_too_old(api, last_start)
+            start = (await api.get(f"{CORE}/configmaps")).version
+            seen: list[Json] = []
+            watching = asyncio.create_task(follow(api, start, seen))
+            writers = Writers(api, chance, number)
+            writing = [asyncio.create_task(writers.write(each)) for each in range(8)]
+            await asyncio.sleep(0.3 + chance.random() * 0.5)
+            process.kill()
+            await asyncio.gather(watching, *writing)
+            await api.close()
+        assert len(writers.versions) > 50, "the writers were too slow for the test to mean anything"
+        _never_twice(told, seen)
+        async with running(tmp_path, port):
+            api = Api(tmp_path / "kubeconfig")
+            listed = (await api.get(f"{CORE}/configmaps")).ok(200).json
+            await api.close()
+        _nothing_lost(writers, listed, seen)
+        last_start = start
+
+
+async def _is_too_old(api: Api, version: str) -> None:
+    async with api.watch(f"{CORE}/configmaps?watch=1&resourceVersion={version}") as events:
+        event = await events.next()
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+def _never_twice(told: dict[int, str], seen: list[Json]) -> None:
+    for event in seen:
+        metadata = event["object"]["metadata"]
+        version = int(metadata["resourceVersion"])
+        assert version not in told, f"{version} is {told[version]} and {metadata['name']}"
+        told[version] = metadata["name"]
+
+
+def _nothing_lost(writers: Writers, listed: Json, seen: list[Json]) -> None:
+    """Lists after the restart against answers and events before it."""
+    there = {each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in listed["items"]}
+    for name, version in writers.acknowledged.items():
+        if name in writers.unsure:
+            assert version is None or there.get(name, version) >= version
+        elif version is None:
+            assert name not in there
+        else:
+            assert there[name] == version
+    last: dict[str, Json] = {event["object"]["metadata"]["name"]: event for event in seen}
+    for name, event in last.items():
+        version = int(event["object"]["metadata"]["resourceVersion"])
+        if name in writers.unsure:
+            continue
+        # What a watcher was told is no less durable than what a writer was told.
+        if event["type"] != "DELETED" and writers.acknowledged[name] is not None:
+            assert there[name] >= version
+    assert int(listed["metadata"]["resourceVersion"]) > max(writers.versions)

@@ -1,0 +1,196 @@
+"""Random writes against the server's core: what a watch told is what a list says, at every step and from every start.
+
+Driven without a transport, so that hypothesis may take thousands of steps.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+
+NAMES = st.sampled_from("abcdef")
+CORE = "/api/v1/namespaces/default/configmaps"
+MERGE = "application/merge-patch+json"
+
+
+class Machine(RuleBasedStateMachine):
+    """A few objects, all kinds of writes, watches begun at different times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.parts: Parts
+        self.starts: list[tuple[str, int, list[Json]]] = []  # selector, version and items of a list
+
+    def run(self, what: Any) -> Any:
+        return self.loop.run_until_complete(what)
+
+    @initialize()
+    def begin(self) -> None:
+        config = ApiServerConfig(None, Path("/nonexistent"), {})
+        self.parts = self.run(make_parts(config, Clock()))
+        self.lifecycle = self.loop.create_task(self.parts.lifecycle.run())
+        self.watch("")
+        self.watch("on=yes")
+
+    def teardown(self) -> None:
+        if hasattr(self, "lifecycle"):
+            self.lifecycle.cancel()
+            self.run(asyncio.gather(self.lifecycle, return_exceptions=True))
+        self.loop.close()
+
+    def request(
+        self, method: str, path: str, body: object = None, media: str = "application/json"
+    ) -> tuple[int, Json]:
+        path, _, query = path.partition("?")
+        parsed = dict(each.split("=", 1) for each in query.split("&") if each)
+        parsed = {key: value.replace("%3D", "=") for key, value in parsed.items()}
+        data = b"" if body is None else orjson.dumps(body)
+        request = Request(method, path, parsed, {"content-type": media}, data, "tester")
+        response: Response = self.run(self.parts.core.handle(request))
+        assert isinstance(response.body, bytes)
+        assert response.status < 500, response.body
+        content: Json = orjson.loads(response.body)
+        return response.status, content
+
+    # ---- writes
+
+    @rule(name=NAMES, owner=st.none() | NAMES, on=st.booleans(), finalizer=st.booleans())
+    def create(self, name: str, owner: str | None, on: bool, finalizer: bool) -> None:
+        metadata: Json = {"name": name, "labels": {"on": "yes" if on else "no"}}
+        status, found = self.request("GET", f"{CORE}/{owner}") if owner and owner != name else (404, {})
+        if status == 200:
+            reference = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": owner,
+                "uid": found["metadata"]["uid"],
+            }
+            metadata["ownerReferences"] = [reference | {"blockOwnerDeletion": True}]
+        if finalizer:
+            metadata["finalizers"] = ["example.dev/keep"]
+        self.request("POST", CORE, {"metadata": metadata})
+
+    @rule(name=NAMES, value=st.integers(0, 2))
+    def replace(self, name: str, value: int) -> None:
+        status, obj = self.request("GET", f"{CORE}/{name}")
+        if status == 200:
+            obj["data"] = {"v": str(value)}
+            assert self.request("PUT", f"{CORE}/{name}", obj)[0] == 200
+
+    @rule(name=NAMES, value=st.integers(0, 2))
+    def replace_what_is_old(self, name: str, value: int) -> None:
+        status, obj = self.request("GET", f"{CORE}/{name}")
+        if status == 200:
+            stale = int(obj["metadata"]["resourceVersion"]) - 1
+            obj["metadata"]["resourceVersion"] = str(stale)
+            assert self.request("PUT", f"{CORE}/{name}", obj)[0] == 409
+
+    @rule(name=NAMES, on=st.booleans())
+    def label(self, name: str, on: bool) -> None:
+        patch = {"metadata": {"labels": {"on": "yes" if on else "no"}}}
+        self.request("PATCH", f"{CORE}/{name}", patch, MERGE)
+
+    @rule(name=NAMES)
+    def release(self, name: str) -> None:
+        status, obj = self.request("GET", f"{CORE}/{name}")
+        if status == 200:
+            kept = [each for each in obj["metadata"].get("finalizers", []) if "/" not in each]
+            self.request("PATCH", f"{CORE}/{name}", {"metadata": {"finalizers": kept}}, MERGE)
+
+    @rule(name=NAMES, policy=st.sampled_from(["Background", "Foreground", "Orphan"]))
+    def delete(self, name: str, policy: str) -> None:
+        self.request("DELETE", f"{CORE}/{name}", {"propagationPolicy": policy})
+
+    @rule()
+    def collect(self) -> None:
+        """Let the garbage collector run until it has nothing to do."""
+        for _ in range(20):
+            self.run(asyncio.sleep(0))
+
+    @rule(selector=st.sampled_from(["", "on=yes"]))
+    def watch(self, selector: str) -> None:
+        """Begin a watch where a list is."""
+        listed = self.request("GET", f"{CORE}?labelSelector={selector}")[1]
+        known = {each["metadata"]["name"]: each for each in listed["items"]}
+        self.starts.append((selector, int(listed["metadata"]["resourceVersion"]), list(known.values())))
+
+    # ---- what always holds
+
+    @invariant()
+    def watches_and_lists_agree(self) -> None:
+        if not hasattr(self, "parts"):
+            return
+        for selector, start, items in self.starts:
+            told = {each["metadata"]["name"]: each for each in items}
+            last = start
+            for event in self.run(self.events(selector, start)):
+                metadata = event["object"]["metadata"]
+                assert int(metadata["resourceVersion"]) > last
+                last = int(metadata["resourceVersion"])
+                self.apply(told, event)
+            listed = self.request("GET", f"{CORE}?labelSelector={selector}")[1]["items"]
+            found = {
+                each["metadata"]["name"]: {"kind": "ConfigMap", "apiVersion": "v1", **each} for each in listed
+            }
+            assert {name: each["metadata"] for name, each in told.items()} == {
+                name: each["metadata"] for name, each in found.items()
+            }
+
+    def apply(self, told: dict[str, Json], event: Json) -> None:
+        name = event["object"]["metadata"]["name"]
+        match event["type"]:
+            case "ADDED":
+                assert name not in told
+                told[name] = event["object"]
+            case "MODIFIED":
+                assert told[name]["metadata"]["uid"] == event["object"]["metadata"]["uid"]
+                told[name] = event["object"]
+            case "DELETED":
+                assert told.pop(name)["metadata"]["uid"] == event["object"]["metadata"]["uid"]
+
+    async def events(self, selector: str, start: int) -> list[Json]:
+        """What a watch from there tells until now."""
+        query = {"watch": "1", "resourceVersion": str(start), "labelSelector": selector}
+        response = await self.parts.core.handle(Request("GET", CORE, query, {}, b"", "tester"))
+        assert not isinstance(response.body, bytes)
+        found: list[Json] = []
+        stream = response.body
+        try:
+            # Whatever is due comes without a wait; then the watch waits.
+            while True:
+                chunk = await asyncio.wait_for(anext(stream), 0.001)
+                found += [orjson.loads(line) for line in chunk.splitlines()]
+        except TimeoutError:
+            pass
+        return found
+
+    @invariant()
+    def dependents_have_an_owner_in_the_end(self) -> None:
+        if not hasattr(self, "parts"):
+            return
+        for _ in range(20):
+            self.run(asyncio.sleep(0))
+        items = self.request("GET", CORE)[1]["items"]
+        living = {each["metadata"]["uid"] for each in items}
+        for each in items:
+            owners = {owner["uid"] for owner in each["metadata"].get("ownerReferences", [])}
+            assert not owners or owners & living or "deletionTimestamp" in each["metadata"]
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(
+    max_examples=25,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
