@@ -27,7 +27,7 @@ Interruption = tuple[str, int] | None
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
-GROUPS = ("resource", "children", "pods")
+GROUPS = ("resource", "sessions", "children", "pods")
 WRITES = frozenset({"create", "delete", "patch/status"})
 
 
@@ -70,7 +70,9 @@ class LaggingCaches:
             return "resource"
         if key.resource == PODS:
             return "pods"
-        return "children" if key.resource in (*CHILDREN, INFERENCE_SESSIONS) else None
+        if key.resource == INFERENCE_SESSIONS:
+            return "sessions"
+        return "children" if key.resource in CHILDREN else None
 
 
 @dataclass(frozen=True)

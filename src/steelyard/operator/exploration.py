@@ -7,7 +7,7 @@ decides which are looked at.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -81,8 +81,11 @@ MAX_FAIR = 400
 class Search:
     """One search of one world."""
 
-    def __init__(self, world: World, *, limit: int, faults: int, seed: int = 1) -> None:
-        self._world, self._limit, self._faults = world, limit, faults
+    def __init__(
+        self, world: World, *, limit: int, faults: int, after: Sequence[str] = (), seed: int = 1
+    ) -> None:
+        """The search begins after the moves `after`, by name."""
+        self._world, self._limit, self._faults, self._after = world, limit, faults, after
         self._chance = Random(seed)
         self._bench = world.begin()
         self._parents: dict[int, _Step] = {}
@@ -92,6 +95,11 @@ class Search:
     def run(self) -> Exploration:
         """Raises Violation, which says what happened, move by move."""
         start = self._bench.save()
+        for name in self._after:
+            move = next(each for each in self._moves(start) if each.name == name)
+            self._bench.load(start)
+            move.run(self._bench)
+            start = self._bench.save()
         self._parents[start.key()] = _Step(None, "")
         self._settle(start)
         rounds: list[list[State]] = [[start], *([] for _ in range(self._faults))]
@@ -168,10 +176,19 @@ class Search:
     # ---- a run without faults
 
     def _settle(self, state: State) -> None:
+        """From the state itself, and from what the operator makes of it with its cache as it is."""
         self._bench.load(state)
+        self._run(state, [])
+        self._bench.load(state)
+        if self._bench.due():
+            self._bench.step()
+            if fault := self._world.fault(state, self._bench, True):
+                raise self._violation(fault, state.key(), ["operator looks"])
+            self._run(state, ["operator looks"])
+
+    def _run(self, state: State, moves: list[str]) -> None:
         path: list[int] = []
-        moves: list[str] = []
-        key = state.key()
+        key = self._bench.save().key()
         while key not in self._settled:
             if key in path or len(path) > MAX_FAIR:
                 raise self._violation("a run without faults never ends", state.key(), moves)

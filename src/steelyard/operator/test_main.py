@@ -34,7 +34,9 @@ async def running(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await asyncio.sleep(0.02)  # what was just written is seen first: 3.11 may lose a cancellation that meets it
+        await asyncio.sleep(
+            0.02
+        )  # what was just written is seen first: 3.11 may lose a cancellation that meets it
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -46,7 +46,13 @@ JOB_MOVES = frozenset(
      "only pods catch up"}
 )  # fmt: skip
 SESSION_MOVES = frozenset(
-    {"crash before delete", "session becomes ready", "session fails", "session deleted by hand"}
+    {
+        "crash before delete",
+        "only sessions catch up",
+        "session becomes ready",
+        "session fails",
+        "session deleted by hand",
+    }
 )
 
 
