@@ -1,0 +1,68 @@
+"""The core without a transport: no answer before its commit, and what a full disk does."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def parts(tmp_path: Path) -> Parts:
+    return await make_parts(ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}), Clock())
+
+
+async def ask(parts: Parts, method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
+    data = orjson.dumps(body) if body is not None else b""
+    request = Request(method, path, {}, {"content-type": "application/json"}, data, "tester")
+    response = await parts.core.handle(request)
+    assert isinstance(response.body, bytes)
+    return response.status, orjson.loads(response.body)
+
+
+async def test_no_answer_goes_out_before_the_commit(parts: Parts) -> None:
+    status, made = await ask(parts, "POST", PATH, {"metadata": {"name": "a"}})
+    assert (status, parts.store.committed) == (201, int(made["metadata"]["resourceVersion"]))
+    # A reader, too, must not be told what may yet be lost: neither what is there nor that a name is taken.
+    parts.store.put("configmaps", {**made, "data": {"later": "1"}})
+    assert (await ask(parts, "GET", f"{PATH}/a"))[1]["data"] == {"later": "1"}
+    assert parts.store.committed == parts.store.version
+    parts.store.put("configmaps", {**made, "data": {"later": "2"}})
+    assert (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}}))[0] == 409
+    assert parts.store.committed == parts.store.version
+    parts.store.close()
+
+
+async def test_a_full_disk_refuses_and_changes_nothing(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}, "data": {"v": "1"}}))[1]
+
+    def fail(*args: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts.store._database, "commit", fail)
+        status, refused = await ask(parts, "POST", PATH, {"metadata": {"name": "b"}})
+        assert (status, refused["message"]) == (500, "the disk is full")
+        assert (await ask(parts, "DELETE", f"{PATH}/a"))[0] == 500
+    assert (await ask(parts, "GET", f"{PATH}/a"))[1] == made
+    assert (await ask(parts, "GET", f"{PATH}/b"))[0] == 404
+    assert (await ask(parts, "POST", PATH, {"metadata": {"name": "b"}}))[0] == 201
+    parts.store.close()
+
+
+async def test_a_fault_of_ours_is_one_requests(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts.core.rest, "handle", fail)
+        status, refused = await ask(parts, "GET", PATH)
+        assert (status, refused["reason"]) == (500, "InternalError")
+        assert "a bug" not in refused["message"]
+    assert (await ask(parts, "GET", PATH))[0] == 200
+    parts.store.close()
