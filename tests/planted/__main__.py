@@ -7,6 +7,7 @@ that passes in spite of the bug, is a failure.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+MARK = "PLANTED_IN"
 
 
 def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -27,13 +29,24 @@ def named_tests(patch: Path) -> list[str]:
     return found[1].split()
 
 
+def end_leftovers(tree: Path) -> None:
+    """A planted bug may be that a process does not end: nothing that a test started may outlive it."""
+    marked = f"{MARK}={tree}".encode()
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and marked in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+        except OSError:
+            continue  # ended meanwhile, or another user's
+
+
 def verdict(patch: Path, tree: Path) -> str:
     """Empty when the named test failed because of the patch; else what is wrong."""
     applied = run("git", "apply", "--recount", str(patch), cwd=tree)
     if applied.returncode:
         return f"does not apply: {applied.stderr.strip()}"
     try:
-        env = os.environ | {"PYTHONPATH": str(tree / "src")}
+        env = os.environ | {"PYTHONPATH": str(tree / "src"), MARK: str(tree)}
         tests = named_tests(patch)
         done = run(
             sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests, cwd=tree, env=env
@@ -44,6 +57,7 @@ def verdict(patch: Path, tree: Path) -> str:
             return f"pytest exited {done.returncode}: {(done.stdout + done.stderr)[-400:]}"
         return ""
     finally:
+        end_leftovers(tree)
         run("git", "checkout", "-q", "--", ".", cwd=tree)
         run("git", "clean", "-qfd", "--", "src", "tests", cwd=tree)
 
