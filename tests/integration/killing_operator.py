@@ -8,15 +8,19 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from steelyard.kube.client import connect
-from steelyard.kube.cluster import Cluster, Json, ObjectList, Patch, WatchEvent
+from steelyard.kube.cluster import Cluster
 from steelyard.kube.resource import EVENTS, LEASES, Resource
 from steelyard.local.state import StateDir
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
+
+COUNTED = frozenset({"get", "create", "replace", "patch", "delete"})
 
 
 class DyingCluster:
@@ -28,77 +32,14 @@ class DyingCluster:
         self._counted = counted
         self._calls = 0
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        return self._count(resource, await self._real.get(resource, name, namespace))
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        return partial(self._call, method) if name in COUNTED else method
 
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-    ) -> ObjectList:
-        return await self._real.list(
-            resource, namespace, label_selector=label_selector, field_selector=field_selector
-        )
-
-    async def create(self, resource: Resource, obj: Json) -> Json:
-        return self._count(resource, await self._real.create(resource, obj))
-
-    async def replace(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
-        return self._count(resource, await self._real.replace(resource, obj, subresource=subresource))
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Patch,
-        namespace: str | None = None,
-        *,
-        subresource: str = "",
-    ) -> Json:
-        done = await self._real.patch(resource, name, patch, namespace, subresource=subresource)
-        return self._count(resource, done)
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        grace_seconds: int | None = None,
-        propagation: str = "Background",
-    ) -> None:
-        await self._real.delete(
-            resource, name, namespace, uid=uid, grace_seconds=grace_seconds, propagation=propagation
-        )
-        self._count(resource, {})
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        resource_version: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int | None = None,
-    ) -> AsyncIterator[WatchEvent]:
-        return self._real.watch(
-            resource,
-            namespace,
-            resource_version=resource_version,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
-
-    async def close(self) -> None:
-        await self._real.close()
-
-    def _count(self, resource: Resource, answer: Json) -> Json:
+    async def _call(
+        self, method: Callable[..., Awaitable[Any]], resource: Resource, *rest: Any, **more: Any
+    ) -> Any:
+        answer = await method(resource, *rest, **more)
         if resource not in (EVENTS, LEASES):
             self._calls += 1
             self._counted.write_text(str(self._calls))
@@ -110,7 +51,7 @@ class DyingCluster:
 async def main(state: StateDir, last: int, counted: Path) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    cluster = DyingCluster(await connect(state.kubeconfig), last, counted)
+    cluster = cast(Cluster, DyingCluster(await connect(state.kubeconfig), last, counted))
     settings = OperatorSettings(storage=f"file://{state.storage}")
     await run_operator(cluster, settings, identity="localhost", stop=stop)
     await cluster.close()
