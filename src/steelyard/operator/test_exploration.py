@@ -26,21 +26,15 @@ def referring() -> World:
     return StepWorld(evaluation, "Verified", "ClientFailed", ("client", "verify"))
 
 
-EVICTED = (
-    "operator looks",
-    "caches catch up",
+BEGUN = ("operator looks", "session becomes ready", "caches catch up", "operator looks")
+SUCCEEDED = (*BEGUN, "caches catch up", "Pod starts", "Job succeeds")
+UNSEEN = ("operator looks", "only resource catch up", "operator looks")
+UNRECORDED = (
     "operator looks",
     "Pod starts",
     "Job is evicted",
     "caches catch up",
-)
-SUCCEEDED = (
-    "operator looks",
-    "session becomes ready",
-    "caches catch up",
-    "operator looks",
-    "Pod starts",
-    "Job succeeds",
+    "crash before patch/status",
 )
 
 
@@ -68,12 +62,13 @@ def model() -> World:
 
 CASES = [
     Case("an evaluation with its own session", evaluation, 4000),
-    Case("an evaluation whose client has succeeded", evaluation, 2000, SUCCEEDED),
+    Case("an evaluation whose session was never seen", evaluation, 600, UNSEEN),
+    Case("an evaluation whose session fails late", evaluation, 1200, (*SUCCEEDED, "session fails")),
     Case("an evaluation of a running session", referring, 2200),
     Case("a session", lambda: SessionWorld(make_session("sess")), 1500),
     Case("a session that expires", expiring, 1300),
     Case("a model", model, 1200),
-    Case("a model whose first attempt was evicted", model, 2500, EVICTED),
+    Case("a model whose second attempt was not recorded", model, 1500, UNRECORDED),
     Case("a report", lambda: StepWorld(make_report("report"), "Complete", "StepFailed"), 1000),
     Case("a service", lambda: InstantWorld(make_service("service"), "Ready"), 1000),
     Case("an audit", lambda: InstantWorld(make_audit("audit"), "NotImplemented"), 1000),
