@@ -1,0 +1,191 @@
+"""The protocols of the accounts database: who may do what, what was asked and not yet answered, what is claimed.
+
+`sqlite.py` speaks them; on a cluster PostgreSQL will. Everything is durable when a method returns. Times come in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+
+
+class LedgerError(Exception):
+    """The accounts database refused or failed."""
+
+
+class NameTaken(LedgerError):
+    """Another account has this name."""
+
+
+class NoSuchAccount(LedgerError):
+    """There is no account of this id."""
+
+
+class Accounts(Protocol):
+    """Accounts and keys. `sqlite.py` keeps a key's SHA-256 digest of its token, never the token."""
+
+    async def create(self, name: str, identity: Identity, now: datetime) -> Account:
+        """Raises NameTaken."""
+        ...
+
+    async def get(self, id: str) -> Account | None: ...
+
+    async def named(self, name: str) -> Account | None: ...
+
+    async def list(self) -> Sequence[Account]: ...
+
+    async def set_permissions(self, id: str, permissions: Sequence[AccessGrant]) -> Account:
+        """Replaces them; permissionsVersion changes. Raises NoSuchAccount."""
+        ...
+
+    async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
+        """Active or Suspended. Raises NoSuchAccount."""
+        ...
+
+    async def delete(self, id: str, now: datetime) -> None:
+        """The account stays, Deleted and without keys. Raises NoSuchAccount."""
+        ...
+
+    async def add_key(self, account: str, key: APIKey, digest: str) -> None:
+        """Raises NoSuchAccount."""
+        ...
+
+    async def key(self, id: str) -> tuple[APIKey, str, Account | None] | None:
+        """The key, its token's digest and its account (None of a session's key); None when revoked or unknown."""
+        ...
+
+    async def add_session_key(self, key: APIKey, digest: str) -> None:
+        """A key that belongs to a session, not to an account."""
+        ...
+
+    async def revoke(self, account: str, id: str | None = None) -> int:
+        """One key, or all of the account's. How many there were."""
+        ...
+
+    async def signing_keys(self) -> Mapping[str, tuple[bytes, bool]]:
+        """kid -> (Ed25519 private key as PKCS#8 PEM, whether new tokens are signed with it)."""
+        ...
+
+    async def add_signing_key(self, kid: str, pem: bytes, now: datetime) -> None:
+        """New tokens are signed with it from now on; tokens of older keys stay good."""
+        ...
+
+    def version(self) -> int:
+        """Changes with every committed change of accounts or keys, by any process; cheap enough for every request."""
+        ...
+
+
+@dataclass(frozen=True)
+class OutboxRow:
+    """A command that the API has accepted.
+
+    `request` is the digest of token, route and body; `ends` are the log's ends of the entity's partition before it
+    was sent, so that one who starts again can look whether it was. `position` is where it lies in the log.
+    """
+
+    command: str
+    account: str
+    kind: str
+    entity: str
+    created: datetime
+    topic_key: str
+    value: bytes
+    headers: Mapping[str, str]
+    request: str
+    idempotency_key: str | None = None
+    ends: int = 0
+    position: tuple[int, int] | None = None
+    answered: bool = False
+
+
+class Outbox(Protocol):
+    """What the API must not forget between a request and its effect."""
+
+    async def add(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow:
+        """The row; or the earlier row of the same account and idempotency key, or without a key the unanswered one
+        of the same request younger than `window_seconds`."""
+        ...
+
+    async def sent(self, command: str, position: tuple[int, int]) -> None: ...
+
+    async def answered(self, commands: Sequence[str]) -> None: ...
+
+    async def unsent(self) -> Sequence[OutboxRow]:
+        """In the order in which they came."""
+        ...
+
+    async def visible(self, commands: Sequence[str]) -> None:
+        """The view shows what these have brought about: no overlay is needed any more."""
+        ...
+
+    async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
+        """Rows that the view does not show yet, in the order in which they came."""
+        ...
+
+    async def expire(self, before: datetime) -> int:
+        """Remove visible rows that came before then."""
+        ...
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the orchestrator knows of one entity: its newest state, and whether it is admitted.
+
+    `blocked` holds ids of what it waits for; `quantities` is its resource allocation.
+    """
+
+    id: str
+    kind: str
+    account: str
+    status: str
+    json: bytes
+    position: tuple[int, int]
+    created: datetime
+    reason: str | None = None
+    message: str | None = None
+    blocked: frozenset[str] = frozenset()
+    quantities: Mapping[str, str] = field(default_factory=dict)
+    admitted_at: datetime | None = None
+    released_at: datetime | None = None
+    terminal_at: datetime | None = None
+
+
+class Claims(Protocol):
+    """The orchestrator's store: strongly consistent, and its consumer's positions lie in it."""
+
+    async def positions(self, epoch: int) -> Mapping[int, int]: ...
+
+    async def apply(
+        self,
+        changes: Sequence[tuple[str, Claim | None]],
+        epoch: int,
+        positions: Mapping[int, int],
+    ) -> None:
+        """Newest states by id (None: forgotten) and positions, in one transaction.
+
+        An admission already there is kept; a change older than what is there is left out.
+        """
+        ...
+
+    async def get(self, id: str) -> Claim | None: ...
+
+    async def unfinished(self) -> Sequence[Claim]:
+        """Claims that are not released or not terminal, oldest first."""
+        ...
+
+    async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]: ...
+
+    async def admit(
+        self, id: str, now: datetime, allowed: Callable[[Sequence[Claim]], str | None], leader: int
+    ) -> str | None:
+        """Claim in one transaction with the judgement `allowed` over the claims that are held: None when admitted
+        (also when it was before), else why not. Raises LedgerError when `leader` is not the newest epoch."""
+        ...
+
+    async def release(self, id: str, now: datetime) -> None: ...
+
+    async def lead(self, owner: str, now: datetime) -> int:
+        """A new leader's epoch, greater than any before."""
+        ...

@@ -1,0 +1,123 @@
+"""The event log's protocol: `sqlite.py` and `memory.py` speak it, and `contract.py` holds them to the same rules.
+
+Records are in order per key; a key's partition is `murmur2_random` of the key, as Kafka's clients compute it. A
+compacted topic keeps the newest record of each key, and a record without a value (a tombstone) ends its key.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+EVENTS = "workflows.events"
+"""Commands, keyed by entity id; kept 14 days."""
+STATE = "workflows.state"
+"""The newest whole entity of each id; compacted. It is the truth."""
+OUTCOMES = "workflows.outcomes"
+"""What became of each command, for whoever waits for it; kept an hour."""
+DEAD = "workflows.dead"
+"""What is malformed, with the reason in its headers."""
+
+COMPACTED = frozenset({STATE})
+PARTITIONS = 8
+"""Of every topic, unless the settings say otherwise; fixed when the log is made."""
+
+
+class LogError(Exception):
+    """The log refused or failed; the message names the topic."""
+
+
+class Fenced(LogError):
+    """This member lost its partition to another one; nothing of the batch was written."""
+
+
+class PartitionsDiffer(LogError):
+    """The log was made with another number of partitions."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is to be written. `partition`: a state record goes to the partition that its event came from."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was written, and where; offsets grow by at least one within a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str
+    value: bytes | None
+    headers: Mapping[str, str]
+    written: datetime
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records that one member of a group was given; `positions` is where each partition goes on after them."""
+
+    records: Sequence[Record]
+    positions: Mapping[int, int]
+
+
+class Inbox(Protocol):
+    """One member of a consumer group on one topic; partitions are shared out among the members that live."""
+
+    async def batch(self, limit: int = 500, wait: float = 1.0) -> Batch:
+        """Records after the group's positions, of the partitions that this member holds.
+
+        Waits up to `wait` seconds for the first one; an empty batch is possible.
+        """
+        ...
+
+    async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
+        """Write the outputs and the batch's positions, both or neither; durable when it returns. Raises Fenced."""
+        ...
+
+    async def close(self) -> None:
+        """Give the partitions back at once."""
+        ...
+
+
+class Log(Protocol):
+    """A log. `epoch` grows when the log is rebuilt: offsets of another epoch cannot be compared."""
+
+    epoch: int
+    partitions: int
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        """Append all of them or none; durable when it returns."""
+        ...
+
+    async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
+        """Up to `limit` records from offset `start` on; of a compacted topic those that are left."""
+        ...
+
+    async def ends(self, topic: str) -> Mapping[int, int]:
+        """Of every partition, the offset that the next record will get or pass."""
+        ...
+
+    async def latest(self, topic: str, key: str) -> Record | None:
+        """The newest record of a key in a compacted topic, tombstones included."""
+        ...
+
+    async def changed(self, timeout: float) -> bool:
+        """Wait until something may have been written, by any process; False when `timeout` seconds pass."""
+        ...
+
+    async def inbox(self, group: str, topic: str) -> Inbox:
+        """Join a consumer group."""
+        ...
+
+    async def expire(self, topic: str, before: datetime) -> int:
+        """Remove what was written before then: of a compacted topic, tombstones alone. How many went."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The services behind the API: aggregator, sinks, orchestrator, informer."""

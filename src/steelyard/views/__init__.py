@@ -1,0 +1,1 @@
+"""The entity view: what queries read."""

@@ -1,0 +1,102 @@
+"""The view's protocol: entities as JSON text, found by the documented filters.
+
+The sinks write it, the API reads it. A view is a consequence of `workflows.state` and can always be built anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from steelyard.schema.account import Scope
+
+EVERYTHING = Scope(accounts=frozenset({"*"}), entities=frozenset())
+
+
+class ViewError(Exception):
+    """The view failed."""
+
+
+class BadQuery(ViewError, ValueError):
+    """A filter, an order or a cursor is not one of the kind's; `field` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """(epoch, offset) of the last command that an entity has seen; a later one wins."""
+
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An entity as it is kept: its JSON text goes out as it is."""
+
+    kind: str
+    id: str
+    json: bytes
+    position: Position
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a state record says of an entity; without `json` it is forgotten."""
+
+    id: str
+    json: bytes | None
+    position: Position
+
+
+@dataclass(frozen=True)
+class Query:
+    """What `GET /{resource}` asks. Filters are conjunctive, the values of one filter disjunctive.
+
+    `any_of` is `query=`: a list of conjunctions of which one has to hold; empty: no such condition. `after` is the
+    cursor: the value of `order_by` and the id of the last entity seen.
+    """
+
+    kind: str
+    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    any_of: Sequence[Mapping[str, Sequence[str]]] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    scope: Scope = EVERYTHING
+    order_by: str | None = None
+    order: Literal["ascending", "descending"] = "ascending"
+    limit: int | None = None
+    after: tuple[str, str] | None = None
+
+
+class View(Protocol):
+    """Where queries look. Kinds and their filters are in `views/fields.py`; every method may raise ViewError."""
+
+    async def get(self, kind: str, id: str) -> Stored | None: ...
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        """Raises BadQuery. Without `order_by`, in order of creation and id."""
+        ...
+
+    async def find(self, id: str) -> Stored | None:
+        """An entity of whatever kind."""
+        ...
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        """Where the sink goes on in each partition of `workflows.state`; empty for a log of another epoch."""
+        ...
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        """Changes and positions in one transaction; a change older than what is there is left out."""
+        ...
+
+    async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
+        """After a resync from the beginning: remove entities that no record of this epoch has named. How many."""
+        ...
+
+    async def changed(self, timeout: float) -> bool:
+        """Wait until something may have been applied, by any process; False when `timeout` seconds pass."""
+        ...
+
+    async def close(self) -> None: ...
