@@ -1,0 +1,63 @@
+"""Measures the operator beside a kopf operator: `python -m benchmarks.operator [--quick]`.
+
+Prints a Markdown table, then the figures as JSON.
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.operator.measure import Figures, measure
+
+SIZES = (100, 1_000, 10_000)
+PEER_SIZE = 1_000
+
+
+def rounds(quick: bool) -> list[tuple[str, int]]:
+    if quick:
+        return [("steelyard", 100), ("kopf", 100)]
+    return [("kopf", PEER_SIZE), *(("steelyard", size) for size in SIZES)]
+
+
+def main() -> int:
+    found: list[Figures] = []
+    for operator, size in rounds("--quick" in sys.argv):
+        with tempfile.TemporaryDirectory(prefix="steelyard-benchmark-") as folder:
+            found.append(measure(operator, size, Path(folder)))
+            print(f"{operator}: {size} in {found[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+    print(table(found))
+    print(verdict(found))
+    print(json.dumps([asdict(each) for each in found]))
+    return 0
+
+
+def table(found: list[Figures]) -> str:
+    lines = [
+        "| operator | Evaluations | per second | ms each | API writes each | CPU ms per API write | memory, MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        lines.append(
+            f"| {each.operator} | {each.resources:,} | {each.rate:.0f} | {1000 / each.rate:.2f} "
+            f"| {each.writes / each.resources:.1f} | {each.milliseconds_per_write:.2f} | {each.memory_mb:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def verdict(found: list[Figures]) -> str:
+    """The ratios that the aims are about."""
+    ours = {each.resources: each for each in found if each.operator == "steelyard"}
+    peer = next(each for each in found if each.operator == "kopf")
+    mine = ours[peer.resources]
+    spread = max(each.rate for each in ours.values()) / min(each.rate for each in ours.values())
+    return (
+        f"\nAt {peer.resources:,}: {mine.rate / peer.rate:.1f} times kopf's rate with "
+        f"{peer.processor_seconds / mine.processor_seconds:.1f} times less processor time; "
+        f"the rate differs by {100 * (spread - 1):.0f} % over sizes.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

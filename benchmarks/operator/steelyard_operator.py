@@ -1,0 +1,19 @@
+"""Our operator, as its service runs it: `python -m benchmarks.operator.steelyard_operator KUBECONFIG`."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from steelyard.kube.client import connect
+from steelyard.operator.main import run_operator
+from steelyard.operator.settings import OperatorSettings
+
+
+async def main(kubeconfig: Path) -> None:
+    cluster = await connect(kubeconfig)
+    settings = OperatorSettings(storage="file:///storage")
+    await run_operator(cluster, settings, identity="benchmark", stop=asyncio.Event())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
