@@ -93,5 +93,14 @@ def make_report(name: str = "report-a5", **spec: Any) -> Json:
 
 
 def make_audit(name: str = "audit-a6", **spec: Any) -> Json:
-    base = {"id": "a6", "account": "acme", "auditProcedure": "a7", "inferenceService": "a2"}
+    base = {
+        "id": "a6",
+        "account": "acme",
+        "auditProcedure": "a7",
+        "inferenceService": "a2",
+        "storage": {
+            "inputs": {"a5": "reports/a5", "baseline": "audits/a8"},
+            "output": "audits/a6",
+        },
+    }
     return make_resource("Audit", name, {**base, **spec})

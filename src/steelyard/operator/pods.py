@@ -17,6 +17,8 @@ CONTAINER_SECURITY: Json = {
     "capabilities": {"drop": ["ALL"]},
 }
 POD_IP: Json = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+POD_UID: Json = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+"""Under this name a step keeps its log in storage."""
 
 
 def step_container(name: str, module: str, settings: OperatorSettings, secret: str | None) -> Json:
@@ -26,7 +28,11 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
         "image": settings.images.steps,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-m", f"steelyard.steps.{module}", "--config", CONFIG_FILE],
-        "env": [POD_IP, *_values(STEELYARD_TERMINATION_LOG=TERMINATION_LOG, TMPDIR="/tmp", HOME="/tmp")],
+        "env": [
+            POD_IP,
+            POD_UID,
+            *_values(STEELYARD_TERMINATION_LOG=TERMINATION_LOG, TMPDIR="/tmp", HOME="/tmp"),
+        ],
         "resources": step_resources(settings),
         "securityContext": CONTAINER_SECURITY,
         "terminationMessagePath": TERMINATION_LOG,

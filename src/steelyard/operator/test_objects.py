@@ -74,6 +74,12 @@ def test_a_job_says_what_its_step_needs() -> None:
     assert job["spec"]["activeDeadlineSeconds"] == 7100
 
 
+def test_a_step_knows_its_pods_uid() -> None:
+    (step,) = made_job()[1]["spec"]["template"]["spec"]["containers"]
+    sources = {each["name"]: each["valueFrom"] for each in step["env"] if "valueFrom" in each}
+    assert sources["POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
 def pods() -> list[Json]:
     session = make_session(
         inferenceService=make_foreign_service(runner=make_runner(volumeMounts=[DATA_MOUNT]))

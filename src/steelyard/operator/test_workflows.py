@@ -48,7 +48,13 @@ IMAGE_REF = make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "b1"}
 @pytest.mark.parametrize(
     ("resource", "status", "reason", "word"),
     [
-        pytest.param(make_audit(), "Failed", "NotImplemented", "platform", id="audits wait for the platform"),
+        pytest.param(
+            make_audit(storage={"inputs": {"a5": "reports/../a5"}}),
+            "Failed",
+            "BadRequest",
+            "spec.storage.inputs.a5",
+            id="an audit of a report that climbs",
+        ),
         pytest.param(make_model(source="Mock"), "Ready", "Ready", "", id="a mock model is ready"),
         pytest.param(make_model(source="OpenLLM"), "Error", "NotImplemented", "OpenLLM", id="OpenLLM"),
         pytest.param(make_service(), "Ready", "Ready", "", id="a service is ready"),

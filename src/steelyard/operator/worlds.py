@@ -173,7 +173,7 @@ class InstantWorld(ResourceWorld):
 
 
 class StepWorld(ResourceWorld):
-    """A workflow of Jobs: Model, Report, and an Evaluation that refers to a session."""
+    """A workflow of Jobs: Model, Report, Audit, and an Evaluation that refers to a session."""
 
     transitions = OPERATOR | HANDS | JOB_MOVES
 

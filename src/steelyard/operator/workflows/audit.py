@@ -1,20 +1,26 @@
-"""Audit: what it needs (procedures, the reports of an account) comes with the platform, and it says so."""
+"""Audit: a Job puts the reports of a procedure into one document; then it is Complete."""
 
 from datetime import datetime
 from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children
-from steelyard.operator.conditions import failed, memory_of
+from steelyard.operator.conditions import Phase
 from steelyard.operator.desired import Desired
+from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import before_all, ended
+from steelyard.operator.workflows.common import before_all, single_step
 
 Json = dict[str, Any]
+
+REASONS = frozenset({"StepFailed", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 
 
 def reconcile(audit: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an Audit."""
     at = Situation(audit, children, now, settings)
-    message = "audits need the platform's procedures and reports, and the platform is not implemented yet"
-    return before_all(at, "BadRequest") or ended(at, failed("NotImplemented", message), memory_of(audit))
+    if early := before_all(at, "BadRequest"):
+        return early
+    step = Step("run", "run_audit", settings.step_deadline_seconds)
+    done = Phase("complete", "Complete", "the audit's page is in storage")
+    return single_step(at, step, running="Running", done=done, default="StepFailed", known=REASONS)

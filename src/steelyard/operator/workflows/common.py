@@ -90,7 +90,7 @@ def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple
 def single_step(
     at: Situation, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
 ) -> Desired:
-    """A workflow that is one step: Model, Report."""
+    """A workflow that is one step: Model, Report, Audit."""
     progress = advance(step, memory_of(at.resource), at)
     match progress.state:
         case "succeeded":
