@@ -1,0 +1,140 @@
+"""The namespace of each account: its name, and what stands in it before the account's first workflow does.
+
+The orchestrator makes it. Role bindings, quotas and policies of a cluster hang on the same namespace.
+"""
+
+import base64
+import hashlib
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists, NotFound
+from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
+
+Json = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+STORAGE_SECRET = "steelyard-storage"
+ACCOUNT = "dyff.io/account"
+_MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
+_COMPONENT = "app.kubernetes.io/component"
+
+
+def slug(text: str, limit: int) -> str:
+    """Lower-case letters, digits and single hyphens, at most `limit` of them; it may be empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:limit].strip("-")
+
+
+def namespace_of(account: str) -> str:
+    """`acct-<slug>-<hash>`: the hash keeps accounts apart whose slugs are the same."""
+    digest = hashlib.sha256(account.encode()).hexdigest()[:8]
+    return "-".join(part for part in ("acct", slug(account, 40), digest) if part)
+
+
+def label_value(text: str) -> str:
+    """The text where it may be a label's value, else what its namespace is named after."""
+    if re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", text):
+        return text
+    return namespace_of(text).removeprefix("acct-")
+
+
+def namespace_objects(account: str, credentials: Mapping[str, str]) -> list[tuple[Resource, Json]]:
+    """What the account's namespace consists of, in the order in which it is made: policies before any work."""
+    name = namespace_of(account)
+    labels = {**_MADE_BY, ACCOUNT: label_value(account)}
+    namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    objects = [(NAMESPACES, namespace), *((NETWORK_POLICIES, each) for each in _policies(name))]
+    if credentials:
+        objects.append((SECRETS, _secret(name, credentials)))
+    return objects
+
+
+class Namespaces:
+    """Makes what is missing, once per process and namespace; what is there already is left, Secrets are renewed."""
+
+    def __init__(self, cluster: Cluster, credentials: Mapping[str, str]) -> None:
+        self._cluster = cluster
+        self._credentials = credentials
+        self._made: set[str] = set()
+        self._without_policies = False
+
+    async def ensure(self, account: str) -> str:
+        """The name of the account's namespace, which is there when this returns. Raises ApiError."""
+        name = namespace_of(account)
+        if name not in self._made:
+            for resource, obj in namespace_objects(account, self._credentials):
+                await self._put(resource, obj)
+            self._made.add(name)
+        return name
+
+    def forget(self, account: str) -> None:
+        """Somebody has deleted it: the next `ensure` looks again."""
+        self._made.discard(namespace_of(account))
+
+    async def _put(self, resource: Resource, obj: Json) -> None:
+        if resource == NETWORK_POLICIES and self._without_policies:
+            return
+        try:
+            await self._cluster.create(resource, obj)
+        except AlreadyExists:
+            if resource == SECRETS:
+                metadata = obj["metadata"]
+                patch = {"data": obj["data"]}
+                await self._cluster.patch(resource, metadata["name"], patch, metadata["namespace"])
+        except NotFound as error:
+            if resource != NETWORK_POLICIES or not await self._served_namespace(obj):
+                raise
+            self._without_policies = True
+            _log.info("this Kubernetes serves no network policies, so none are made: %s", error)
+
+    async def _served_namespace(self, obj: Json) -> bool:
+        """Whether the namespace is there, so that a 404 speaks of the kind and not of the namespace."""
+        try:
+            await self._cluster.get(NAMESPACES, obj["metadata"]["namespace"])
+        except NotFound:
+            return False
+        return True
+
+
+def _policies(namespace: str) -> list[Json]:
+    """Nobody calls into the namespace, but for clients of the same account and the platform, who ask runners."""
+    callers: list[Json] = [
+        {"podSelector": {"matchLabels": {_COMPONENT: "client"}}},
+        {
+            "namespaceSelector": {"matchLabels": {"app.kubernetes.io/part-of": "steelyard"}},
+            "podSelector": {"matchLabels": {_COMPONENT: "api"}},
+        },
+    ]
+    asked = {"from": callers, "ports": [{"protocol": "TCP", "port": port} for port in (8000, 8001)]}
+    return [
+        _policy(namespace, "steelyard-default", {"podSelector": {}, "policyTypes": ["Ingress"]}),
+        _policy(
+            namespace,
+            "steelyard-runners",
+            {
+                "podSelector": {"matchLabels": {_COMPONENT: "session"}},
+                "policyTypes": ["Ingress"],
+                "ingress": [asked],
+            },
+        ),
+    ]
+
+
+def _policy(namespace: str, name: str, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": namespace, "labels": _MADE_BY}
+    return {
+        "apiVersion": NETWORK_POLICIES.api_version,
+        "kind": "NetworkPolicy",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _secret(namespace: str, credentials: Mapping[str, str]) -> Json:
+    metadata = {"name": STORAGE_SECRET, "namespace": namespace, "labels": _MADE_BY}
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in sorted(credentials.items())}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}

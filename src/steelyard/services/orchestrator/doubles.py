@@ -1,0 +1,91 @@
+"""Entities for tests of the orchestrator and the informer; what matters is given by keyword."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.schema.audit import Audit, AuditProcedure
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.inference_service import InferenceService
+from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.model import Model
+from steelyard.schema.report import Report
+
+Json = dict[str, Any]
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ACCOUNT = "a" * 32
+DIGEST = "sha256:" + "0" * 64
+IMAGE: Json = {"host": "localhost", "name": "steelyard/runner-sklearn", "digest": DIGEST}
+SCHEMA: Json = {"arrowSchema": "AAAA"}
+MOUNT: Json = {
+    "kind": "Data",
+    "name": "model",
+    "mountPath": "/dyff/mnt/volume",
+    "data": {"source": {"kind": "Model", "id": "m1"}},
+}
+
+
+def make_base(id: str, **fields: Any) -> Json:
+    return {"id": id, "account": ACCOUNT, "creationTime": START, "status": "Created", **fields}
+
+
+def make_runner(**fields: Any) -> Json:
+    return {"kind": "container", "image": IMAGE, "resources": {"cpu": "100m"}, **fields}
+
+
+def make_service_fields(id: str = "s1", **fields: Any) -> Json:
+    """What an InferenceService is, and what sessions and evaluations embed of it."""
+    interface = {"endpoint": "predict", "outputSchema": SCHEMA}
+    base = {"id": id, "account": ACCOUNT, "name": "digits", "runner": make_runner(), "interface": interface}
+    return {**base, **fields}
+
+
+def make_dataset(id: str = "d1", **fields: Any) -> Dataset:
+    artifacts = [{"kind": "parquet", "path": "data.parquet"}]
+    return Dataset.parse(
+        {**make_base(id), "name": "digits", "artifacts": artifacts, "schema": SCHEMA, **fields}
+    )
+
+
+def make_model(id: str = "m1", **fields: Any) -> Model:
+    base = {
+        **make_base(id),
+        "name": "digits-small",
+        "artifact": {"kind": "Volume", "volume": {"files": []}},
+        "source": {"kind": "Mock"},
+        "resources": {"storage": "1Mi"},
+    }
+    return Model.parse({**base, **fields})
+
+
+def make_service(id: str = "s1", **fields: Any) -> InferenceService:
+    return InferenceService.parse({**make_base(id), **make_service_fields(id), **fields})
+
+
+def make_session(id: str = "i1", **fields: Any) -> InferenceSession:
+    return InferenceSession.parse({**make_base(id), "inferenceService": make_service_fields(), **fields})
+
+
+def make_evaluation(id: str = "e1", **fields: Any) -> Evaluation:
+    session = {"replicas": 2, "inferenceService": make_service_fields()}
+    return Evaluation.parse({**make_base(id), "dataset": "d1", "inferenceSession": session, **fields})
+
+
+def make_report(id: str = "r1", **fields: Any) -> Report:
+    base = {"rubric": "classification.Classification", "evaluation": "e1", "dataset": "d1"}
+    return Report.parse({**make_base(id), **base, "inferenceService": "s1", **fields})
+
+
+def make_procedure(id: str = "p1", **fields: Any) -> AuditProcedure:
+    return AuditProcedure.parse({**make_base(id, status="Ready"), "name": "digits", **fields})
+
+
+def make_audit(id: str = "u1", **fields: Any) -> Audit:
+    return Audit.parse({**make_base(id), "auditProcedure": "p1", "inferenceService": "s1", **fields})
+
+
+def make_each() -> tuple[DyffEntity, ...]:
+    """One entity of each kind that has a custom resource."""
+    return (make_model(), make_service(), make_session(), make_evaluation(), make_report(), make_audit())
