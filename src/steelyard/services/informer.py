@@ -1,0 +1,162 @@
+"""The informer: what a resource's conditions say becomes a status command about its entity.
+
+It has no memory: the command follows from the resource's level alone, and saying it again changes nothing. A
+resource that is deleted says nothing: its entity's fate is the orchestrator's matter. `run_informer` is started
+by the platform's process or by `steelyard service informer`; of several copies one works.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from steelyard.broker.log import Log, Message
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.informer import Informer
+from steelyard.kube.leader import LeaderElector, Timing
+from steelyard.kube.resource import DYFF
+from steelyard.services.leading import Leading, lead_until, surely
+from steelyard.services.resources import ENTITY, resource_name
+from steelyard.services.statuses import Status, command_id, status_command
+
+Json = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+LEASE = "steelyard-informer"
+BATCH = 500
+
+_PROGRESS: dict[str, dict[str, str]] = {
+    "Evaluation": {
+        "SessionStarting": "Incomplete",
+        "ClientRunning": "Incomplete",
+        "Unschedulable": "Incomplete",
+        "Unverified": "Unverified",
+        "Restarted": "Restarted",
+    },
+    "InferenceSession": {"Starting": "Starting"},
+}
+"""Reasons of the condition Progressing that become the entity's reason; others are for readers of the resource."""
+
+_FAILED = {"Audit": "Failed", "Evaluation": "Failed", "Report": "Failed"}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a resource says of its entity, and since when it does."""
+
+    said: Status
+    time: datetime
+
+
+def status_of(resource: Json) -> Observed | None:
+    """What the resource's conditions mean for its entity; None while they say nothing yet."""
+    holding = {each["type"]: each for each in _conditions(resource) if each["status"] == "True"}
+    for kind in ("Failed", "Expired", "Complete", "Ready", "Progressing"):
+        if kind in holding:
+            said = _said(resource["kind"], kind, holding[kind])
+            return Observed(said, datetime.fromisoformat(holding[kind]["lastTransitionTime"]))
+    return None
+
+
+def _conditions(resource: Json) -> list[Json]:
+    return list((resource.get("status") or {}).get("conditions") or ())
+
+
+def _said(kind: str, condition: str, content: Json) -> Status:
+    reason, message = content.get("reason") or None, content.get("message") or None
+    match condition:
+        case "Failed":
+            return Status(_FAILED.get(kind, "Error"), reason, message)
+        case "Expired":
+            return Status("Terminated", "SessionExpired", message)
+        case "Complete":
+            return Status("Complete")
+        case "Ready":
+            return Status("Admitted" if kind == "InferenceSession" else "Ready")
+        case _:
+            return Status("Admitted", _PROGRESS.get(kind, {}).get(reason or ""), message)
+
+
+def entity_of(resource: Json) -> str | None:
+    """The id of the entity whose resource this is: label and name agree on it."""
+    metadata = resource["metadata"]
+    id: str | None = (metadata.get("labels") or {}).get(ENTITY)
+    return id if id and metadata["name"] == resource_name(resource["kind"], id) else None
+
+
+def slim(resource: Json) -> Json:
+    """What `command_of` reads; tens of thousands of resources are kept."""
+    metadata = resource["metadata"]
+    kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+    kept["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key == ENTITY}
+    conditions = [each for each in _conditions(resource) if each["status"] == "True"]
+    return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
+
+
+def command_of(resource: Json, observed: Observed) -> Message:
+    """Its id is that of the resource's version: the same level told by two informers counts once."""
+    id, metadata = entity_of(resource), resource["metadata"]
+    assert id
+    command = command_id("informer", metadata["uid"], metadata["resourceVersion"])
+    return status_command(
+        id, resource["kind"], observed.said, source="informer", time=observed.time, command=command
+    )
+
+
+async def run_informer(
+    log: Log,
+    cluster: Cluster,
+    *,
+    identity: str,
+    stop: asyncio.Event,
+    namespace: str = "default",
+    timing: Timing | None = None,
+) -> None:
+    """Tell the log what the resources of all accounts say, until `stop`; `namespace` is the lease's."""
+
+    def elector() -> LeaderElector:
+        return LeaderElector(cluster, namespace=namespace, name=LEASE, identity=identity, timing=timing)
+
+    await lead_until(stop, elector, lambda leading: _Teller(log, cluster, leading).work())
+
+
+class _Teller:
+    """Follows the resources, and says what has changed since it last said it."""
+
+    def __init__(self, log: Log, cluster: Cluster, leading: Leading) -> None:
+        self._log = log
+        self._leading = leading
+        self._changed = asyncio.Event()
+        self._news: dict[str, Json] = {}  # by uid
+        self._told: dict[str, Observed] = {}  # by uid; spares repeats, nothing depends on it
+        self._informers = [
+            Informer(cluster, each, label_selector=ENTITY, transform=slim, on_change=self._see)
+            for each in DYFF
+        ]
+
+    async def work(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run())
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._tell()
+
+    def _see(self, old: Json | None, new: Json | None) -> None:
+        if old and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
+            self._told.pop(old["metadata"]["uid"], None)
+        if new:
+            self._news[new["metadata"]["uid"]] = new
+            self._changed.set()
+
+    async def _tell(self) -> None:
+        news, self._news = self._news, {}
+        seen = [(uid, each, status_of(each)) for uid, each in news.items() if entity_of(each)]
+        fresh = [(uid, each, said) for uid, each, said in seen if said and said != self._told.get(uid)]
+        for start in range(0, len(fresh), BATCH):
+            await surely(self._leading)
+            batch = fresh[start : start + BATCH]
+            await self._log.publish([command_of(each, said) for _, each, said in batch])
+            self._told.update((uid, said) for uid, _, said in batch)

@@ -1,0 +1,39 @@
+"""UpdateEntityStatus commands, as the orchestrator and the informer send them."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from steelyard.broker.log import EVENTS, Message
+from steelyard.schema.base import SCHEMA_VERSION
+from steelyard.schema.status import Source
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is to be said of an entity; what is absent is cleared."""
+
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+
+def status_command(
+    id: str, kind: str, said: Status, *, source: Source, time: datetime, command: str
+) -> Message:
+    """The command as a message of the log; `command` is its id, the same for the same thing said twice."""
+    attributes = {"status": said.status, "reason": said.reason, "message": said.message}
+    data = {"id": id, "kind": kind, "attributes": attributes}
+    content = {"schemaVersion": SCHEMA_VERSION, "command": "UpdateEntityStatus", "data": data}
+    headers = {"id": command, "source": source, "time": time_text(time)}
+    return Message(EVENTS, id, json.dumps(content, ensure_ascii=False).encode(), headers)
+
+
+def command_id(*parts: str) -> str:
+    """32 hexadecimal digits that depend on nothing but the parts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def time_text(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
