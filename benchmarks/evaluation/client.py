@@ -19,8 +19,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.discovery import FileDiscovery
 from steelyard.evaluation.attempt import World
-from steelyard.evaluation.discovery import FileDiscovery
 from steelyard.evaluation.doubles import SilentLog, make_spec
 from steelyard.evaluation.engine import Stores, evaluate
 from steelyard.evaluation.plan import plan_of

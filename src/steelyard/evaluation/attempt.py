@@ -8,9 +8,9 @@ from datetime import datetime
 import aiohttp
 from yarl import URL
 
+from steelyard.discovery import IDENTITY_PORT, Discovery, Identity
 from steelyard.evaluation.backlog import Backlog
 from steelyard.evaluation.call import Failure, call, open_session
-from steelyard.evaluation.discovery import IDENTITY_PORT, Discovery, Identity
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.output import Writer

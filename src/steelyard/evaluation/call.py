@@ -3,17 +3,14 @@
 Nothing here retries; an `Outcome` says what happened, and pool and engine decide what follows.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
 import aiohttp
-from aiohttp import TCPConnector
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.tracing import Trace
 from yarl import URL
 
+from steelyard.discovery import CheckingConnector, ForeignSession, Verify
 from steelyard.evaluation.retry import is_transient, retry_after
 
 MAX_ANSWER_BYTES = 64 << 20
@@ -48,30 +45,6 @@ class Failure:
 
 
 Outcome = bytes | Failure
-
-
-class ForeignSession(Exception):
-    """The replica at an address belongs to another session."""
-
-
-Verify = Callable[[], Awaitable[None]]
-
-
-class CheckingConnector(TCPConnector):
-    """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
-
-    def __init__(self, verify: Verify | None) -> None:
-        super().__init__(
-            limit=0, limit_per_host=0, keepalive_timeout=4.0, use_dns_cache=True, ttl_dns_cache=5
-        )
-        self._verify = verify
-
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> ResponseHandler:
-        if self._verify is not None:
-            await self._verify()
-        return await super()._create_connection(req, traces, timeout)
 
 
 def open_session(timeout: float, verify: Verify | None = None) -> aiohttp.ClientSession:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from aiohttp import web
 
+from steelyard.discovery import IDENTITY_PATH
 from steelyard.evaluation import layout
 from steelyard.evaluation.attempt import World
-from steelyard.evaluation.discovery import IDENTITY_PATH
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.parts import Finished, encode, parquet
 from steelyard.evaluation.plan import plan_of

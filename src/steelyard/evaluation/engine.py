@@ -7,9 +7,9 @@ way what was answered before is kept, and the next attempt goes on from there.
 import asyncio
 from dataclasses import dataclass
 
+from steelyard.discovery import Discovery
 from steelyard.evaluation.attempt import Attempt, World
 from steelyard.evaluation.checkpoint import write_checkpoint
-from steelyard.evaluation.discovery import Discovery
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.indexes import IndexMap
 from steelyard.evaluation.output import Writer

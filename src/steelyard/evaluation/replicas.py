@@ -7,8 +7,7 @@ from typing import Protocol
 
 import aiohttp
 
-from steelyard.evaluation.call import ForeignSession
-from steelyard.evaluation.discovery import REFRESH_SECONDS, Discovery, Identity
+from steelyard.discovery import REFRESH_SECONDS, Discovery, ForeignSession, Identity
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.pool import Pool
 

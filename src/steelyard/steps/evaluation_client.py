@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from steelyard.discovery import IDENTITY_PORT, discovery
 from steelyard.evaluation.attempt import World
-from steelyard.evaluation.discovery import IDENTITY_PORT, discovery
 from steelyard.evaluation.engine import Stores, evaluate
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of

@@ -5,8 +5,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from steelyard.evaluation.call import ForeignSession
-from steelyard.evaluation.discovery import DnsDiscovery, FileDiscovery, HostsDiscovery, Identity, discovery
+from steelyard.discovery import (
+    DnsDiscovery,
+    FileDiscovery,
+    ForeignSession,
+    HostsDiscovery,
+    Identity,
+    discovery,
+)
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 
 HOSTS = """

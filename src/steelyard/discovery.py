@@ -1,25 +1,34 @@
-"""Where the replicas are: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a line).
+"""Where the replicas of a session are: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a line).
 
-A name is looked up in the file of `STEELYARD_HOSTS` when that is set, else in the DNS. Before an address is used, and
-at each connect, it has to say that it belongs to the expected session: addresses are reused.
+The evaluation client and the API's inference proxy ask. A name is looked up in the file of `STEELYARD_HOSTS` when that
+is set, else in the DNS. Before an address is used, and at each connect, it has to say that it belongs to the expected
+session: addresses are reused.
 """
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import aiohttp
+from aiohttp import TCPConnector
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.tracing import Trace
 from yarl import URL
-
-from steelyard.evaluation.call import ForeignSession
 
 REFRESH_SECONDS = 5.0
 IDENTITY_PORT = 8001
 IDENTITY_PATH = "/steelyard/session"
 _IDENTITY_TIMEOUT = aiohttp.ClientTimeout(total=5.0)
+
+
+Verify = Callable[[], Awaitable[None]]
+
+
+class ForeignSession(Exception):
+    """The replica at an address belongs to another session."""
 
 
 class Discovery(Protocol):
@@ -117,6 +126,23 @@ class Identity:
         found = answer.get("session") if isinstance(answer, dict) else None
         if found != self._expected:
             raise ForeignSession(f"{address} belongs to the session {found!r}, not to {self._expected!r}")
+
+
+class CheckingConnector(TCPConnector):
+    """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
+
+    def __init__(self, verify: Verify | None) -> None:
+        super().__init__(
+            limit=0, limit_per_host=0, keepalive_timeout=4.0, use_dns_cache=True, ttl_dns_cache=5
+        )
+        self._verify = verify
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        if self._verify is not None:
+            await self._verify()
+        return await super()._create_connection(req, traces, timeout)
 
 
 def _read(path: Path) -> str:
