@@ -1,0 +1,196 @@
+"""Uploads: files arrive in `staging/<id>/<nonce>/`, and only what was verified is copied to where it stays.
+
+The API calls it. `finalise` may be repeated after a crash between any two of its steps:
+
+1. verify that every file is there, with the size and the MD5 that were announced; what is wrong leaves the area open;
+2. close the area: one create-only object beside it holds the manifest, and no URL signed earlier writes any more;
+3. copy each file, whose content has to be the manifest's;
+4. write the manifest, create-only, beside the copies: from then on they are final.
+"""
+
+import asyncio
+import base64
+import hashlib
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import BaseModel, ConfigDict
+
+from steelyard.storage.store import ObjectExists, ObjectMissing, Store, check_key, sync_reader
+
+MANIFEST = ".steelyard/manifest.json"
+_PIECE = 1 << 20
+
+
+class UploadError(Exception):
+    """What was uploaded is not what was announced; `path` names the file."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class NotUploaded(UploadError):
+    """A file is not there yet."""
+
+
+class NotAsAnnounced(UploadError):
+    """A file has another size or another MD5."""
+
+
+class ChangedMeanwhile(UploadError):
+    """A file changed after it was verified: this upload cannot be finished."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A file that was announced; `md5` is base64 of the 16 bytes."""
+
+    path: str
+    size: int | None = None
+    md5: str | None = None
+
+
+class Entry(BaseModel):
+    """One file of the manifest."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    size: int
+    sha256: str
+    md5: str
+
+
+class UploadManifest(BaseModel):
+    """What was verified."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: list[Entry]
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where the files of one upload arrive."""
+
+    id: str
+    nonce: str
+
+    @property
+    def prefix(self) -> str:
+        return f"staging/{self.id}/{self.nonce}/"
+
+    @property
+    def closed(self) -> str:
+        """Not below the prefix: no uploaded file can stand in its place."""
+        return f"staging/{self.id}/{self.nonce}.closed"
+
+    def key(self, path: str) -> str:
+        """Raises BadLocation."""
+        return check_key(self.prefix + path)
+
+
+def area_of(key: str) -> Area | None:
+    """The area that a signed key lies in."""
+    parts = key.split("/", 3)
+    return Area(parts[1], parts[2]) if len(parts) == 4 and parts[0] == "staging" else None
+
+
+async def is_closed(store: Store, area: Area) -> bool:
+    try:
+        await store.head(area.closed)
+    except ObjectMissing:
+        return False
+    return True
+
+
+async def finalise(
+    store: Store, area: Area, expected: Sequence[Expected], final: str, *, spool: Path | None = None
+) -> UploadManifest:
+    """Verify, close, copy below the prefix `final` and write the manifest there. Raises UploadError.
+
+    `spool` is a folder for one file at a time; absent: the system's.
+    """
+    done = await _read(store, f"{final}/{MANIFEST}")
+    if done is not None:
+        return done
+    manifest = await _read(store, area.closed) or await _close(store, area, expected)
+    with tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-finalise-") as folder:
+        for entry in manifest.files:
+            await _copy(store, area.key(entry.path), entry, f"{final}/{entry.path}", Path(folder))
+    await _create(store, f"{final}/{MANIFEST}", manifest)
+    return manifest
+
+
+async def discard(store: Store, area: Area) -> None:
+    """Remove the uploaded files; the area stays closed."""
+    for info in [info async for info in store.list(area.prefix)]:
+        await store.delete(info.key)
+
+
+async def _close(store: Store, area: Area, expected: Sequence[Expected]) -> UploadManifest:
+    verified = UploadManifest(files=[await _verified(store, area.key(each.path), each) for each in expected])
+    await _create(store, area.closed, verified)
+    closed = await _read(store, area.closed)  # of two who close at once, one decides for both
+    assert closed is not None
+    return closed
+
+
+async def _verified(store: Store, key: str, expected: Expected) -> Entry:
+    try:
+        found = await asyncio.to_thread(_digest, lambda: sync_reader(store, key), expected.path)
+    except ObjectMissing as error:
+        raise NotUploaded(expected.path, "has not been uploaded") from error
+    if expected.size is not None and found.size != expected.size:
+        raise NotAsAnnounced(expected.path, f"has {found.size} bytes, {expected.size} were announced")
+    if expected.md5 is not None and found.md5 != expected.md5:
+        raise NotAsAnnounced(expected.path, f"has the MD5 {found.md5}, {expected.md5} was announced")
+    return found
+
+
+async def _copy(store: Store, source: str, entry: Entry, target: str, folder: Path) -> None:
+    if await _has_size(store, target, entry.size):
+        return  # writes appear whole, and nobody but `finalise` writes here: it was copied before a crash
+    passing = folder / "file"
+    try:
+        await store.download(source, passing)
+    except ObjectMissing as error:
+        raise ChangedMeanwhile(entry.path, "went away while it was finalised") from error
+    if await asyncio.to_thread(_digest, lambda: passing.open("rb"), entry.path) != entry:
+        raise ChangedMeanwhile(entry.path, "changed while it was finalised")
+    await store.put_file(target, passing)
+
+
+async def _has_size(store: Store, key: str, size: int) -> bool:
+    try:
+        return (await store.head(key)).size == size
+    except ObjectMissing:
+        return False
+
+
+async def _create(store: Store, key: str, manifest: UploadManifest) -> None:
+    try:
+        await store.create(key, manifest.model_dump_json().encode())
+    except ObjectExists:
+        return  # written before a crash, or by another one who finalises
+
+
+async def _read(store: Store, key: str) -> UploadManifest | None:
+    try:
+        return UploadManifest.model_validate_json(await store.get(key))
+    except ObjectMissing:
+        return None
+
+
+def _digest(opened: Callable[[], BinaryIO], path: str) -> Entry:
+    sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+    with opened() as file:
+        while piece := file.read(_PIECE):
+            sha256.update(piece)
+            md5.update(piece)
+            size += len(piece)
+    return Entry(path=path, size=size, sha256=sha256.hexdigest(), md5=base64.b64encode(md5.digest()).decode())

@@ -1,0 +1,144 @@
+"""Uploads become final once they are verified, whenever a crash comes between."""
+
+import base64
+import hashlib
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from steelyard.storage.objects import ObjectStore
+from steelyard.storage.staging import (
+    MANIFEST,
+    Area,
+    ChangedMeanwhile,
+    Expected,
+    NotAsAnnounced,
+    NotUploaded,
+    UploadError,
+    UploadManifest,
+    area_of,
+    discard,
+    finalise,
+    is_closed,
+)
+from steelyard.storage.store import BadLocation, Store, open_store
+
+names = count()
+AREA = Area("5eed", "nonce")
+FILES = {"a.parquet": b"a" * 10, "deep/b.parquet": b"", "c": b"c"}
+
+
+def md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+EXPECTED = [Expected(path, len(data), md5(data)) for path, data in FILES.items()]
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store(f"memory://staging-{next(names)}")
+
+
+async def uploaded(store: Store) -> None:
+    for path, data in FILES.items():
+        await store.put(AREA.key(path), data)
+
+
+async def assert_final(store: Store) -> None:
+    for path, data in FILES.items():
+        assert await store.get(f"datasets/5eed/{path}") == data
+    manifest = UploadManifest.model_validate_json(await store.get(f"datasets/5eed/{MANIFEST}"))
+    assert [(file.path, file.size, file.sha256, file.md5) for file in manifest.files] == [
+        (path, len(data), hashlib.sha256(data).hexdigest(), md5(data)) for path, data in FILES.items()
+    ]
+
+
+async def test_what_is_verified_is_copied_and_the_area_closed(store: Store) -> None:
+    await uploaded(store)
+    assert not await is_closed(store, AREA)
+    await finalise(store, AREA, EXPECTED, "datasets/5eed")
+    await assert_final(store)
+    assert await is_closed(store, AREA)
+    await discard(store, AREA)
+    assert [info.key async for info in store.list("staging/")] == [AREA.closed]
+    await finalise(store, AREA, EXPECTED, "datasets/5eed")
+    await assert_final(store)
+
+
+@pytest.mark.parametrize(
+    ("expected", "error", "why"),
+    [
+        (Expected("d"), NotUploaded, "d: has not been uploaded"),
+        (Expected("c", 2), NotAsAnnounced, "c: has 1 bytes, 2 were announced"),
+        (Expected("c", 1, md5(b"d")), NotAsAnnounced, "c: has the MD5"),
+    ],
+)
+async def test_what_is_wrong_leaves_the_area_open(
+    store: Store, expected: Expected, error: type[UploadError], why: str
+) -> None:
+    await uploaded(store)
+    with pytest.raises(error, match=why):
+        await finalise(store, AREA, [*EXPECTED, expected], "datasets/5eed")
+    assert not await is_closed(store, AREA)
+    assert [info.key async for info in store.list("datasets/")] == []
+
+
+class Crash(Exception):
+    pass
+
+
+class Interrupted(ObjectStore):
+    """A store that lets something happen after its n-th write."""
+
+    def __init__(self, url: str, after: int) -> None:
+        super().__init__(url)
+        self._left = after
+
+    async def happens(self) -> None:
+        raise Crash
+
+    async def _written(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            await self.happens()
+
+    async def create(self, key: str, data: bytes) -> None:
+        await super().create(key, data)
+        await self._written()
+
+    async def put_file(self, key: str, path: Path) -> None:
+        await super().put_file(key, path)
+        await self._written()
+
+
+class UploadedLate(Interrupted):
+    async def happens(self) -> None:
+        await self.put(AREA.key("c"), b"x")
+
+
+@pytest.mark.parametrize("writes", range(1, 6))
+async def test_it_may_be_repeated_after_a_crash_between_any_two_writes(store: Store, writes: int) -> None:
+    await uploaded(store)
+    with pytest.raises(Crash):
+        await finalise(Interrupted(store.url, writes), AREA, EXPECTED, "datasets/5eed")
+    assert await is_closed(store, AREA)
+    await finalise(store, AREA, EXPECTED, "datasets/5eed")
+    await assert_final(store)
+
+
+async def test_what_changes_after_it_was_verified_never_becomes_final(store: Store) -> None:
+    await uploaded(store)
+    with pytest.raises(ChangedMeanwhile, match="c: changed while"):
+        await finalise(UploadedLate(store.url, 1), AREA, [Expected(path) for path in FILES], "datasets/5eed")
+    assert not [info async for info in store.list("datasets/5eed/c")]
+    assert not [info async for info in store.list(f"datasets/5eed/{MANIFEST}")]
+
+
+def test_an_area_is_known_by_its_keys() -> None:
+    assert area_of(AREA.key("deep/b.parquet")) == AREA
+    assert area_of(AREA.closed) is None
+    for path in ("../x", "", "a//b", "%2e%2e/x"):
+        with pytest.raises(BadLocation):
+            AREA.key(path)
