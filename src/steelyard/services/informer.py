@@ -16,8 +16,9 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.leader import LeaderElector, Timing
 from steelyard.kube.resource import DYFF
+from steelyard.schema.names import resource_name
 from steelyard.services.leading import Leading, lead_until, surely
-from steelyard.services.resources import ENTITY, resource_name
+from steelyard.services.resources import ENTITY
 from steelyard.services.statuses import Status, command_id, status_command
 
 Json = dict[str, Any]

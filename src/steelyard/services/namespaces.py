@@ -4,7 +4,6 @@ The orchestrator makes it. Role bindings, quotas and policies of a cluster hang 
 """
 
 import base64
-import hashlib
 import logging
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, NotFound
 from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
+from steelyard.schema.names import namespace_of
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -22,17 +22,6 @@ STORAGE_SECRET = "steelyard-storage"
 ACCOUNT = "dyff.io/account"
 _MADE_BY = {"app.kubernetes.io/managed-by": "steelyard-orchestrator"}
 _COMPONENT = "app.kubernetes.io/component"
-
-
-def slug(text: str, limit: int) -> str:
-    """Lower-case letters, digits and single hyphens, at most `limit` of them; it may be empty."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:limit].strip("-")
-
-
-def namespace_of(account: str) -> str:
-    """`acct-<slug>-<hash>`: the hash keeps accounts apart whose slugs are the same."""
-    digest = hashlib.sha256(account.encode()).hexdigest()[:8]
-    return "-".join(part for part in ("acct", slug(account, 40), digest) if part)
 
 
 def label_value(text: str) -> str:

@@ -14,9 +14,10 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.model import Model
+from steelyard.schema.names import namespace_of, place, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
-from steelyard.services.namespaces import ACCOUNT, label_value, namespace_of
+from steelyard.services.namespaces import ACCOUNT, label_value
 
 Json = dict[str, Any]
 
@@ -36,15 +37,6 @@ class Unresolvable(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
-
-
-def place(kind: str, id: str) -> str:
-    """Where an entity's files lie, below the setting `storage`."""
-    return f"{kind.lower()}s/{id}"
-
-
-def resource_name(kind: str, id: str) -> str:
-    return f"{kind}-{id}".lower()
 
 
 def manifest(entity: DyffEntity, secret: str | None = None) -> Json:

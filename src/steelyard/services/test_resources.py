@@ -4,8 +4,9 @@ import pytest
 
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dependencies import dependencies
+from steelyard.schema.names import namespace_of
 from steelyard.schema.resources import RESOURCES
-from steelyard.services.namespaces import label_value, namespace_of
+from steelyard.services.namespaces import label_value
 from steelyard.services.orchestrator.doubles import (
     ACCOUNT,
     MOUNT,
