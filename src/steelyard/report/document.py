@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.page import FORMAT, Document, Evidence, Failures
 from steelyard.report.results import Results
@@ -24,12 +25,17 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored: the rubric as it was asked for, ids and names, run.json, and the manifest."""
+    """What was scored: the rubric as it was asked for, ids and names, run.json, the manifest, and the scores' file.
+
+    `dataset_view` is how the rubric saw the dataset; empty: as it is.
+    """
 
     rubric: str
     names: Mapping[str, str]
     run: Mapping[str, Any]
     manifest: Manifest
+    scores: FileEntry
+    dataset_view: Sequence[AdapterSpec] = ()
 
 
 def make_document(
@@ -37,7 +43,7 @@ def make_document(
 ) -> Document:
     told = {**named_by_run(subject.run), **subject.names}
     names = {title: told[key] for key, title in NAMES.items() if told.get(key)}
-    evidence = tuple(_evidence(subject.manifest, records))
+    evidence = tuple(_evidence(subject, records))
     return Document(
         title=f"Evaluation report: {results.headline}",
         facts=tuple(_facts(subject)),
@@ -99,18 +105,24 @@ def _named(names: Mapping[str, str], key: str) -> str:
     return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
 
 
-def _evidence(manifest: Manifest, records: Sequence[FileEntry]) -> Iterator[Evidence]:
+def _evidence(subject: Subject, records: Sequence[FileEntry]) -> Iterator[Evidence]:
+    manifest = subject.manifest
     for entry in manifest.inputs:
         yield Evidence("Dataset", entry.path, entry.size, entry.sha256)
+    for volume in subject.run.get("identity", {}).get("volumes") or ():
+        for file in volume.get("files") or ():
+            yield Evidence(volume["source"]["kind"], file["path"], file["size"], file["sha256"])
     for entry in manifest.files:
         yield Evidence("Outputs", entry.path, entry.size, entry.sha256)
     for entry in records:
         yield Evidence("Record of the run", entry.path, entry.size, entry.sha256)
+    scores = subject.scores
+    yield Evidence("Scores", scores.path, scores.size, scores.sha256)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Nested settings as `client.batchSize: 1000`, long ones cut: report.json has them whole."""
-    if name == "identity.inputs":  # stand under Evidence
+    if name in {"identity.inputs", "identity.volumes"}:  # stand under Evidence
         return
     if isinstance(value, Mapping) and value:
         for key in sorted(value):
@@ -132,6 +144,9 @@ def _numbers(
         "rubric": subject.rubric,
         "headline": results.headline,
         "names": dict(subject.names),
+        "datasetView": [
+            {"kind": each.kind, "configuration": each.configuration} for each in subject.dataset_view
+        ],
         "run": dict(subject.run),
         "rows": subject.manifest.rows.model_dump(),
         "metrics": [

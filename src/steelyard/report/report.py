@@ -21,13 +21,17 @@ from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.document import Subject, make_document
 from steelyard.report.errors import ReportFailed
 from steelyard.report.failures import describe, indexes_shown, wrong_questions
-from steelyard.report.joined import Questions, answers, local_copy, make_view
+from steelyard.report.joined import Questions, answers, local_copy, make_view, sha256_of
 from steelyard.report.page import numbers_json, page
 from steelyard.report.results import Rubric
 from steelyard.report.rubrics import find_rubric
 from steelyard.storage.store import ObjectMissing, Store
 
 Progress = Callable[[int, int], None]
+
+SCORES = "scores.parquet"
+NUMBERS = "report.json"
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,14 @@ async def make_report(
     view = make_view(request.dataset_view)
     questions = await asyncio.to_thread(Questions, dataset, rubric.columns, view)
     scores = await _score(request, rubric, manifest, questions, folder, progress)
-    subject = Subject(request.rubric, request.names, orjson.loads(raw_run) if raw_run else {}, manifest)
+    subject = Subject(
+        rubric=request.rubric,
+        names=request.names,
+        run=orjson.loads(raw_run) if raw_run else {},
+        manifest=manifest,
+        scores=await asyncio.to_thread(_described, scores, manifest.rows.present),
+        dataset_view=request.dataset_view or (),
+    )
     digests = {layout.MANIFEST: raw_manifest, **({layout.RUN: raw_run} if raw_run else {})}
     return await asyncio.to_thread(_report, subject, rubric, scores, questions, _records(digests))
 
@@ -101,7 +112,7 @@ async def _score(
     view = make_view(request.evaluation_view)
     keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
     schema = pa.schema([*keys, *rubric.scores])
-    path = folder / "scores.parquet"
+    path = folder / SCORES
     done = 0
     with pq.ParquetWriter(path, schema) as writer:
         for number, entry in enumerate(manifest.files):
@@ -133,6 +144,10 @@ async def _run_json(store: Store) -> bytes | None:
         return await store.get(layout.RUN)
     except ObjectMissing:
         return None
+
+
+def _described(scores: Path, rows: int) -> FileEntry:
+    return FileEntry(path=SCORES, size=scores.stat().st_size, sha256=sha256_of(scores), rows=rows)
 
 
 def _records(digests: Mapping[str, bytes]) -> list[FileEntry]:

@@ -1,3 +1,4 @@
+import hashlib
 import io
 import json
 import re
@@ -175,6 +176,22 @@ async def test_names_come_from_the_record_of_the_run(
     assert "<dt>System</dt><dd>digits</dd>" in page
     assert "<dt>Model</dt><dd>regression</dd>" in page
     assert "2 January 2026, 03:04 UTC" in page
+
+
+async def test_model_and_scores_are_named_by_their_digests(
+    tmp_path: Path, dataset: FileStore, output: FileStore
+) -> None:
+    await make_verified(dataset, output)
+    model = {"path": "model.onnx", "size": 7, "sha256": "7" * 64}
+    volume = {"name": "model", "source": {"id": "m" * 32, "kind": "Model"}, "files": [model]}
+    unknown = {"name": "more", "source": {"id": "n" * 32, "kind": "Model"}}
+    await output.put(layout.RUN, json.dumps({"identity": {"volumes": [volume, unknown]}}).encode())
+    report = await _report(tmp_path, dataset, output)
+    evidence = {each["what"]: each for each in json.loads(report.numbers)["evidence"]}
+    assert evidence["Model"] == {"what": "Model", **model}
+    assert evidence["Scores"]["sha256"] == hashlib.sha256(report.scores.read_bytes()).hexdigest()
+    assert b"7777777777" in report.page
+    assert b"identity.volumes" not in report.page
 
 
 async def test_an_unknown_rubric_costs_nothing(tmp_path: Path, dataset: FileStore, output: FileStore) -> None:

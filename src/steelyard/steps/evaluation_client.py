@@ -5,6 +5,7 @@
 
 import os
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.served_volumes import served_volumes
 from steelyard.storage.store import Store, open_store
 
 SESSION_ENDED_OPTION = "sessionEndedSeconds"
@@ -39,7 +41,9 @@ async def main(config: StepConfig, log: Log) -> None:
             absence=Absence(gone_seconds=gone),
         )
         stores = Stores(dataset_store(spec), output_store(spec))
-        summary = await evaluate(plan_of(spec), stores, found, config.epoch, world)
+        plan = plan_of(spec)
+        plan = replace(plan, identity={**plan.identity, "volumes": await served_volumes(spec)})
+        summary = await evaluate(plan, stores, found, config.epoch, world)
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
     except ValueError as error:

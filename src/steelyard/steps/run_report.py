@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steelyard.report.errors import ReportFailed
-from steelyard.report.report import Report, Request, make_report
+from steelyard.report.report import NUMBERS, PAGE, SCORES, Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
 from steelyard.schema.data import DataView, SchemaAdapter
 from steelyard.schema.resources import ReportResourceSpec
@@ -24,9 +24,9 @@ async def main(config: StepConfig, log: Log) -> None:
     output = opened(spec.storage.output, "spec.storage.output")
     with tempfile.TemporaryDirectory() as folder:
         report = await _made(_request(spec), Path(folder))
-        await output.put_file("scores.parquet", report.scores)
-        await output.put("report.json", report.numbers)
-        await output.put("report.html", report.page)  # last: whoever sees the page finds the rest
+        await output.put_file(SCORES, report.scores)
+        await output.put(NUMBERS, report.numbers)
+        await output.put(PAGE, report.page)  # last: whoever sees the page finds the rest
     await Progress(output, "rows", report.rows, lambda: datetime.now(UTC)).tell(report.rows, report.headline)
     log.info("the report is made", headline=report.headline, rows=report.rows)
 
