@@ -58,14 +58,18 @@ class Document:
     identifiers: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...]
     numbers: dict[str, Any]
-    format: str = FORMAT
     tiles: frozenset[str] = TILES
 
 
 def page(document: Document) -> bytes:
+    return page_of("report", document.title, document.numbers, document=document)
+
+
+def page_of(kind: str, title: str, numbers: dict[str, Any], **values: object) -> bytes:
+    """A page of a kind: the template of its name, the common style, and its numbers as JSON inside."""
     style = Markup(files("steelyard.report").joinpath("templates/page.css").read_text("utf-8"))
-    html = render("page.html.j2", document=document, style=style, numbers=_inside_script(document.numbers))
-    return html.encode()
+    known = {"kind": kind, "title": title, "format": FORMAT, "style": style}
+    return render(f"{kind}.html.j2", numbers=_inside_script(numbers), **known, **values).encode()
 
 
 def numbers_json(numbers: dict[str, Any]) -> bytes:
