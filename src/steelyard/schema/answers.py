@@ -1,0 +1,69 @@
+"""What the API answers besides entities."""
+
+from pydantic import Field
+
+from steelyard.schema.base import EntityIdentifier, SchemaModel
+from steelyard.schema.data import Artifact
+from steelyard.schema.inference_session import InferenceSession
+
+
+class Status(SchemaModel):
+    """The status that a command has brought about."""
+
+    status: str
+    """The status."""
+    reason: str | None = None
+    """Why, in one word."""
+    message: str | None = None
+    """The same in a sentence."""
+
+
+class StorageSignedURL(SchemaModel):
+    """An address that is good for one object, one method and a while."""
+
+    url: str
+    """Absolute address; it carries its own proof, so no token goes with it."""
+    method: str
+    """PUT or GET."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers that have to be sent."""
+
+
+class ArtifactURL(SchemaModel):
+    """A file, and where it is got."""
+
+    artifact: Artifact
+    """The file."""
+    signedURL: StorageSignedURL
+    """Where it is got."""
+
+
+class InferenceSessionAndToken(SchemaModel):
+    """A new session, and the token that is good for it alone."""
+
+    inferencesession: InferenceSession
+    """The session."""
+    token: str
+    """Its token."""
+
+
+class WorkflowLogEntry(SchemaModel):
+    """A line that a Pod has written."""
+
+    timestamp: str
+    """When, in RFC 3339."""
+    message: str
+    """What."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Which Pod and container."""
+
+
+class WorkflowLogsResponse(SchemaModel):
+    """Lines of a workflow's Pods."""
+
+    workflow: EntityIdentifier
+    """Whose lines."""
+    logs: list[WorkflowLogEntry] = Field(default_factory=list)
+    """The newest ones, oldest first."""
+    totalLines: int
+    """How many there are here."""

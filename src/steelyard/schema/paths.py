@@ -1,0 +1,50 @@
+"""Paths and digests of uploaded files, as the published schema allows them."""
+
+import base64
+import binascii
+import re
+
+PATH_BYTES, SEGMENT_BYTES = 900, 255
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f#?%<>:"|*\\]')
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+
+
+def check_artifact_path(path: str) -> str:
+    """The path itself. Raises ValueError, which says what is wrong with which segment.
+
+    The rules are those of the published schema's create requests: relative, no `.` or `..`, nothing that Windows or a
+    URL would read otherwise.
+    """
+    if len(path.encode()) > PATH_BYTES:
+        raise ValueError(f"path {path[:40]!r}…: is longer than {PATH_BYTES} bytes")
+    for segment in path.split("/"):
+        if fault := _fault(segment):
+            raise ValueError(f"path {path!r}: segment {segment!r} {fault}")
+    return path
+
+
+def _fault(segment: str) -> str:
+    if segment in {"", ".", ".."}:
+        return "is not allowed; a path is relative, with / between its segments"
+    if found := _FORBIDDEN.search(segment):
+        return f"has the character {found[0]!r}, which is not allowed"
+    if segment[-1] in " .":
+        return "ends in a space or a dot, which is not allowed"
+    if _DEVICES.fullmatch(segment):
+        return "is the name of a device on Windows, which is not allowed"
+    if len(segment.encode()) > SEGMENT_BYTES:
+        return f"is longer than {SEGMENT_BYTES} bytes"
+    return ""
+
+
+def check_md5(md5: str | None, path: str) -> str | None:
+    """The digest itself, base64 of 16 bytes as in Content-MD5. Raises ValueError."""
+    if md5 is None:
+        return None
+    try:
+        content = base64.b64decode(md5, validate=True)
+    except binascii.Error:
+        content = b""
+    if len(content) != 16:
+        raise ValueError(f"{path}: digest.md5 {md5!r} should be the base64 of the 16 bytes of the MD5")
+    return md5

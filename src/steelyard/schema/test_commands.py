@@ -1,0 +1,86 @@
+"""Commands: the envelopes of the published schema, and what is wrong with a message that is none."""
+
+import json
+
+import pytest
+
+from steelyard.schema.commands import (
+    FutureSchema,
+    MalformedCommand,
+    UnknownCommand,
+    UpdateEntityStatus,
+    parse_command,
+)
+
+A = "0" * 31 + "a"
+
+VERIFIED = {
+    "reason and message": '{"status":"Created","reason":"QuotaLimit","message":"Account quota exceeded: 1/1"}',
+    "cleared": '{"status":"Complete","reason":null,"message":null}',
+    "status alone": '{"status":"Admitted"}',
+}
+
+
+@pytest.mark.parametrize("attributes", VERIFIED.values(), ids=VERIFIED)
+def test_a_status_command_goes_through_unchanged(attributes: str) -> None:
+    message = (
+        '{"schemaVersion":"0.1","command":"UpdateEntityStatus","data":{"id":"%s","kind":"Evaluation","attributes":%s}}'
+        % (A, attributes)
+    )
+    command = parse_command(message.encode())
+    assert isinstance(command, UpdateEntityStatus)
+    assert json.loads(command.dump_json()) == json.loads(message)
+
+
+OTHERS = {
+    "labels": {"command": "EditEntityLabels", "attributes": {"labels": {"a": "b", "c": None}}},
+    "documentation": {
+        "command": "EditEntityDocumentation",
+        "attributes": {"documentation": {"title": "T", "summary": None}},
+    },
+}
+
+
+@pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS)
+def test_nulls_of_a_merge_patch_are_kept(case: dict[str, object]) -> None:
+    envelope = {
+        "schemaVersion": "0.1",
+        "command": case["command"],
+        "data": {"id": A, "kind": "Model", "attributes": case["attributes"]},
+    }
+    command = parse_command(json.dumps(envelope).encode())
+    assert json.loads(command.dump_json()) == envelope  # type: ignore[union-attr]
+
+
+def test_a_command_that_is_not_implemented_still_says_whom_it_is_about() -> None:
+    message = {
+        "schemaVersion": "0.1",
+        "command": "EditTeam",
+        "data": {"id": A, "kind": "Team", "attributes": {}},
+    }
+    command = parse_command(json.dumps(message).encode())
+    assert isinstance(command, UnknownCommand)
+    assert (command.command, command.data.id) == ("EditTeam", A)
+
+
+MALFORMED = {
+    "no JSON": (b"{", "Invalid JSON"),
+    "no command": (b'{"schemaVersion":"0.1"}', "command"),
+    "no such command": (b'{"schemaVersion":"0.1","command":"Explode","data":{}}', "Explode"),
+    "unknown field": (
+        b'{"schemaVersion":"0.1","command":"ForgetEntity","data":{"id":"a","kind":"Model","x":1}}',
+        "x",
+    ),
+    "no version": (b'{"schemaVersion":"new","command":"ForgetEntity","data":{}}', "schemaVersion"),
+}
+
+
+@pytest.mark.parametrize(("message", "named"), MALFORMED.values(), ids=MALFORMED)
+def test_what_is_malformed_is_named(message: bytes, named: str) -> None:
+    with pytest.raises(MalformedCommand, match=named):
+        parse_command(message)
+
+
+def test_a_schema_of_the_future_is_not_malformed() -> None:
+    with pytest.raises(FutureSchema, match=r"0\.2"):
+        parse_command(b'{"schemaVersion":"0.2","command":"ForgetEntity","data":{"id":"a","kind":"Model"}}')
