@@ -23,10 +23,8 @@ VERIFIED = {
 
 @pytest.mark.parametrize("attributes", VERIFIED.values(), ids=VERIFIED)
 def test_a_status_command_goes_through_unchanged(attributes: str) -> None:
-    message = (
-        '{"schemaVersion":"0.1","command":"UpdateEntityStatus","data":{"id":"%s","kind":"Evaluation","attributes":%s}}'
-        % (A, attributes)
-    )
+    data = {"id": A, "kind": "Evaluation", "attributes": json.loads(attributes)}
+    message = json.dumps({"schemaVersion": "0.1", "command": "UpdateEntityStatus", "data": data})
     command = parse_command(message.encode())
     assert isinstance(command, UpdateEntityStatus)
     assert json.loads(command.dump_json()) == json.loads(message)
