@@ -1,0 +1,116 @@
+"""One file, several tasks and processes: nothing half done, nothing lost, and changes are noticed."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from steelyard.sqlite import Database, DatabaseError
+
+SCHEMA = ["CREATE TABLE numbers (n INTEGER PRIMARY KEY);", "ALTER TABLE numbers ADD COLUMN said TEXT;"]
+
+
+def adding(number: int) -> Callable[[sqlite3.Connection], int | None]:
+    return lambda connection: connection.execute("INSERT INTO numbers (n) VALUES (?)", (number,)).lastrowid
+
+
+def count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM numbers").fetchone()[0])
+
+
+def killed_after(lines: int, script: str) -> int:
+    """Runs it, kills it when it has said so much, and returns the last number that it said."""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= lines:
+                process.kill()
+    return int(line)
+
+
+@pytest.fixture(params=["file", "memory"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    opened = await Database.open(tmp_path / "a.db" if request.param == "file" else ":memory:", SCHEMA)
+    yield opened
+    await opened.close()
+
+
+async def test_many_writers_share_commits_and_each_gets_its_answer(database: Database) -> None:
+    before = database._commits
+    assert await asyncio.gather(*(database.write(adding(n)) for n in range(200))) == list(range(200))
+    assert database._commits - before < 100
+    assert await database.read(count) == 200
+    assert database.read_now(count) == 200
+
+
+async def test_a_work_that_fails_changes_nothing_and_disturbs_no_other(database: Database) -> None:
+    def half(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO numbers (n) VALUES (1000)")
+        raise ValueError("on second thought")
+
+    done = await asyncio.gather(
+        database.write(adding(1)), database.write(half), database.write(adding(1)), database.write(adding(2)),
+        return_exceptions=True,
+    )  # fmt: skip
+    assert [type(each) for each in done] == [int, ValueError, DatabaseError, int]
+    assert "UNIQUE" in str(done[2])
+    assert await database.read(count) == 2
+
+
+async def test_a_change_wakes_who_waits_and_time_does_too(database: Database) -> None:
+    since = database.version()
+    assert await database.changed(since, 0.01) == since
+    waiting = asyncio.create_task(database.changed(since, 60))
+    await asyncio.sleep(0)
+    await database.write(adding(1))
+    assert await waiting != since
+    assert await database.changed(since, 60) != since
+
+
+async def test_another_process_is_noticed_and_migrates_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    database = await Database.open(path, SCHEMA)
+    waiting = asyncio.create_task(database.changed(database.version(), 60))
+    script = f"""
+import asyncio
+from pathlib import Path
+from steelyard.sqlite import Database
+async def main():
+    database = await Database.open(Path({str(path)!r}), {SCHEMA!r})
+    await database.write(lambda connection: connection.execute("INSERT INTO numbers (n) VALUES (7)"))
+    await database.close()
+asyncio.run(main())
+"""
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=True)
+    await waiting
+    assert await database.read(count) == 1
+    await database.close()
+
+
+async def test_what_was_confirmed_is_there_after_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    script = f"""
+import asyncio
+from pathlib import Path
+from steelyard.sqlite import Database
+async def main():
+    database = await Database.open(Path({str(path)!r}), {SCHEMA!r})
+    for n in range(100000):
+        await database.write(lambda connection: connection.execute("INSERT INTO numbers (n) VALUES (?)", (n,)))
+        print(n, flush=True)
+asyncio.run(main())
+"""
+    said = await asyncio.to_thread(killed_after, 50, script)
+    database = await Database.open(path, SCHEMA)
+    assert await database.read(count) >= said + 1
+    await database.close()
+
+
+async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    await (await Database.open(tmp_path / "a.db", SCHEMA)).close()
+    with pytest.raises(DatabaseError, match="newer version"):
+        await Database.open(tmp_path / "a.db", SCHEMA[:1])
