@@ -55,8 +55,10 @@ class Change:
 class Query:
     """What `GET /{resource}` asks. Filters are conjunctive, the values of one filter disjunctive.
 
-    `any_of` is `query=`: a list of conjunctions of which one has to hold; empty: no such condition. `after` is the
-    cursor: the value of `order_by` and the id of the last entity seen.
+    `any_of` is `query=`: a list of conjunctions of which one has to hold; empty: no such condition. In both,
+    `labels.KEY` names a label. `after` is the cursor: the value of `order_by`, as it stands in the JSON, and the id of
+    the last entity seen; None for an entity without the field. Such entities come last in either order; ties are in
+    the order of ids, from the highest when descending. Without `order_by`, entities come in order of creation.
     """
 
     kind: str
@@ -67,7 +69,7 @@ class Query:
     order_by: str | None = None
     order: Literal["ascending", "descending"] = "ascending"
     limit: int | None = None
-    after: tuple[str, str] | None = None
+    after: tuple[str | None, str] | None = None
 
 
 class View(Protocol):
@@ -75,12 +77,12 @@ class View(Protocol):
 
     async def get(self, kind: str, id: str) -> Stored | None: ...
 
-    async def query(self, query: Query) -> Sequence[Stored]:
-        """Raises BadQuery. Without `order_by`, in order of creation and id."""
-        ...
-
     async def find(self, id: str) -> Stored | None:
         """An entity of whatever kind."""
+        ...
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        """Raises BadQuery. Without a limit, all of them."""
         ...
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
@@ -88,11 +90,27 @@ class View(Protocol):
         ...
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
-        """Changes and positions in one transaction; a change older than what is there is left out."""
+        """Changes and positions in one transaction; a change older than what is there is left out.
+
+        The first change of a later epoch begins a resync: an entity's first record in a resync replaces what is
+        there, whatever its position (the log is the truth, and may have been restored to an earlier state), and
+        marks it. Raises ViewError for an epoch earlier than the view's.
+        """
+        ...
+
+    async def restart(self, epoch: int) -> None:
+        """Begin a resync within an epoch: forget the positions, and so read everything anew.
+
+        For a view that was away for longer than tombstones are kept.
+        """
         ...
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
-        """After a resync from the beginning: remove entities that no record of this epoch has named. How many."""
+        """Remove entities that a resync did not name. How many; none where it was done already, which costs nothing.
+
+        A sink calls it whenever it has caught up with the ends that it saw at its start, so that a resync that was
+        cut short ends all the same. Raises ViewError where the positions have not come to `before`, those ends.
+        """
         ...
 
     async def changed(self, timeout: float) -> bool:

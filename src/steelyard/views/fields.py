@@ -1,0 +1,111 @@
+"""What may be asked of each kind: its filters, the fields of an entity's JSON that they read, and its orders.
+
+Pure. Both forms of the view, the parser of queries and the API's overlay of what is not yet applied use it.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from steelyard.views.view import BadQuery
+
+Entity = Mapping[str, object]
+Path = tuple[str, ...]
+
+LABEL = "labels."
+"""What a label's filter begins with; the label's key follows."""
+
+BASE: Mapping[str, Path] = {name: (name,) for name in ("id", "account", "status", "reason")}
+
+_NAME: Mapping[str, Path] = {"name": ("name",)}
+
+_SERVICE: Mapping[str, Path] = {
+    "inferenceService": ("inferenceService", "id"),
+    "inferenceServiceName": ("inferenceService", "name"),
+    "model": ("inferenceService", "model", "id"),
+    "modelName": ("inferenceService", "model", "name"),
+}
+
+# Sessions and audits are documented with a `name` that they do not have: it is accepted and finds none of them.
+OWN: Mapping[str, Mapping[str, Path]] = {
+    "Dataset": _NAME,
+    "Module": _NAME,
+    "Model": _NAME,
+    "AuditProcedure": _NAME,
+    "InferenceService": {**_NAME, "model": ("model", "id"), "modelName": ("model", "name")},
+    "InferenceSession": {**_NAME, **_SERVICE},
+    "Evaluation": {
+        "dataset": ("dataset",),
+        **{name: ("inferenceSession", *path) for name, path in _SERVICE.items()},
+    },
+    "Report": {
+        "report": ("rubric",),  # the field's name in earlier schemas
+        "rubric": ("rubric",),
+        "dataset": ("dataset",),
+        "evaluation": ("evaluation",),
+        "inferenceService": ("inferenceService",),
+        "model": ("model",),
+    },
+    "Audit": {**_NAME, "auditProcedure": ("auditProcedure",), "inferenceService": ("inferenceService",)},
+}
+
+FILTERS: Mapping[str, Mapping[str, Path]] = {kind: {**BASE, **own} for kind, own in OWN.items()}
+
+CREATED, CHANGED = "creationTime", "lastTransitionTime"
+TIMES = frozenset({CREATED, CHANGED})
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def filters(kind: str) -> Mapping[str, Path]:
+    if kind not in FILTERS:
+        raise BadQuery("kind", f"{kind!r} is none of {', '.join(sorted(FILTERS))}")
+    return FILTERS[kind]
+
+
+def orders(kind: str) -> Mapping[str, Path]:
+    """What entities of a kind may be ordered by: its filters and its times."""
+    return {**filters(kind), CREATED: (CREATED,), CHANGED: (CHANGED,)}
+
+
+def value(entity: Entity, path: Path) -> str | None:
+    """The text that lies there; anything else counts as absent."""
+    found: object = entity
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def labels(entity: Entity) -> Mapping[str, str]:
+    found = entity.get("labels")
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    return {key: text for key, text in pairs if isinstance(text, str)}
+
+
+def microseconds(time: str) -> int:
+    """A time's sort key: whole microseconds since 1970, because databases' own dates cut them. Raises ValueError.
+
+    The texts themselves cannot be compared: a whole second is written without a fraction.
+    """
+    then = datetime.fromisoformat(time)
+    return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def key_of(name: str, text: str | None) -> str | int | None:
+    """The sort key of a field's text. Raises ValueError for a time that is none."""
+    return microseconds(text) if text is not None and name in TIMES else text
+
+
+def sort_key(entity: Entity, kind: str, name: str) -> str | int | None:
+    """None for an entity that does not have the field."""
+    try:
+        return key_of(name, value(entity, orders(kind)[name]))
+    except (ValueError, OverflowError):
+        return None  # one broken time must not stop the sink
+
+
+def cursor(entity: Entity, kind: str, order_by: str | None) -> tuple[str | None, str]:
+    """What `after` has to be for the entities that follow this one."""
+    name = order_by or CREATED
+    known = sort_key(entity, kind, name) is not None
+    return value(entity, orders(kind)[name]) if known else None, value(entity, ("id",)) or ""

@@ -1,0 +1,102 @@
+"""A view in memory, as simple as it can be: what every other form is held to. Tests use it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.views.fields import Entity
+from steelyard.views.matching import check, matches, page, row
+from steelyard.views.view import Change, Position, Query, Stored, ViewError
+
+
+@dataclass
+class Known:
+    """The newest that is known of an id; without `stored` it is forgotten. `resync` is the one that named it last."""
+
+    position: Position
+    resync: int
+    stored: Stored | None
+    entity: Entity
+
+
+class MemoryView:
+    """Entities in a dictionary."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._epoch = -1
+        self._positions: dict[int, int] = {}
+        self._resync = 0
+        self._swept = 0
+        self._news = asyncio.Event()
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        stored = await self.find(id)
+        return stored if stored is not None and stored.kind == kind else None
+
+    async def find(self, id: str) -> Stored | None:
+        return self._known[id].stored if id in self._known else None
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        check(query)
+        known = [each for each in self._known.values() if each.stored and matches(each.entity, query)]
+        return page([row(each.entity, each.stored, query) for each in known if each.stored], query)
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        return dict(self._positions) if epoch == self._epoch else {}
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        self._enter(epoch)
+        for change in changes:
+            self._put(change)
+        for partition, position in positions.items():
+            self._positions[partition] = max(position, self._positions.get(partition, 0))
+        self._news.set()
+
+    async def restart(self, epoch: int) -> None:
+        self._enter(epoch)
+        self._begin(epoch)
+
+    def _enter(self, epoch: int) -> None:
+        if epoch < self._epoch:
+            raise ViewError(f"epoch {epoch} is over: the view has seen epoch {self._epoch}")
+        if epoch > self._epoch:
+            self._begin(epoch)
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch, self._positions, self._resync = epoch, {}, self._resync + 1
+
+    def _put(self, change: Change) -> None:
+        old = self._known.get(change.id)
+        if old is not None and (old.resync, old.position) >= (self._resync, change.position):
+            return
+        entity: Entity = orjson.loads(change.json) if change.json is not None else {}
+        stored = None
+        if change.json is not None:
+            stored = Stored(str(entity.get("kind")), change.id, change.json, change.position)
+        self._known[change.id] = Known(change.position, self._resync, stored, entity)
+
+    async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
+        self._enter(epoch)
+        if self._swept == self._resync:
+            return 0
+        reached = await self.positions(epoch)
+        if behind := [each for each, end in before.items() if reached.get(each, 0) < end]:
+            raise ViewError(f"the resync has not come to the end of partitions {behind}")
+        gone = [id for id, each in self._known.items() if each.resync < self._resync]
+        count = sum(self._known.pop(id).stored is not None for id in gone)
+        self._swept = self._resync
+        return count
+
+    async def changed(self, timeout: float) -> bool:
+        self._news.clear()
+        try:
+            await asyncio.wait_for(self._news.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        self._known.clear()

@@ -1,0 +1,122 @@
+"""Queries as they come over the wire: flat parameters in camelCase, `query=` and `labels=` as JSON.
+
+The API calls `parse_query` for each list. Every refusal names the parameter.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import orjson
+
+from steelyard.schema.account import Scope
+from steelyard.views.fields import LABEL, filters
+from steelyard.views.matching import check
+from steelyard.views.view import EVERYTHING, BadQuery, Query
+
+MOST_CONDITIONS = 100
+MOST_VALUES = 1000
+MOST_RESULTS = 2**31 - 1
+
+_ABOUT = ("query", "labels", "order", "orderBy", "limit", "after")
+
+
+def parse_query(kind: str, params: Mapping[str, str], scope: Scope = EVERYTHING) -> Query:
+    """Raises BadQuery. An empty parameter counts as absent; `order` without `orderBy` is ignored, as documented."""
+    given = {name: text for name, text in params.items() if text}
+    known = filters(kind)
+    for name in given:
+        if name not in known and name not in _ABOUT:
+            raise BadQuery(name, f"no parameter of {kind}; there are {', '.join([*known, *_ABOUT])}")
+    order_by = given.get("orderBy")
+    query = Query(
+        kind=kind,
+        filters={name: (text,) for name, text in given.items() if name in known},
+        any_of=_any_of(kind, given.get("query")),
+        labels=_labels(given.get("labels")),
+        scope=scope,
+        order_by=order_by,
+        order=_order(given.get("order"), order_by),
+        limit=_limit(given.get("limit")),
+        after=_after(given.get("after"), order_by),
+    )
+    check(query)
+    return query
+
+
+def _json(field: str, text: str) -> object:
+    try:
+        value: object = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadQuery(field, f"not JSON: {error}") from None
+    return value
+
+
+def _any_of(kind: str, text: str | None) -> Sequence[Mapping[str, Sequence[str]]]:
+    if text is None:
+        return ()
+    found = _json("query", text)
+    conditions = found if isinstance(found, list) else [found]
+    if not 1 <= len(conditions) <= MOST_CONDITIONS:
+        raise BadQuery("query", f"{len(conditions)} conditions, where 1 to {MOST_CONDITIONS} may be")
+    return [_condition(kind, each) for each in conditions]
+
+
+def _condition(kind: str, found: object) -> Mapping[str, Sequence[str]]:
+    if not isinstance(found, dict):
+        raise BadQuery("query", f"{found!r} should be an object or a list of objects")
+    condition: dict[str, Sequence[str]] = {}
+    for name, value in found.items():
+        if name == "labels":
+            condition |= {LABEL + key: (text,) for key, text in _pairs("query", value).items()}
+        elif name in filters(kind) or name.startswith(LABEL):
+            condition[name] = _values(name, value)
+        else:
+            raise BadQuery("query", f"{name!r} is none of {', '.join(filters(kind))}, labels, labels.KEY")
+    return condition
+
+
+def _values(name: str, value: object) -> Sequence[str]:
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in values):
+        raise BadQuery("query", f"{name}: {value!r} should be a text or a list of texts")
+    if len(values) > MOST_VALUES:
+        raise BadQuery("query", f"{name}: {len(values)} values, where at most {MOST_VALUES} may be")
+    return tuple(values)
+
+
+def _labels(text: str | None) -> Mapping[str, str]:
+    return _pairs("labels", _json("labels", text)) if text is not None else {}
+
+
+def _pairs(field: str, found: object) -> Mapping[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise BadQuery(field, f'{found!r} should be an object of texts, such as {{"tier": "gold"}}')
+    return found
+
+
+def _order(text: str | None, order_by: str | None) -> Literal["ascending", "descending"]:
+    match text:
+        case None | "ascending":
+            return "ascending"
+        case "descending":
+            return "descending" if order_by is not None else "ascending"
+    raise BadQuery("order", f"{text!r} is neither ascending nor descending")
+
+
+def _limit(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= MOST_RESULTS):
+        raise BadQuery("limit", f"{text!r} is not a whole number from 1 to {MOST_RESULTS}")
+    return int(text)
+
+
+def _after(text: str | None, order_by: str | None) -> tuple[str | None, str] | None:
+    if text is None:
+        return None
+    if order_by is None:
+        raise BadQuery("after", "needs orderBy, which says what its value is of")
+    match _json("after", text):
+        case [str() | None as value, str() as id]:
+            return value, id
+    raise BadQuery("after", f"{text} should be a list of orderBy's value and an id")

@@ -1,0 +1,91 @@
+import pytest
+
+from steelyard.views.parse import MOST_CONDITIONS, parse_query
+from steelyard.views.view import BadQuery, Query
+
+PARSED = {
+    "nothing asks for all": ({}, Query("Evaluation")),
+    "an empty value is unset": ({"dataset": "", "query": "", "limit": "", "after": ""}, Query("Evaluation")),
+    "filters": ({"modelName": "m,1"}, Query("Evaluation", filters={"modelName": ("m,1",)})),
+    "query with an object": (
+        {"query": '{"status": ["Ready", "Created"], "model": "m"}'},
+        Query("Evaluation", any_of=[{"status": ("Ready", "Created"), "model": ("m",)}]),
+    ),
+    "query with a list": (
+        {"query": '[{"id": "a"}, {}]'},
+        Query("Evaluation", any_of=[{"id": ("a",)}, {}]),
+    ),
+    "labels inside query": (
+        {"query": '{"labels": {"a.b/c": "d"}, "labels.e": ["f", "g"]}'},
+        Query("Evaluation", any_of=[{"labels.a.b/c": ("d",), "labels.e": ("f", "g")}]),
+    ),
+    "labels": ({"labels": '{"a": "b"}'}, Query("Evaluation", labels={"a": "b"})),
+    "order": (
+        {
+            "order": "descending",
+            "orderBy": "creationTime",
+            "limit": "3",
+            "after": '["2026-01-01T00:00:00Z", "x"]',
+        },
+        Query(
+            "Evaluation",
+            order_by="creationTime",
+            order="descending",
+            limit=3,
+            after=("2026-01-01T00:00:00Z", "x"),
+        ),
+    ),
+    "the cursor of an entity without the field": (
+        {"orderBy": "reason", "after": '[null, "x"]'},
+        Query("Evaluation", order_by="reason", after=(None, "x")),
+    ),
+    "order without orderBy is ignored": ({"order": "descending"}, Query("Evaluation")),
+}
+
+
+@pytest.mark.parametrize("case", PARSED)
+def test_what_a_query_says(case: str) -> None:
+    params, expected = PARSED[case]
+    assert parse_query("Evaluation", params) == expected
+
+
+REFUSED = {
+    "unknown parameter": ({"colour": "red"}, "colour"),
+    "a filter of another kind": ({"auditProcedure": "x"}, "auditProcedure"),
+    "query is no JSON": ({"query": "{"}, "query"),
+    "query is a text": ({"query": '"a"'}, "query"),
+    "query is a list of texts": ({"query": '["a"]'}, "query"),
+    "query is an empty list": ({"query": "[]"}, "query"),
+    "query has too many conditions": ({"query": f"[{'{},' * MOST_CONDITIONS}{{}}]"}, "query"),
+    "query has an unknown key": ({"query": '{"colour": "red"}'}, "query"),
+    "query orders": ({"query": '{"orderBy": "id"}'}, "query"),
+    "query has a number": ({"query": '{"id": 3}'}, "query"),
+    "query has an object": ({"query": '{"id": {"$in": ["a"]}}'}, "query"),
+    "query has half a character": ({"query": '{"id": "\\ud800"}'}, "query"),
+    "labels are no JSON": ({"labels": "a=b"}, "labels"),
+    "labels are a list": ({"labels": '["a"]'}, "labels"),
+    "a label is null": ({"labels": '{"a": null}'}, "labels"),
+    "order is neither": ({"order": "asc", "orderBy": "id"}, "order"),
+    "orderBy is unknown": ({"orderBy": "colour"}, "orderBy"),
+    "limit is zero": ({"limit": "0"}, "limit"),
+    "limit is negative": ({"limit": "-1"}, "limit"),
+    "limit is no number": ({"limit": "ten"}, "limit"),
+    "limit is enormous": ({"limit": "9" * 30}, "limit"),
+    "after without orderBy": ({"after": '["a", "b"]'}, "after"),
+    "after is no pair": ({"after": '["a"]', "orderBy": "id"}, "after"),
+    "after is no JSON": ({"after": "a", "orderBy": "id"}, "after"),
+    "after is no time": ({"after": '["a", "b"]', "orderBy": "creationTime"}, "after"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_the_parameter(case: str) -> None:
+    params, field = REFUSED[case]
+    with pytest.raises(BadQuery) as refusal:
+        parse_query("Evaluation", params)
+    assert refusal.value.field == field
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(BadQuery, match="'Spoon' is none of Audit, "):
+        parse_query("Spoon", {})
