@@ -51,7 +51,7 @@ def make_document(
         failures=failures,
         evidence=evidence,
         identifiers=tuple(names.items()),
-        settings=tuple(_flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
+        settings=tuple(flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
         numbers=_numbers(subject, results, failures, evidence),
     )
 
@@ -59,11 +59,11 @@ def make_document(
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     """The first view: what was evaluated, on what, when, how much of it, for whom."""
     rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
-    yield "System", _named(names, "inferenceService")
+    yield "System", named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):
-        yield "Model", _named(names, "model")
+        yield "Model", named(names, "model")
     questions = sum(entry.rows for entry in subject.manifest.inputs)
-    yield "Data", f"{_named(names, 'dataset')}, {count(questions)} rows"
+    yield "Data", f"{named(names, 'dataset')}, {count(questions)} rows"
     times = len(subject.manifest.replications)
     yield "Asked", "each row once" if times == 1 else f"each row {times} times"
     if date := run_date(subject.run):
@@ -99,7 +99,7 @@ def run_date(run: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _named(names: Mapping[str, str], key: str) -> str:
+def named(names: Mapping[str, str], key: str) -> str:
     """Its name; else the beginning of its id, which stands in full under Evidence."""
     name, identity = names.get(f"{key}Name"), names.get(key, "")
     return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
@@ -120,16 +120,16 @@ def _evidence(subject: Subject, records: Sequence[FileEntry]) -> Iterator[Eviden
     yield Evidence("Scores", scores.path, scores.size, scores.sha256)
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Nested settings as `client.batchSize: 1000`, long ones cut: report.json has them whole."""
     if name in {"identity.inputs", "identity.volumes"}:  # stand under Evidence
         return
     if isinstance(value, Mapping) and value:
         for key in sorted(value):
-            yield from _flat(value[key], f"{name}.{key}" if name else key)
+            yield from flat(value[key], f"{name}.{key}" if name else key)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         for number, item in enumerate(value):
-            yield from _flat(item, f"{name}[{number}]")
+            yield from flat(item, f"{name}[{number}]")
     elif name and value is not None and value not in ({}, []):
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"

@@ -60,7 +60,7 @@ def intervals(title: str, metrics: Sequence[Metric]) -> Figure:
     cut = "" if axis.low == 0 else f" The axis starts at {100 * axis.low:.0f} %."
     summary = f"{len(rows)} figures with their 95 % intervals; {rows[0][0]} {_spoken(rows[0][1])}.{cut}"
     table = Table(title, ("Figure", "Value and 95 % interval"), tuple(rows))
-    return _draw("intervals.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
+    return draw("intervals.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
 
 
 def class_bars(title: str, classes: Sequence[tuple[str, Estimate]]) -> Figure:
@@ -75,7 +75,7 @@ def class_bars(title: str, classes: Sequence[tuple[str, Estimate]]) -> Figure:
     )
     axis = _Axis(0.0, 1.0, PLOT_WIDTH)
     table = Table(title, ("Class", "Value and 95 % interval"), tuple(rows))
-    return _draw("bars.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
+    return draw("bars.svg.j2", title, summary, table, marks=_marks(rows, axis), axis=axis)
 
 
 def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
@@ -102,7 +102,7 @@ def confusion_matrix(labels: Sequence[str], counts: Integers) -> Figure:
         (label, *(int(n) for n in counts[i, : len(columns)])) for i, label in enumerate(labels)
     )
     table = Table(title, ("True class", *columns), rows)
-    return _draw(
+    return draw(
         "confusion.svg.j2",
         title,
         summary,
@@ -159,7 +159,7 @@ def reliability(certain: Calibration) -> Figure:
         (f"{b.low:.2f} to {b.high:.2f}", b.count, percent(b.confidence or 0.0), b.accuracy) for b in filled
     )
     table = Table(title, ("Certainty", "Answers", "Mean certainty", "Came true"), rows)
-    return _draw(
+    return draw(
         "reliability.svg.j2", title, summary, table, dots=dots, axis=axis, show_counts=len(filled) <= 12
     )
 
@@ -183,7 +183,7 @@ def pixels(values: Sequence[float], label: str) -> Figure | None:
     return Figure(label, label, svg)
 
 
-def _draw(template: str, title: str, summary: str, table: Table, **values: object) -> Figure:
+def draw(template: str, title: str, summary: str, table: Table, **values: object) -> Figure:
     name = "figure-" + "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")
     svg = render(template, title=title, summary=summary, name=name, left=PLOT_LEFT, **values)
     return Figure(title, summary, svg, table)

@@ -1,0 +1,77 @@
+"""Reports in storage, as `run_report` leaves them: for tests of audits."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.evaluation import layout
+from steelyard.report.example import CREATED, make_questions, make_verified
+from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
+from steelyard.storage.files import FileStore
+
+SERVICE = "5" * 32
+DATASET = "d" * 32
+TWICE = ("a" * 32, "b" * 32)
+
+
+def make_answers(questions: Sequence[dict[str, Any]], wrong: Sequence[int]) -> list[dict[str, Any]]:
+    """Outputs of a system that takes these questions for the next class, and answers all others right."""
+    return [
+        {
+            "_index_": question["_index_"],
+            "_replication_": replication,
+            "responses": [{"_response_index_": 0, "label": _said(question, wrong), "probabilities": None}],
+        }
+        for replication in TWICE
+        for question in questions
+    ]
+
+
+def _said(question: dict[str, Any], wrong: Sequence[int]) -> str:
+    label = str(question["label"])
+    return "abc"["abc".index(label) - 2] if question["_index_"] in wrong else label
+
+
+async def make_stored_report(
+    root: Path,
+    identity: str,
+    *,
+    wrong: Sequence[int] = (),
+    questions: Sequence[dict[str, Any]] | None = None,
+    rubric: str = "classification.Classification",
+    system: str = "abc",
+    model: str = "7",
+    **names: str,
+) -> FileStore:
+    """A report of a system that got these questions wrong; its evaluation lies beside it."""
+    asked = list(questions if questions is not None else make_questions())
+    dataset, output = FileStore(root / identity / "dataset"), FileStore(root / identity / "evaluation")
+    outputs = make_answers(asked, wrong)
+    await make_verified(dataset, output, questions=asked, outputs=outputs)
+    await output.put(layout.RUN, orjson.dumps(_run(system, model)))
+    told = {"report": identity, "inferenceService": SERVICE, "dataset": DATASET, **names}
+    scratch = root / identity / "scratch"
+    scratch.mkdir()
+    made = await make_report(Request(rubric, dataset, output, told), scratch)
+    report = FileStore(root / identity / "report")
+    await report.put_file(SCORES, made.scores)
+    await report.put(NUMBERS, made.numbers)
+    await report.put(PAGE, made.page)
+    return report
+
+
+def _run(system: str, model: str) -> dict[str, Any]:
+    service = {"id": SERVICE, "name": system, "model": {"id": "3" * 32, "name": f"{system}-model"}}
+    files = [{"path": "model.onnx", "size": 7, "sha256": model * 64}] if model else []
+    source = {"id": "3" * 32, "kind": "Model"}
+    return {
+        "schemaVersion": "0.1",
+        "created": CREATED,
+        "identity": {
+            "inferenceService": service,
+            "volumes": [{"name": "model", "source": source, "files": files}],
+        },
+        "settings": {"batchSize": 1000},
+    }

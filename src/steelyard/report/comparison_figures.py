@@ -1,0 +1,91 @@
+"""Draws how two systems differ: each difference as a dot with its 95 % interval, beside the line of no difference."""
+
+import math
+from collections.abc import Sequence
+
+from steelyard.report.comparison import Changes, Comparison
+from steelyard.report.figures import PLOT_WIDTH, draw
+from steelyard.report.results import Figure, Table
+from steelyard.report.wording import count
+
+TITLE = "How much more, or less, is right than in the earlier audit"
+KINDS = {
+    "worse": "Right less often now",
+    "better": "Right more often now",
+    "otherwise": "Wrong as often, with other answers",
+}
+
+
+def differences(rows: Sequence[tuple[str, Comparison]]) -> Figure:
+    """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
+    bounds = [abs(bound or 0.0) for _, each in rows for bound in (each.difference.low, each.difference.high)]
+    step = _step(100 * max(bounds))
+    reach = step * math.ceil(100 * max(bounds) / step)
+
+    def at(points: float) -> float:
+        return round(PLOT_WIDTH * (points + reach) / (2 * reach), 2)
+
+    marks = [
+        {
+            "label": label,
+            "x": at(100 * (each.difference.value or 0.0)),
+            "low": at(100 * (each.difference.low or 0.0)),
+            "high": at(100 * (each.difference.high or 0.0)),
+            "text": _signed(each),
+        }
+        for label, each in rows
+    ]
+    ticks = [
+        (at(k * step), f"{k * step:+g}" if k else "0")
+        for k in range(-round(reach / step), round(reach / step) + 1)
+    ]
+    summary = (
+        "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
+        "difference could be chance."
+    )
+    table = Table(TITLE, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
+    return draw(
+        "difference.svg.j2", TITLE, summary, table, marks=marks, ticks=ticks, zero=at(0), width=PLOT_WIDTH
+    )
+
+
+def four_ways(found: Comparison) -> Table:
+    """Who was right, as a two-by-two table."""
+    counts = found.counts
+    total = (counts.both_right + counts.only_system, counts.only_baseline + counts.both_wrong)
+    rows = (
+        ("Right in the earlier audit", counts.both_right, counts.only_baseline),
+        ("Not right in the earlier audit", counts.only_system, counts.both_wrong),
+        ("Together", *total),
+    )
+    note = "A question counts as right where each of its answers was."
+    return Table("Question by question", ("Questions", "Right now", "Not right now"), rows, note)
+
+
+def changed_rows(changes: Changes) -> Table:
+    """The questions that changed in one way, or the first of them; the title says how many there are."""
+    shown = len(changes.shown)
+    which = {"worse": "the greatest losses first", "better": "the greatest gains first"}.get(
+        changes.kind, "by row"
+    )
+    bounded = f"; {shown} shown, {which}" if shown < changes.total else ""
+    title = f"{KINDS[changes.kind]}: {count(changes.total)} questions{bounded}"
+    rows = tuple((str(each.index), each.label, each.before, each.now) for each in changes.shown)
+    return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
+
+
+def _step(reach: float) -> float:
+    """A round distance of ticks: at most four on each side."""
+    power = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
+    return next(power * k for k in (0.5, 1, 2, 5) if reach <= 4 * power * k)
+
+
+def _plain(points: float) -> str:
+    return f"{points:+g}".replace("-", "−") if points else "0"
+
+
+def _signed(found: Comparison) -> str:
+    value, low, high = (
+        100 * (each or 0.0) for each in (found.difference.value, found.difference.low, found.difference.high)
+    )
+    return f"{value:+.1f}  ({low:+.1f} to {high:+.1f})".replace("-", "−")

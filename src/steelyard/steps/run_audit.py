@@ -1,0 +1,68 @@
+"""The step that puts the reports of a procedure into one document.
+
+`scores/<report id>.parquet`, `audit.json` and `index.html` in the audit's output. That output is all that a later
+audit needs to compare itself with this one.
+
+`python -m steelyard.steps.run_audit --config FILE`, as the `<name>-run-aN` Job of an Audit.
+"""
+
+import re
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from steelyard.report.audit import Audit, Request, make_audit
+from steelyard.report.audit_document import Subject
+from steelyard.report.audit_inputs import AUDIT
+from steelyard.report.errors import ReportFailed
+from steelyard.schema.resources import AuditResourceSpec
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.volume import Progress, input_store, opened, spec_of
+
+BASELINE = "baseline"
+PAGE = "index.html"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+async def main(config: StepConfig, log: Log) -> None:
+    spec = spec_of(config, AuditResourceSpec)
+    output = opened(spec.storage.output, "spec.storage.output")
+    request = _request(spec)
+    progress = Progress(output, "reports", len(request.reports), lambda: datetime.now(UTC))
+    await progress.tell(0, "reading the reports")
+    with tempfile.TemporaryDirectory() as folder:
+        audit = await _made(request, Path(folder))
+        for place, path in audit.scores.items():
+            await output.put_file(place, path)
+        await output.put(AUDIT, audit.numbers)
+        await output.put(PAGE, audit.page)  # last: whoever sees the page finds the rest
+    await progress.tell(len(request.reports), audit.headline)
+    log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
+
+
+async def _made(request: Request, folder: Path) -> Audit:
+    try:
+        return await make_audit(request, folder)
+    except ReportFailed as error:
+        raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
+
+
+def _request(spec: AuditResourceSpec) -> Request:
+    inputs = spec.storage.inputs
+    ids = sorted(key for key in inputs if key != BASELINE)
+    if not ids:
+        raise StepFailed("BadConfiguration", "spec.storage.inputs: names no report", permanent=True)
+    for key in ids:
+        if not _ID.fullmatch(key):
+            message = f"spec.storage.inputs: {key!r} should be a report's id"
+            raise StepFailed("BadConfiguration", message, permanent=True)
+    return Request(
+        subject=Subject(spec.id, spec.account, spec.auditProcedure, spec.inferenceService),
+        reports={key: input_store(inputs, key) for key in ids},
+        baseline=input_store(inputs, BASELINE) if BASELINE in inputs else None,
+    )
+
+
+if __name__ == "__main__":
+    run_step(main, "run_audit")
