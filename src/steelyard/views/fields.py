@@ -6,7 +6,7 @@ Pure. Both forms of the view, the parser of queries and the API's overlay of wha
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from steelyard.views.view import BadQuery
+from steelyard.views.view import BadQuery, Change, ViewError
 
 Entity = Mapping[str, object]
 Path = tuple[str, ...]
@@ -55,6 +55,14 @@ TIMES = frozenset({CREATED, CHANGED})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+def kind_of(entity: Entity, change: Change) -> str:
+    """Raises ViewError for a kind that has no place in a view."""
+    kind = entity.get("kind")
+    if kind not in FILTERS:
+        raise ViewError(f"entity {change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
+    return str(kind)
 
 
 def filters(kind: str) -> Mapping[str, Path]:

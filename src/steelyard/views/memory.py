@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
 
-from steelyard.views.fields import Entity
+from steelyard.views.fields import Entity, kind_of
 from steelyard.views.matching import check, matches, page, row
 from steelyard.views.view import Change, Position, Query, Stored, ViewError
 
@@ -30,6 +31,7 @@ class MemoryView:
         self._positions: dict[int, int] = {}
         self._resync = 0
         self._swept = 0
+        self._version = 0
         self._news = asyncio.Event()
 
     async def get(self, kind: str, id: str) -> Stored | None:
@@ -53,7 +55,7 @@ class MemoryView:
             self._put(change)
         for partition, position in positions.items():
             self._positions[partition] = max(position, self._positions.get(partition, 0))
-        self._news.set()
+        self._tell()
 
     async def restart(self, epoch: int) -> None:
         self._enter(epoch)
@@ -75,7 +77,7 @@ class MemoryView:
         entity: Entity = orjson.loads(change.json) if change.json is not None else {}
         stored = None
         if change.json is not None:
-            stored = Stored(str(entity.get("kind")), change.id, change.json, change.position)
+            stored = Stored(kind_of(entity, change), change.id, change.json, change.position)
         self._known[change.id] = Known(change.position, self._resync, stored, entity)
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
@@ -88,15 +90,23 @@ class MemoryView:
         gone = [id for id, each in self._known.items() if each.resync < self._resync]
         count = sum(self._known.pop(id).stored is not None for id in gone)
         self._swept = self._resync
+        self._tell()
         return count
 
-    async def changed(self, timeout: float) -> bool:
-        self._news.clear()
-        try:
-            await asyncio.wait_for(self._news.wait(), timeout)
-        except TimeoutError:
-            return False
-        return True
+    def version(self) -> int:
+        return self._version
+
+    async def changed(self, since: int, timeout: float) -> int:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._version == since:
+                    await self._news.wait()
+        return self._version
+
+    def _tell(self) -> None:
+        self._version += 1
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def close(self) -> None:
         self._known.clear()

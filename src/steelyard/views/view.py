@@ -113,8 +113,12 @@ class View(Protocol):
         """
         ...
 
-    async def changed(self, timeout: float) -> bool:
-        """Wait until something may have been applied, by any process; False when `timeout` seconds pass."""
+    def version(self) -> int:
+        """A number that changes with every write of any process; take it before a look, and give it to `changed`."""
+        ...
+
+    async def changed(self, since: int, timeout: float) -> int:
+        """The version, once it is another than `since` or `timeout` seconds have passed."""
         ...
 
     async def close(self) -> None: ...
