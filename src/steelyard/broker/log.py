@@ -18,7 +18,12 @@ OUTCOMES = "workflows.outcomes"
 DEAD = "workflows.dead"
 """What is malformed, with the reason in its headers."""
 
-COMPACTED = frozenset({STATE})
+QUARANTINE = "workflows.quarantine"
+"""Entities whose later messages wait, since one was malformed; compacted."""
+WAITING = "workflows.waiting"
+"""Messages of entities in quarantine, in their order."""
+
+COMPACTED = frozenset({STATE, QUARANTINE})
 PARTITIONS = 8
 """Of every topic, unless the settings say otherwise; fixed when the log is made."""
 
@@ -108,8 +113,12 @@ class Log(Protocol):
         """The newest record of a key in a compacted topic, tombstones included."""
         ...
 
-    async def changed(self, timeout: float) -> bool:
-        """Wait until something may have been written, by any process; False when `timeout` seconds pass."""
+    def version(self) -> int:
+        """A number that changes with every write of any process; take it before a look, and give it to `changed`."""
+        ...
+
+    async def changed(self, since: int, timeout: float) -> int:
+        """The version, once it is another than `since` or `timeout` seconds have passed."""
         ...
 
     async def inbox(self, group: str, topic: str) -> Inbox:

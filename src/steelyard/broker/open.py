@@ -1,0 +1,17 @@
+"""The log that an address names."""
+
+from steelyard.broker.log import PARTITIONS, Log, LogError
+from steelyard.broker.memory import MemoryLog
+from steelyard.broker.sqlite import open_sqlite_log
+
+
+async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
+    """`sqlite:PATH` or `memory:`. Raises LogError, which says what is wrong with the address."""
+    scheme, _, rest = url.partition(":")
+    if scheme == "memory":
+        return MemoryLog(partitions)
+    if scheme == "sqlite" and rest:
+        return await open_sqlite_log(rest, partitions)
+    if scheme == "kafka":
+        raise LogError(f"log {url!r}: Kafka is not implemented yet; use sqlite:PATH")
+    raise LogError(f"log {url!r}: should be sqlite:PATH or memory:")
