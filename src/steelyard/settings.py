@@ -26,6 +26,15 @@ class Settings(BaseSettings):
     storage: str = Field(
         default="", description="URL of the object storage; by default a folder of the state folder."
     )
+    backup: str = Field(
+        default="", description="URL of the backup of entities; by default a folder of the state folder."
+    )
+    log: str = Field(default="", description="The event log, sqlite:PATH; by default in the state folder.")
+    view: str = Field(default="", description="The entity view, sqlite:PATH; by default in the state folder.")
+    accounts: str = Field(
+        default="",
+        description="Accounts, tokens, outbox and claims, sqlite:PATH; by default in the state folder.",
+    )
     kubernetes: str = Field(
         default="",
         description="Path of a kubeconfig; by default the embedded Kubernetes of the state folder.",
@@ -68,9 +77,15 @@ def load(path: Path | None, state: Path) -> Settings:
             for fault in error.errors()
         )
         raise UsageError(f"settings: {faults}") from error
+    folder = state.resolve()
+    defaults = {
+        "storage": f"file://{folder / 'storage'}",
+        "backup": f"file://{folder / 'backup'}",
+        "log": f"sqlite:{folder / 'log.db'}",
+        "view": f"sqlite:{folder / 'view.db'}",
+        "accounts": f"sqlite:{folder / 'accounts.db'}",
+        "kubernetes": str(folder / "kubeconfig"),
+    }
     return settings.model_copy(
-        update={
-            "storage": settings.storage or f"file://{state.resolve() / 'storage'}",
-            "kubernetes": settings.kubernetes or str(state.resolve() / "kubeconfig"),
-        }
+        update={name: getattr(settings, name) or default for name, default in defaults.items()}
     )

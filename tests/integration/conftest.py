@@ -13,6 +13,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
 from steelyard.kube.resource import Json, Resource
 from steelyard.local.state import Ready, StateDir
+from steelyard.local.detached import Asked
 from steelyard.local.supervisor import start_detached, stop
 
 
@@ -40,8 +41,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.state = StateDir(folder)
 
-    def up(self) -> Ready:
-        return start_detached(self.state.path)
+    def up(self, *without: str) -> Ready:
+        return start_detached(self.state.path, Asked(without=without))
 
     def down(self) -> None:
         stop(self.state.path)

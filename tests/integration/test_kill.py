@@ -24,7 +24,7 @@ ROWS, REPLICATIONS = 2500, 2
 TOTAL = ROWS * REPLICATIONS
 FIRST, LAST = 0.05, 0.9  # shares of the rows at the first and the last kill that are aimed at
 SPREAD = 0.75  # at least so much of the run must lie between them
-VICTIMS = ("supervisor", "kubernetes", "operator")
+VICTIMS = ("supervisor", "kubernetes", "operator", "platform")
 
 pytestmark = pytest.mark.e2e
 

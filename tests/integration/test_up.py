@@ -14,7 +14,7 @@ import pytest
 from steelyard.errors import UsageError
 from steelyard.kube.resource import JOBS
 from steelyard.local.leftovers import living
-from steelyard.local.state import Ready, read_record
+from steelyard.local.state import read_record
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import make_job
 
@@ -29,17 +29,18 @@ def steelyard(*arguments: str, **options: str) -> subprocess.CompletedProcess[st
 
 async def test_a_job_runs_and_all_is_there_again_after_a_restart(machine: Machine, tmp_path: Path) -> None:
     ready = machine.up()
-    assert ready == Ready(None, None, machine.state.kubeconfig, ready.pid)
+    assert ready.kubeconfig == machine.state.kubeconfig
+    assert (ready.api, bool(ready.token)) == (f"http://127.0.0.1:{read_record(machine.state).api_port}/v0", True)
     trace = tmp_path / "trace"
     await machine.create(JOBS, make_job("first", f"echo ran >> {trace}"))
     await machine.until(JOBS, "first", is_true("Complete"))
-    port, network = read_record(machine.state).port, read_record(machine.state).network
+    first = read_record(machine.state)
     machine.down()
     assert processes_of(machine.state.path) == []
     assert not machine.state.ready.exists()
     machine.up()
-    record = read_record(machine.state)
-    assert (record.port, record.network) == (port, network)
+    again = read_record(machine.state)
+    assert (again.port, again.api_port, again.network) == (first.port, first.api_port, first.network)
     await machine.create(JOBS, make_job("second", f"echo ran >> {trace}"))
     await machine.until(JOBS, "second", is_true("Complete"))
     await machine.until(JOBS, "first", is_true("Complete"))
@@ -66,6 +67,7 @@ def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
         "supervisor": 0,
         "kubernetes": 0,
         "operator": 0,
+        "platform": 0,
     }
     assert [node["ready"] for node in seen["nodes"]] == [True]
     table = steelyard("status", state_dir=str(machine.state.path))
@@ -101,7 +103,7 @@ async def test_down_ends_what_a_killed_up_left(machine: Machine) -> None:
     assert again.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["kubernetes", "operator"])
+@pytest.mark.parametrize("name", ["kubernetes", "operator", "platform"])
 async def test_a_killed_child_is_started_again(machine: Machine, name: str) -> None:
     machine.up()
     first = read_record(machine.state).children[name]
@@ -122,7 +124,7 @@ def test_ctrl_c_ends_all_in_order(machine: Machine) -> None:
         said = process.stdout.read()
         assert process.wait(timeout=60) == 0
     assert str(machine.state.kubeconfig) in said
-    assert "stopping: the operator, then the Pods, then Kubernetes" in said
+    assert "stopping: the platform and the operator, then the Pods, then Kubernetes" in said
     assert processes_of(machine.state.path) == []
     assert read_record(machine.state).children == {}
 

@@ -5,7 +5,8 @@ import sys
 import typer
 
 from steelyard import __version__
-from steelyard.cli import run, service, up
+from steelyard.cli import entities, run, service, transfer, up
+from steelyard.cli.demo import command
 
 app = typer.Typer(
     name="steelyard",
@@ -19,6 +20,14 @@ app.command()(up.up)
 app.command()(up.status)
 app.command()(up.down)
 app.command()(run.run)
+app.command()(command.demo)
+for verb in (entities.create, entities.apply, entities.get, entities.describe, entities.wait, entities.label):
+    app.command()(verb)
+for verb in (entities.terminate, entities.delete, transfer.upload, transfer.download, transfer.logs):
+    app.command()(verb)
+app.command()(transfer.token)
+app.add_typer(transfer.report, name="report")
+app.add_typer(transfer.audit, name="audit")
 app.command()(service.service)
 
 

@@ -19,7 +19,7 @@ from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Unreachable
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.local.detached import running, start_detached, stop
+from steelyard.local.detached import Asked, running, start_detached, stop
 from steelyard.local.state import StateDir, default_state_dir
 from steelyard.schema.locations import complete_location
 from steelyard.settings import load
@@ -81,7 +81,8 @@ async def _platform(state: StateDir, settings: Path | None, display: Display) ->
         yield storage
         return
     display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
-    await asyncio.to_thread(start_detached, state.path, settings=settings)
+    asked = Asked(settings=settings, without=("platform",))  # manifests alone need none
+    await asyncio.to_thread(start_detached, state.path, asked)
     try:
         yield storage
     finally:

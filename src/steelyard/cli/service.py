@@ -6,28 +6,39 @@ from typing import Annotated
 
 import typer
 
-NAMES = ("kubernetes", "operator")
-
 
 def service(
-    name: Annotated[str, typer.Argument(help="Which part: kubernetes or operator.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
+            "backup-sink, reaper, orchestrator, informer, api."
+        ),
+    ],
     state_dir: Annotated[
         Path | None, typer.Option(help="The state folder; by default that of steelyard up.")
     ] = None,
-    port: Annotated[int, typer.Option(help="kubernetes: the port of the API; 0 chooses a free one.")] = 0,
+    port: Annotated[
+        int,
+        typer.Option(help="kubernetes, platform, api: the port that it listens on; 0 chooses a free one."),
+    ] = 0,
     network: Annotated[int, typer.Option(help="kubernetes: the X of its addresses 127.X.0.0/16.")] = 16,
-    settings: Annotated[Path | None, typer.Option(help="operator: a settings file (steelyard.toml).")] = None,
+    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="platform: a service that is left out; may be repeated.")
+    ] = None,
     line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
 ) -> None:
     """Run one part in the foreground, as the supervisor and the Helm chart do."""
     from steelyard.errors import UsageError
-    from steelyard.local.process import run_process
+    from steelyard.local.process import PARTS, Part, run_process
     from steelyard.local.state import StateDir, default_state_dir
 
-    if name not in NAMES:
-        raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(NAMES)}")
+    if name not in PARTS:
+        raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
     state = StateDir((state_dir or default_state_dir()).resolve())
-    run_process(name, state, port=port, network=network, settings=settings, line=line)
+    left_out = tuple(without or ())
+    run_process(Part(name, state, port, network, settings and settings.resolve(), left_out, line))
 
 
 if __name__ == "__main__":

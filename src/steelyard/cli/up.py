@@ -15,17 +15,26 @@ def up(
     state_dir: StateOption = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything answers.")] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port of the API; 0 keeps the last one.")
+        int, typer.Option(min=0, max=65535, help="The port of Kubernetes; 0 keeps the last one.")
+    ] = 0,
+    api_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port of the platform's API; 0 keeps the last one.")
     ] = 0,
     settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
     ready_file: Annotated[
         Path | None, typer.Option(help="Gets {api, token, kubeconfig, pid} once ready.")
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Leave out a part or a service (operator, platform, orchestrator ...); repeatable."
+        ),
+    ] = None,
 ) -> None:
-    """Start the embedded Kubernetes and the operator on this machine; Ctrl-C ends them in order."""
+    """Start Kubernetes, the operator and the platform on this machine; Ctrl-C ends them in order."""
     from steelyard.local.machine import check_file_system, check_machine
 
-    state = _state(state_dir)
+    state, left_out = _state(state_dir), _left_out(without or [])
     check_machine()
     check_file_system(state)
     if settings is not None:
@@ -33,11 +42,14 @@ def up(
 
         load(settings, state)  # a mistake in it is said here, not in a log
     if detach:
-        from steelyard.local.detached import start_detached
+        from steelyard.local.detached import Asked, start_detached
 
-        ready = start_detached(state, port=port, settings=settings, ready_file=ready_file)
+        asked = Asked(port, api_port, settings, ready_file, left_out)
+        ready = start_detached(state, asked)
+        platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
         typer.echo(
-            f"steelyard runs (pid {ready.pid})\n  kubeconfig:  {ready.kubeconfig}\n  end it with: {_down(state_dir)}"
+            f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
+            f"  end it with: {_down(state_dir)}"
         )
         return
     import asyncio
@@ -46,7 +58,12 @@ def up(
     from steelyard.local.supervisor import Options, supervise
 
     options = Options(
-        StateDir(state), port, settings and settings.resolve(), ready_file and ready_file.resolve()
+        StateDir(state),
+        port,
+        api_port,
+        settings and settings.resolve(),
+        ready_file and ready_file.resolve(),
+        left_out,
     )
     asyncio.run(supervise(options, _say))
 
@@ -83,6 +100,17 @@ def _state(given: Path | None) -> Path:
     from steelyard.local.state import default_state_dir
 
     return (given or default_state_dir()).resolve()
+
+
+def _left_out(names: list[str]) -> tuple[str, ...]:
+    from steelyard.errors import UsageError
+    from steelyard.local.process import PARTS
+
+    possible = [each for each in PARTS if each != "kubernetes"]
+    for name in names:
+        if name not in possible:
+            raise UsageError(f"--without {name}: should be one of {', '.join(possible)}")
+    return tuple(names)
 
 
 def _down(given: Path | None) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
@@ -21,9 +22,25 @@ START_SECONDS = 120.0
 END_SECONDS = 60.0
 
 
-def start_detached(
-    state: Path, *, port: int = 0, settings: Path | None = None, ready_file: Path | None = None
-) -> Ready:
+@dataclass(frozen=True)
+class Asked:
+    """Options of `up`."""
+
+    port: int = 0
+    api_port: int = 0
+    settings: Path | None = None
+    ready_file: Path | None = None
+    without: tuple[str, ...] = ()
+
+    def words(self) -> list[str]:
+        """As arguments of the command."""
+        said = ["--port", str(self.port), "--api-port", str(self.api_port)]
+        said += ["--settings", str(self.settings.resolve())] if self.settings else []
+        said += ["--ready-file", str(self.ready_file.resolve())] if self.ready_file else []
+        return said + [word for name in self.without for word in ("--without", name)]
+
+
+def start_detached(state: Path, asked: Asked = Asked()) -> Ready:
     """Start `up` on the folder and return once everything answers. Its output goes to `logs/up.log`.
 
     Raises SteelyardError with the end of the log when it ends instead, UsageError when one runs already.
@@ -37,11 +54,8 @@ def start_detached(
         "up",
         "--state-dir",
         str(folder.path),
-        "--port",
-        str(port),
+        *asked.words(),
     ]
-    command += ["--settings", str(settings.resolve())] if settings else []
-    command += ["--ready-file", str(ready_file.resolve())] if ready_file else []
     with folder.log("up").open("ab") as log:
         began = log.tell()
         process = subprocess.Popen(

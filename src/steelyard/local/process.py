@@ -4,51 +4,82 @@ import asyncio
 import logging
 import sys
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.errors import SteelyardError
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
-from steelyard.local.service import run_kubernetes, run_operator_service
 from steelyard.local.state import StateDir, prepare
 
+SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper", "orchestrator", "informer", "api")
+"""Of the platform, each also alone."""
+PARTS = ("kubernetes", "operator", "platform", *SERVICES)
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end
 
 
-def run_process(
-    name: str, state: StateDir, *, port: int, network: int, settings: Path | None, line: int | None
-) -> None:
-    """Run the part until it is told to end. Only one process of a name runs on a folder."""
+@dataclass(frozen=True)
+class Part:
+    """What `steelyard service` was asked for."""
+
+    name: str
+    state: StateDir
+    port: int = 0
+    network: int = 16
+    settings: Path | None = None
+    without: tuple[str, ...] = ()
+    line: int | None = None
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Which of the platform's services it runs."""
+        chosen = SERVICES if self.name == "platform" else (self.name,) if self.name in SERVICES else ()
+        return tuple(each for each in chosen if each not in self.without)
+
+
+def run_process(part: Part) -> None:
+    """Run the part until it is told to end. Only one process of a name runs on a folder, and so of each service."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
-    prepare(state)
-    lock = _take_lock(state.lock(name))
-    try:
+    prepare(part.state)
+    with ExitStack() as locks:
+        for name in part.services or (part.name,):
+            locks.callback(_take_lock(part.state.lock(name)).release)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(name, state, port=port, network=network, settings=settings, line=line))
-    finally:
-        lock.release()
+            runner.run(_run(part))
 
 
-async def _run(
-    name: str, state: StateDir, *, port: int, network: int, settings: Path | None, line: int | None
-) -> None:
+async def _run(part: Part) -> None:
     orders = Orders()
-    ready = take_orders(line, orders)
-    if name == "kubernetes":
-        await run_kubernetes(
-            state,
-            port=port,
-            network=Network(network),
-            stop=orders.stop,
-            end_pods=orders.end_pods,
-            ready=ready,
-        )
-    else:
-        await run_operator_service(state, settings=settings, stop=orders.stop, ready=ready)
+    ready = take_orders(part.line, orders)
+    match part.name:
+        case "kubernetes":
+            from steelyard.local.service import run_kubernetes
+
+            await run_kubernetes(
+                part.state,
+                port=part.port,
+                network=Network(part.network),
+                stop=orders.stop,
+                end_pods=orders.end_pods,
+                ready=ready,
+            )
+        case "operator":
+            from steelyard.local.service import run_operator_service
+
+            await run_operator_service(part.state, settings=part.settings, stop=orders.stop, ready=ready)
+        case _:
+            from steelyard.local.platform import run_platform
+            from steelyard.settings import load
+
+            settings = load(part.settings, part.state.path)
+            await run_platform(
+                part.state, settings, part.services, port=part.port, stop=orders.stop, ready=ready
+            )
 
 
 def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":

@@ -50,6 +50,16 @@ class StateDir:
         return self.pki / "token"
 
     @property
+    def platform(self) -> Path:
+        """What the platform's process tells of itself: {api, token}."""
+        return self.path / "platform.json"
+
+    @property
+    def signing_secret(self) -> Path:
+        """Signs the URLs of uploads and downloads."""
+        return self.pki / "signing-secret"
+
+    @property
     def pods(self) -> Path:
         return self.path / "pods"
 
@@ -75,7 +85,7 @@ class StateDir:
 
 @dataclass(frozen=True)
 class Ready:
-    """What `ready.json` says: `api` and `token` are the platform's, null as long as there is none."""
+    """What `ready.json` says: `api` and `token` are the platform's, null where its API does not run."""
 
     api: str | None
     token: str | None
@@ -85,11 +95,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Record:
-    """`supervisor.json`: who runs on the folder, and the port and network that the next run takes again."""
+    """`supervisor.json`: who runs on the folder, and the ports and network that the next run takes again."""
 
     pid: int = 0
     started: str = ""  # the process's start time, so that a reused pid is not taken for it
-    port: int = 0
+    port: int = 0  # of Kubernetes
+    api_port: int = 0  # of the platform's API
     network: int = 0  # the X of 127.X.0.0/16
     children: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # name -> pid and start time
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -110,8 +121,9 @@ def prepare(state: StateDir) -> None:
             folder.mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
-    if not state.token.exists():
-        write_atomically(state.token, secrets.token_urlsafe(32))
+    for secret in (state.token, state.signing_secret):
+        if not secret.exists():
+            write_atomically(secret, secrets.token_urlsafe(32))
 
 
 def read_record(state: StateDir) -> Record:
@@ -137,6 +149,19 @@ def read_ready(state: StateDir) -> Ready | None:
         return Ready(content["api"], content["token"], Path(content["kubeconfig"]), content["pid"])
     except (OSError, ValueError, KeyError):
         return None
+
+
+def read_platform(state: StateDir) -> tuple[str | None, str | None]:
+    """The platform's address and token; nothing where its API does not run."""
+    try:
+        content = json.loads(state.platform.read_text())
+        return content["api"], content["token"]
+    except (OSError, ValueError, KeyError):
+        return None, None
+
+
+def write_platform(state: StateDir, api: str, token: str) -> None:
+    write_atomically(state.platform, json.dumps({"api": api, "token": token}) + "\n")
 
 
 def write_ready(path: Path, ready: Ready) -> None:

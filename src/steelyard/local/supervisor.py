@@ -1,4 +1,4 @@
-"""`steelyard up`: keeps the embedded Kubernetes and the operator of one state folder running, until it is told to end.
+"""`steelyard up`: keeps Kubernetes, the operator and the platform of one state folder running, until told to end.
 
 `cli/up.py` calls `supervise`; `steelyard run` and tests call `start_detached` and `stop` of `detached.py`, which are
 re-exported here. Who runs where: the supervisor holds the folder's lock and the network's claim; its children, each
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from steelyard.errors import UsageError
 from steelyard.local import machine
-from steelyard.local.child import Child, service
+from steelyard.local.child import Child, Program, service
 from steelyard.local.detached import running, start_detached, stop
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
@@ -27,6 +27,7 @@ from steelyard.local.state import (
     StateDir,
     prepare,
     process_started,
+    read_platform,
     read_record,
     write_atomically,
     write_ready,
@@ -39,6 +40,9 @@ START_SECONDS = 60.0
 END_SECONDS = 30.0
 LOCK_SECONDS = 1.0  # somebody who only looks whether the lock is held holds it for a moment
 
+STARTED = (("kubernetes",), ("operator", "platform"))
+"""The parts, in the order of their start."""
+
 IMAGES = {"steps": "", "runner-sklearn": "runner_sklearn", "runner-mock": "mock_inference_service"}
 """Our images, and the step that runs where a container names no command."""
 
@@ -48,9 +52,11 @@ class Options:
     """What `steelyard up` was asked for."""
 
     state: StateDir
-    port: int = 0  # 0: the last run's, or a free one
+    port: int = 0  # of Kubernetes; 0: the last run's, or a free one
+    api_port: int = 0  # of the platform's API, likewise
     settings: Path | None = None
     ready_file: Path | None = None
+    without: tuple[str, ...] = ()  # parts and services that are left out
 
 
 class Up:
@@ -67,34 +73,38 @@ class Up:
         old = read_record(state)
         await end_leftovers(old)
         network, network_lock = claim(state.path, old.network, claims_folder())
-        port = _choose_port(self.options.port, old.port, self.say)
+        port = _choose_port("--port", self.options.port, old.port, self.say)
+        api_port = _choose_port("--api-port", self.options.api_port, old.api_port, self.say)
         pid = os.getpid()
-        self.record = Record(pid=pid, started=process_started(pid), port=port, network=network.number)
+        self.record = Record(
+            pid=pid, started=process_started(pid), port=port, api_port=api_port, network=network.number
+        )
         self._write()
+        state.platform.unlink(missing_ok=True)
         write_images(state.images)
         try:
             if not await self._start(network, stop):
                 return
-            ready = Ready(None, None, state.kubeconfig, pid)
+            api, token = read_platform(state)
+            ready = Ready(api, token, state.kubeconfig, pid)
             write_ready(state.ready, ready)
             if self.options.ready_file:
                 write_ready(self.options.ready_file, ready)
-            self._greet(network)
+            self._greet(ready, network)
             await stop.wait()
-            self.say("stopping: the operator, then the Pods, then Kubernetes ...")
+            self.say("stopping: the platform and the operator, then the Pods, then Kubernetes ...")
         finally:
             await self._end(network)
             network_lock.release()
 
     async def _start(self, network: Network, stop: asyncio.Event) -> bool:
-        """Start Kubernetes, then the operator; False when told to stop meanwhile."""
-        folder = ["--state-dir", str(self.state.path)]
-        settings = ["--settings", str(self.options.settings)] if self.options.settings else []
-        numbers = ["--port", str(self.record.port), "--network", str(network.number)]
-        for name, options in (("kubernetes", folder + numbers), ("operator", folder + settings)):
-            child = Child(service(name, options, self.state.log(name)), self.say, self._write)
-            self.children.append(child)
-            starting = asyncio.create_task(child.start(START_SECONDS))
+        """Start Kubernetes, then what works on it; False when told to stop meanwhile."""
+        for programs in self._programs(network):
+            children = [Child(program, self.say, self._write) for program in programs]
+            self.children.extend(children)
+            starting = asyncio.ensure_future(
+                asyncio.gather(*(each.start(START_SECONDS) for each in children))
+            )
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
@@ -104,11 +114,24 @@ class Up:
             starting.result()
         return True
 
+    def _programs(self, network: Network) -> list[list[Program]]:
+        """Those of one list start at the same time."""
+        folder = ["--state-dir", str(self.state.path)]
+        settings = ["--settings", str(self.options.settings)] if self.options.settings else []
+        numbers = ["--port", str(self.record.port), "--network", str(network.number)]
+        without = [word for name in self.options.without for word in ("--without", name)]
+        platform = [*settings, "--port", str(self.record.api_port), *without]
+        options = {"kubernetes": numbers, "operator": settings, "platform": platform}
+        programs = {name: service(name, folder + options[name], self.state.log(name)) for name in options}
+        chosen = [[each for each in group if each not in self.options.without] for group in STARTED]
+        return [[programs[each] for each in group] for group in chosen]
+
     async def _end(self, network: Network) -> None:
         from steelyard.local.kubelet.stopping import stop_all_pods
         from steelyard.local.node import kubelet_config
 
         self.state.ready.unlink(missing_ok=True)
+        self.state.platform.unlink(missing_ok=True)
         if self.options.ready_file:
             self.options.ready_file.unlink(missing_ok=True)
         for child in reversed(self.children):
@@ -124,15 +147,16 @@ class Up:
         self.record = replace(self.record, children=children, restarts=restarts)
         write_record(self.state, self.record)
 
-    def _greet(self, network: Network) -> None:
+    def _greet(self, ready: Ready, network: Network) -> None:
         from steelyard.local.kubelet.kubelet import mounts_available
         from steelyard.local.node import kubelet_config
 
         kubeconfig = self.state.kubeconfig
         self.say(
-            f"Kubernetes and the operator answer on https://127.0.0.1:{self.record.port}\n"
+            (f"The platform answers on {ready.api}\n  token:       {ready.token}\n" if ready.api else "")
+            + f"Kubernetes answers on https://127.0.0.1:{self.record.port}\n"
             f"  kubeconfig:  {kubeconfig}\n"
-            f"  try:         kubectl --kubeconfig {kubeconfig} get nodes,evaluations\n"
+            f"  try:         steelyard get evaluations; kubectl --kubeconfig {kubeconfig} get nodes,evaluations\n"
             f"  state:       {self.state.path} (steelyard status, steelyard down)"
         )
         if not mounts_available(kubelet_config(self.state, network)):
@@ -189,10 +213,12 @@ async def _take_lock(state: StateDir) -> FileLock:
         return lock
 
 
-def _choose_port(asked: int, last: int, say: Callable[[str], None]) -> int:
+def _choose_port(option: str, asked: int, last: int, say: Callable[[str], None]) -> int:
     if asked:
         if not machine.port_is_free(asked):
-            raise UsageError(f"--port {asked}: is taken by another process; choose another, or leave it out")
+            raise UsageError(
+                f"{option} {asked}: is taken by another process; choose another, or leave it out"
+            )
         return asked
     if last and machine.port_is_free(last):
         return last

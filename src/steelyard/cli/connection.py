@@ -1,0 +1,87 @@
+"""The options with which every command finds the platform, and the kinds as users write them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from steelyard.client import Client
+
+EndpointOption = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint",
+        help="Address of the API, with /v0; by default STEELYARD_API_ENDPOINT, DYFF_API_ENDPOINT, or what runs here.",
+    ),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token", help="By default STEELYARD_API_TOKEN, DYFF_API_TOKEN, or that of what runs here."
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(help="The state folder of the steelyard up to talk to, before all else."),
+]
+KindArgument = Annotated[str, typer.Argument(help="A kind, such as evaluation, evaluations or eval.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", help="table, json, yaml or name")]
+
+SHORT = {
+    "ds": "datasets",
+    "mod": "modules",
+    "mdl": "models",
+    "isvc": "inferenceservices",
+    "isess": "inferencesessions",
+    "eval": "evaluations",
+    "rep": "reports",
+    "proc": "auditprocedures",
+    "aud": "audits",
+    "acc": "accounts",
+}
+COLLECTIONS = tuple(SHORT.values())
+
+
+def collection_name(kind: str) -> str:
+    """The collection of a kind in whatever form: Evaluation, evaluations, eval. Raises UsageError."""
+    from steelyard.errors import UsageError
+
+    word = kind.lower()
+    for plural in (SHORT.get(word, word), f"{word}s"):
+        if plural in COLLECTIONS:
+            return plural
+    raise UsageError(f"{kind}: there is no such kind; there are {', '.join(COLLECTIONS)}")
+
+
+def connect(endpoint: str | None, token: str | None, state_dir: Path | None = None) -> "Client":
+    """A client; the state folder's own address and token where one is given. Raises UsageError."""
+    from steelyard.client import Client
+    from steelyard.errors import UsageError
+    from steelyard.local.state import StateDir, read_ready
+
+    if state_dir is not None:
+        ready = read_ready(StateDir(state_dir.resolve()))
+        if ready is None or ready.api is None:
+            raise UsageError(
+                f"--state-dir {state_dir}: no platform runs there; start it with: steelyard up --state-dir {state_dir}"
+            )
+        endpoint, token = endpoint or ready.api, token or ready.token
+    return Client(endpoint=endpoint, token=token)
+
+
+def one_id(collection: object, text: str) -> str:
+    """The id that a user means: a whole id, the beginning of one, or a name that one entity alone has."""
+    from steelyard.errors import UsageError
+
+    if len(text) == 32 and set(text) <= set("0123456789abcdef"):
+        return text
+    found = [
+        each.id
+        for each in collection.query()  # type: ignore[attr-defined]
+        if getattr(each, "name", None) == text or each.id.startswith(text)
+    ]
+    if len(found) == 1:
+        return str(found[0])
+    how = "there is none" if not found else f"{len(found)} match: {', '.join(found[:5])}"
+    raise UsageError(f"{text}: should be an id, the beginning of one, or a name; {how}")

@@ -1,0 +1,1 @@
+"""`steelyard demo`: from handwritten digits to two audits, through the client alone."""

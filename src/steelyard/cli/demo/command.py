@@ -1,0 +1,115 @@
+"""`steelyard demo`: starts what is missing, tells the story, and says where the page is and what to try next."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(help="The state folder; by default ./.steelyard where there is one, else the user's."),
+]
+
+
+def demo(
+    state_dir: StateOption = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where the pages are put; by default audits/ in the state folder.")
+    ] = None,
+    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
+    timeout: Annotated[int, typer.Option(min=1, help="Seconds that a wait may take.")] = 600,
+    display: Annotated[str, typer.Option(help="auto, rich, plain or none")] = "auto",
+) -> None:
+    """Upload data and two models, evaluate and audit both, and compare them: everything through the client.
+
+    Uses the platform that runs on the state folder; without one it starts one, and ends it again.
+    """
+    from steelyard.cli.demo.digits import make
+    from steelyard.cli.demo.story import Story
+    from steelyard.cli.display import open_display
+    from steelyard.cli.run_folder import choose_state_dir
+    from steelyard.client import Client
+
+    state, shown, began = choose_state_dir(state_dir), open_display(display), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="steelyard-demo-") as scratch:
+        try:
+            with _platform(state.path, settings, shown.say) as (endpoint, token):
+                digits = make(Path(scratch))
+                shown.say(f"899 handwritten digits to ask, and two models: {_said(digits.models)}")
+                with Client(endpoint=endpoint, token=token) as client:
+                    audited = Story(client, shown, timeout).run(digits)
+                    pages = [
+                        _fetch(client, each.audit, (output or state.path / "audits") / each.model.name)
+                        for each in audited
+                    ]
+        finally:
+            shown.close()
+    if display != "none":
+        typer.echo(closing_words(pages, state.path, time.monotonic() - began))
+
+
+def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
+    """Plain text, a line each, ready to print."""
+    here = Path.cwd()
+    page, folder = (
+        str(each.relative_to(here)) if each.is_relative_to(here) else str(each) for each in (pages[-1], state)
+    )
+    return "\n".join(
+        [
+            "",
+            f"Two models evaluated, reported on and audited in {seconds:.1f} s.",
+            "",
+            f"Audit, compared with the weaker model: {page}",
+            "",
+            "Try next:",
+            f"  1. open the page:      xdg-open {page}",
+            f"  2. start it again:     steelyard up --state-dir {folder}",
+            "     and look around:    steelyard get audits; steelyard describe audit NAME_OR_ID",
+            "  3. audit your own:     docs/client.md takes your data and your model through the same steps",
+        ]
+    )
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _said(models: Sequence[object]) -> str:
+    return " and ".join(str(getattr(each, "said", "")) for each in models)
+
+
+def _fetch(client: "object", audit: str, folder: Path) -> Path:
+    """The audit's page, on this machine."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    client.audits.download(audit, folder)  # type: ignore[attr-defined]
+    return folder / "index.html"
+
+
+@contextmanager
+def _platform(state: Path, settings: Path | None, say: "object") -> Iterator[tuple[str, str]]:
+    """Address and token of the platform, while it runs; what was started here is ended."""
+    from steelyard.errors import SteelyardError
+    from steelyard.local.detached import Asked, running, start_detached, stop
+    from steelyard.local.state import StateDir, read_ready
+
+    folder = StateDir(state)
+    started = not running(folder)
+    if started:
+        say("starting the platform, the operator and Kubernetes ...")  # type: ignore[operator]
+        start_detached(state, Asked(settings=settings))
+    try:
+        ready = read_ready(folder)
+        if ready is None or ready.api is None or ready.token is None:
+            raise SteelyardError(
+                f"--state-dir {state}: what runs there has no API; end it with: steelyard down --state-dir {state}"
+            )
+        yield ready.api, ready.token
+    finally:
+        if started:
+            stop(state)

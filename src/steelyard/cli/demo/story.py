@@ -1,0 +1,185 @@
+"""The demo's story, told to the platform through `steelyard.client` and nothing else.
+
+One dataset and two models are uploaded; each model is served, evaluated, reported on and audited. The second audit is
+compared with the first.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.cli.demo.digits import Digits, Model
+from steelyard.cli.display import Display, Row
+from steelyard.client import Client
+from steelyard.errors import SteelyardError
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.data import DataSchema
+from steelyard.schema.status import FAILURE, SUCCESS
+
+ACCOUNT = "demo"
+RUBRIC = "classification.Classification"
+POLL_SECONDS = 0.3
+REPLICAS, REPLICATIONS = 2, 2
+
+
+class DemoFailed(SteelyardError):
+    """Something of the demo did not end well."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What the demo made of one model."""
+
+    model: Model
+    service: str
+    evaluation: str
+    report: str
+    audit: str
+
+
+@dataclass
+class Story:
+    """Runs the demo on a platform; `rows` is what the display shows."""
+
+    client: Client
+    display: Display
+    timeout: float
+    rows: dict[str, Row] = field(default_factory=dict)
+    began: dict[str, float] = field(default_factory=dict)
+
+    def run(self, digits: Digits) -> Sequence[Audited]:
+        """Both audits, the later one compared with the earlier one. Raises DemoFailed."""
+        dataset = self._dataset(digits.dataset)
+        procedure = self.client.auditprocedures.create(
+            account=ACCOUNT, name="digits", requirements=[{"dataset": dataset, "rubric": RUBRIC}]
+        )
+        self._note(procedure)
+        prepared = [self._evaluated(model, dataset) for model in digits.models]
+        self._wait([(self.client.reports.get, report) for _, _, report in prepared])
+        done: list[Audited] = []
+        for model, (service, evaluation, report) in zip(digits.models, prepared, strict=True):
+            baseline = {"baseline": done[-1].audit} if done else {}
+            audit = self.client.audits.create(
+                account=ACCOUNT, auditProcedure=procedure.id, inferenceService=service, **baseline
+            )
+            self._note(audit)
+            self._wait([(self.client.audits.get, audit.id)])
+            done.append(Audited(model, service, evaluation, report, audit.id))
+        return done
+
+    def _dataset(self, folder: Path) -> str:
+        dataset = self.client.datasets.create_from_folder(folder, account=ACCOUNT, name="handwritten digits")
+        self._note(dataset)
+        return dataset.id
+
+    def _evaluated(self, model: Model, dataset: str) -> tuple[str, str, str]:
+        """Everything up to the report, asked for at once: the platform knows what waits for what."""
+        uploaded = self.client.models.create_from_folder(
+            model.folder, account=ACCOUNT, name=model.name, resources={"storage": "1Mi"}
+        )
+        self._note(uploaded)
+        service = self.client.inferenceservices.create(
+            account=ACCOUNT,
+            name=model.name,
+            model=uploaded.id,
+            runner=_runner(uploaded.id),
+            interface={
+                "endpoint": "predict",
+                "inputPipeline": [{"kind": "Select", "configuration": {"fields": ["image"]}}],
+                "outputSchema": _answers().dump(),
+            },
+        )
+        evaluation = self.client.evaluations.create(
+            account=ACCOUNT,
+            dataset=dataset,
+            replications=REPLICATIONS,
+            inferenceSession={
+                "inferenceService": service.id, "replicas": REPLICAS, "useSpotPods": False
+            },
+        )  # fmt: skip
+        report = self.client.reports.create(account=ACCOUNT, rubric=RUBRIC, evaluation=evaluation.id)
+        for entity in (service, evaluation, report):
+            self._note(entity)
+        return service.id, evaluation.id, report.id
+
+    def _wait(self, asked: Sequence[tuple[Callable[[str], DyffEntity], str]]) -> None:
+        """Until all of them have ended well, showing everything that is not at its end yet."""
+        until = time.monotonic() + self.timeout
+        waiting = {id for _, id in asked}
+        while waiting:
+            for row_id in [id for id, row in self.rows.items() if row.status not in SUCCESS]:
+                entity = self._look(row_id)
+                if entity.status in FAILURE:
+                    raise DemoFailed(f"{entity_words(entity)}")
+            waiting = {id for id in waiting if self.rows[id].status not in SUCCESS}
+            self.display.show(list(self.rows.values()))
+            if waiting and time.monotonic() > until:
+                late = ", ".join(f"{self.rows[id].kind} {id}: {self.rows[id].detail}" for id in waiting)
+                raise DemoFailed(f"not finished after {self.timeout:.0f} s: {late}")
+            if waiting:
+                time.sleep(POLL_SECONDS)
+
+    def _look(self, id: str) -> DyffEntity:
+        collection = getattr(self.client, f"{self.rows[id].kind.lower()}s")
+        entity: DyffEntity = collection.get(id)
+        self._note(entity)
+        return entity
+
+    def _note(self, entity: DyffEntity) -> None:
+        kind = str(getattr(entity, "kind", ""))
+        began = self.began.setdefault(entity.id, time.monotonic())
+        name = f"{getattr(entity, 'name', '') or entity.id[:8]}"
+        detail = " ".join(filter(None, (name, entity.reason, entity.message)))
+        seconds = time.monotonic() - began
+        self.rows[entity.id] = Row(kind, entity.id, entity.status, detail, None, seconds)
+
+
+def entity_words(entity: DyffEntity) -> str:
+    """How an entity ended, in one line."""
+    kind = getattr(entity, "kind", "")
+    return f"{kind} {entity.id} is {entity.status}: {entity.reason or ''} {entity.message or ''}".rstrip()
+
+
+def _runner(model: str) -> dict[str, object]:
+    return {
+        "kind": "container",
+        "image": {
+            "host": "localhost",
+            "name": "steelyard/runner-sklearn",
+            "digest": "sha256:" + "0" * 64,
+        },
+        "args": ["--model", "/dyff/mnt/volume"],
+        "resources": {"cpu": "100m", "memory": "256Mi"},
+        "volumeMounts": [
+            {
+                "kind": "Data",
+                "name": "model",
+                "mountPath": "/dyff/mnt/volume",
+                "data": {"source": {"kind": "Model", "id": model}},
+            }
+        ],
+    }
+
+
+def _answers() -> DataSchema:
+    """What the classifier answers: a label, and the probability of each."""
+    import pyarrow as pa
+
+    answer = pa.struct(
+        [
+            pa.field("_response_index_", pa.int64()),
+            pa.field("label", pa.int64()),
+            pa.field("probabilities", pa.map_(pa.string(), pa.float64())),
+        ]
+    )
+    schema = pa.schema(
+        [
+            pa.field("_index_", pa.int64()),
+            pa.field("_replication_", pa.string()),
+            pa.field("responses", pa.list_(answer)),
+        ]
+    )
+    import base64
+
+    return DataSchema(arrowSchema=base64.b64encode(schema.serialize().to_pybytes()).decode())

@@ -1,0 +1,103 @@
+"""Files for `steelyard create` and `steelyard apply`: `kind:` and the fields of the kind's create request.
+
+A later document may refer to an earlier one: `as: NAME` names a document, `$(NAME)` stands for the id that its entity
+got.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.connection import collection_name
+from steelyard.errors import UsageError
+
+Json = dict[str, Any]
+_REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One entity to make: its collection, its fields, the name that later documents call it by, where it stands."""
+
+    collection: str
+    fields: Json
+    name: str
+    where: str
+
+    def resolved(self, ids: Mapping[str, str]) -> Json:
+        """The fields, with ids for references. Raises UsageError for an unknown one."""
+        fields: Json = _replaced(self.fields, ids, self.where)
+        return fields
+
+    def key(self, fields: Json) -> str:
+        """The same document gives the same entity, however often it is applied."""
+        content = json.dumps([self.collection, fields], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def read(paths: Sequence[Path]) -> list[Document]:
+    """Every document of the files, and of the folders' YAML and JSON files in the order of their names."""
+    return [document for path in _files(paths) for document in _documents(path)]
+
+
+def _files(paths: Sequence[Path]) -> Iterable[Path]:
+    for path in paths:
+        if path.is_dir():
+            found = sorted(each for each in path.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
+            if not found:
+                raise UsageError(f"--filename {path}: there is no .yaml, .yml or .json file in it")
+            yield from found
+        elif path.is_file() or str(path) == "-":
+            yield path
+        else:
+            raise UsageError(f"--filename {path}: there is no such file or folder")
+
+
+def _documents(path: Path) -> Iterable[Document]:
+    import sys
+
+    import yaml
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+        contents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: is no YAML: {error}") from error
+    for number, content in enumerate(contents, 1):
+        yield _document(content, f"{path}, document {number}")
+
+
+def _document(content: object, where: str) -> Document:
+    if not isinstance(content, dict) or not isinstance(content.get("kind"), str):
+        raise UsageError(f"{where}: should be a mapping with `kind:` and the fields of its create request")
+    api = str(content.get("apiVersion", ""))
+    if api:
+        hint = "kubectl apply -f takes it" if api.startswith("dyff.io/") else "kubectl may take it"
+        raise UsageError(
+            f"{where}: apiVersion {api}: this is a Kubernetes manifest, and {hint}; the platform takes `kind:` and the "
+            "fields of the create request"
+        )
+    fields = {key: value for key, value in content.items() if key not in {"kind", "as"}}
+    return Document(collection_name(content["kind"]), fields, str(content.get("as", "")), where)
+
+
+def _replaced(value: Any, ids: Mapping[str, str], where: str) -> Any:
+    match value:
+        case dict():
+            return {key: _replaced(each, ids, where) for key, each in value.items()}
+        case list():
+            return [_replaced(each, ids, where) for each in value]
+        case str():
+            return _REFERENCE.sub(lambda found: _id(found[1], ids, where), value)
+    return value
+
+
+def _id(name: str, ids: Mapping[str, str], where: str) -> str:
+    if name not in ids:
+        known = ", ".join(ids) or "none"
+        raise UsageError(f"{where}: $({name}): no earlier document has `as: {name}`; earlier ones: {known}")
+    return ids[name]

@@ -1,0 +1,231 @@
+"""`steelyard create, apply, get, describe, wait, label, delete`: entities of the platform, through the client."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.connection import EndpointOption, KindArgument, OutputOption, StateOption, TokenOption
+
+FilesOption = Annotated[
+    list[Path], typer.Option("--filename", "-f", help="A file, a folder of files, or - for standard input.")
+]
+IdArgument = Annotated[str, typer.Argument(help="An id, the beginning of one, or a name.")]
+
+
+def create(
+    filename: FilesOption,
+    output: OutputOption = "name",
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Make the entities of files: `kind:` and the fields of the create request. Twice makes two of each."""
+    _make(filename, output, endpoint, token, state_dir, again=False)
+
+
+def apply(
+    filename: FilesOption,
+    output: OutputOption = "name",
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Make what files describe, once: the same document applied again is the same entity."""
+    _make(filename, output, endpoint, token, state_dir, again=True)
+
+
+def _make(
+    filename: list[Path],
+    output: str,
+    endpoint: str | None,
+    token: str | None,
+    state_dir: Path | None,
+    *,
+    again: bool,
+) -> None:
+    from steelyard.cli.connection import connect
+    from steelyard.cli.documents import read
+    from steelyard.cli.output import check_form, now, rendered
+
+    check_form(output)
+    documents, ids = read(filename), dict[str, str]()
+    with connect(endpoint, token, state_dir) as client:
+        for document in documents:
+            fields = document.resolved(ids)
+            key = document.key(fields) if again else None
+            entity = getattr(client, document.collection).create(fields, idempotency_key=key)
+            entity = getattr(entity, "inferencesession", entity)
+            if document.name:
+                ids[document.name] = entity.id
+            typer.echo(rendered([entity.dump()], output, document.collection, single=True, now=now()))
+
+
+def get(
+    kind: KindArgument,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids or names; none: all that match.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", "-l", help="key=value; may be repeated, all have to match.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", "-w", help="field=value[,value...], such as status=Failed; may be repeated."),
+    ] = None,
+    order_by: Annotated[str | None, typer.Option(help="A field, such as creationTime.")] = None,
+    descending: Annotated[bool, typer.Option(help="The greatest first.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+    output: OutputOption = "table",
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Show entities of a kind."""
+    from itertools import islice
+
+    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.output import check_form, now, rendered
+
+    check_form(output)
+    plural = collection_name(kind)
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, plural)
+        if ids:
+            found = [collection.get(one_id(collection, each)) for each in ids]
+        else:
+            asked = _filters(label or [], where or [])
+            if order_by:
+                asked |= {"orderBy": order_by, "order": "descending" if descending else "ascending"}
+            found = list(islice(collection.query(**asked), limit))
+    single = ids is not None and len(ids) == 1
+    typer.echo(rendered([each.dump() for each in found], output, plural, single=single, now=now()))
+
+
+def describe(
+    kind: KindArgument,
+    id: IdArgument,
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Show everything about one entity."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.output import described, now
+
+    plural = collection_name(kind)
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, plural)
+        entity = collection.get(one_id(collection, id)).dump()
+    typer.echo(described(entity, plural, now()))
+
+
+def wait(
+    kind: KindArgument,
+    ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds, for all of them together.")] = 3600,
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Wait until entities have ended well, saying what they wait for. Exit status 1 when one ends badly."""
+    import time
+
+    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.output import why
+
+    plural, until = collection_name(kind), time.monotonic() + timeout
+
+    def said(entity: object) -> None:
+        content = entity.dump()  # type: ignore[attr-defined]
+        typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {why(content)}".rstrip())
+
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, plural)
+        for each in [one_id(collection, id) for id in ids]:
+            collection.wait(each, timeout=max(until - time.monotonic(), 0.1), on_change=said)
+
+
+def label(
+    kind: KindArgument,
+    id: IdArgument,
+    labels: Annotated[list[str], typer.Argument(help="key=value sets a label, key- takes it away.")],
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Set or take away labels."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+
+    patch = dict(_label(each) for each in labels)
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, collection_name(kind))
+        collection.label(one_id(collection, id), patch)
+
+
+def delete(
+    kind: KindArgument,
+    ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Delete entities; what still runs of them is ended."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+
+    plural = collection_name(kind)
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, plural)
+        for each in [one_id(collection, id) for id in ids]:
+            collection.delete(each)
+            typer.echo(f"{plural}/{each} deleted")
+
+
+def terminate(
+    kind: KindArgument,
+    id: IdArgument,
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """End a workflow that runs, such as an inference session."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+
+    plural = collection_name(kind)
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, plural)
+        each = one_id(collection, id)
+        collection.terminate(each)
+    typer.echo(f"{plural}/{each} terminated")
+
+
+def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
+    import json
+
+    from steelyard.errors import UsageError
+
+    asked: dict[str, object] = {}
+    query: dict[str, list[str]] = {}
+    for each in where:
+        name, found, value = each.partition("=")
+        if not found or not name:
+            raise UsageError(f"--where {each}: should be field=value")
+        values = value.split(",")
+        if len(values) > 1:
+            query[name] = values
+        else:
+            asked[name] = value
+    if query:
+        asked["query"] = json.dumps(query)
+    if labels:
+        asked["labels"] = dict(_label(each) for each in labels)
+    return asked
+
+
+def _label(text: str) -> tuple[str, str | None]:
+    from steelyard.errors import UsageError
+
+    key, found, value = text.partition("=")
+    if not found and text.endswith("-"):
+        return text[:-1], None
+    if not found or not key:
+        raise UsageError(f"{text}: should be key=value, or key- to take it away")
+    return key, value

@@ -1,0 +1,91 @@
+"""How entities are printed: a table for people, JSON and YAML for programs, names for shells."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.errors import UsageError
+
+FORMS = ("table", "json", "yaml", "name")
+Json = dict[str, Any]
+
+
+def check_form(form: str) -> str:
+    """Raises UsageError for a form that there is not."""
+    if form not in FORMS:
+        raise UsageError(f"--output {form}: should be {', '.join(FORMS[:-1])} or {FORMS[-1]}")
+    return form
+
+
+def rendered(entities: Sequence[Json], form: str, plural: str, *, single: bool, now: datetime) -> str:
+    """The entities in a form; `single` prints one object instead of a list of one."""
+    match form:
+        case "name":
+            return "\n".join(f"{plural}/{each['id']}" for each in entities)
+        case "json":
+            return json.dumps(entities[0] if single else list(entities), indent=2)
+        case "yaml":
+            import yaml
+
+            return str(yaml.safe_dump(entities[0] if single else list(entities), sort_keys=False)).rstrip()
+    return table(entities, now)
+
+
+def table(entities: Sequence[Json], now: datetime) -> str:
+    """ID, NAME, STATUS, WHY and AGE, as wide as they need to be."""
+    rows = [("ID", "NAME", "STATUS", "AGE", "WHY")]
+    rows += [
+        (each.get("id", ""), each.get("name", ""), each.get("status", ""), age(each, now), why(each))
+        for each in entities
+    ]
+    if len(rows) == 1:
+        return "nothing found"
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join(
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row[:4], widths, strict=True)), row[4]]
+        ).rstrip()
+        for row in rows
+    )
+
+
+def why(entity: Json) -> str:
+    """Reason and message of the status, in a line."""
+    reason, message = entity.get("reason") or "", entity.get("message") or ""
+    return f"{reason}: {message}" if reason and message else reason or message
+
+
+def age(entity: Json, now: datetime) -> str:
+    """Time since the creation in its largest unit, as kubectl writes it."""
+    created = entity.get("creationTime")
+    if not created:
+        return ""
+    seconds = int((now - datetime.fromisoformat(created)).total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{max(seconds, 0)}s"
+
+
+def described(entity: Json, plural: str, now: datetime) -> str:
+    """Everything about one entity: first what a person asks, then every field as YAML."""
+    import yaml
+
+    shown = {
+        "Name": entity.get("name"),
+        "Id": f"{plural}/{entity.get('id')}",
+        "Account": entity.get("account"),
+        "Status": entity.get("status"),
+        "Why": why(entity) or None,
+        "Age": age(entity, now),
+        "Labels": ", ".join(f"{key}={value}" for key, value in (entity.get("labels") or {}).items()) or None,
+    }
+    head = [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
+    told = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}
+    rest = {key: value for key, value in entity.items() if key not in told}
+    return "\n".join([*head, "", str(yaml.safe_dump(rest, sort_keys=False)).rstrip()])
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,184 @@
+"""`steelyard upload, download, logs, token, report, audit`: what goes in and out beside the entities themselves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.connection import EndpointOption, KindArgument, StateOption, TokenOption
+from steelyard.cli.entities import IdArgument
+
+AccountOption = Annotated[str, typer.Option(help="The account that owns it.")]
+
+
+def upload(
+    kind: Annotated[str, typer.Argument(help="dataset, module or model")],
+    folder: Annotated[Path, typer.Argument(help="The folder whose files are uploaded.")],
+    account: AccountOption,
+    name: Annotated[str | None, typer.Option(help="A name for people; by default the folder's.")] = None,
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Make a dataset, a module or a model of a folder's files, and print its id once it is uploaded."""
+    from steelyard.cli.connection import collection_name, connect
+    from steelyard.errors import UsageError
+
+    plural = collection_name(kind)
+    if plural not in {"datasets", "modules", "models"}:
+        raise UsageError(f"upload {kind}: should be dataset, module or model")
+    if not folder.is_dir():
+        raise UsageError(f"upload {folder}: there is no such folder")
+    with connect(endpoint, token, state_dir) as client, _progress("uploading") as progress:
+        made = getattr(client, plural).create_from_folder(
+            folder, account=account, name=name or folder.resolve().name, progress=progress
+        )
+    typer.echo(f"{plural}/{made.id}")
+
+
+def download(
+    kind: KindArgument,
+    id: IdArgument,
+    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Get the files of an entity: a dataset's rows, an evaluation's outputs, a report's page."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+
+    with connect(endpoint, token, state_dir) as client, _progress("downloading") as progress:
+        collection = getattr(client, collection_name(kind))
+        collection.download(one_id(collection, id), folder, progress=progress)
+    typer.echo(str(folder))
+
+
+def logs(
+    kind: KindArgument,
+    id: IdArgument,
+    since: Annotated[str | None, typer.Option(help="Such as 1h, 30m or 2d.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many lines.")] = 1000,
+    endpoint: EndpointOption = None,
+    token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Print what the Pods of a workflow have written."""
+    from steelyard.cli.connection import collection_name, connect, one_id
+
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, collection_name(kind))
+        found = collection.logs(one_id(collection, id), since=since, limit=limit)
+    for line in found.logs:
+        typer.echo(f"{line.timestamp} {line.message}")
+
+
+def token(
+    account: Annotated[str, typer.Argument(help="Id or name of the account.")],
+    resources: Annotated[str, typer.Option(help="Comma-joined, such as datasets,models; * is any.")] = "*",
+    functions: Annotated[str, typer.Option(help="Comma-joined, such as get,query; * is any.")] = "*",
+    accounts: Annotated[
+        str | None, typer.Option(help="Accounts whose entities it covers; by default the account's own name.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, help="How long it is good.")] = 30,
+    endpoint: EndpointOption = None,
+    api_token: TokenOption = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Make a token for an account, and print it: it is shown this once."""
+    from datetime import UTC, datetime, timedelta
+
+    from steelyard.cli.connection import connect
+
+    with connect(endpoint, api_token, state_dir) as client:
+        grant = {
+            "resources": resources.split(","),
+            "functions": functions.split(","),
+            "accounts": (accounts or account).split(","),
+        }
+        expires = datetime.now(UTC) + timedelta(days=days)
+        typer.echo(client.accounts.create_token(account, grants=[grant], expires=expires))
+
+
+report = typer.Typer(help="Pages of reports.", no_args_is_help=True, rich_markup_mode=None)
+audit = typer.Typer(help="Pages of audits.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    """`open` and `save` of a kind whose output is a page called `name`."""
+
+    def save(
+        id: IdArgument,
+        folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+        endpoint: EndpointOption = None,
+        token: TokenOption = None,
+        state_dir: StateOption = None,
+    ) -> None:
+        """Save the page and what lies beside it."""
+        typer.echo(str(_saved(kind, id, folder, endpoint, token, state_dir) / name))
+
+    def open_(
+        id: IdArgument,
+        endpoint: EndpointOption = None,
+        token: TokenOption = None,
+        state_dir: StateOption = None,
+    ) -> None:
+        """Open the page in a browser."""
+        import tempfile
+
+        folder = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page"
+        page = _saved(kind, id, folder, endpoint, token, state_dir) / name
+        typer.echo(str(page))
+        typer.launch(page.as_uri())
+
+    return open_, save
+
+
+def _saved(
+    kind: str, id: str, folder: Path, endpoint: str | None, token: str | None, state_dir: Path | None
+) -> Path:
+    from steelyard.cli.connection import connect, one_id
+
+    with connect(endpoint, token, state_dir) as client:
+        collection = getattr(client, kind)
+        collection.download(one_id(collection, id), folder)
+    return folder
+
+
+for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits", "index.html")):
+    _open, _save = _page(_kind, _name)
+    _group.command("open")(_open)
+    _group.command("save")(_save)
+
+
+class _progress:  # noqa: N801  (a context manager that reads as a verb)
+    """A bar in a terminal, nothing elsewhere; called with (file, bytes done, bytes in all)."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+
+    def __enter__(self) -> Callable[[str, int, int], None]:
+        import sys
+
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+        if not sys.stderr.isatty():
+            self._bars = None
+            return lambda name, done, total: None
+        columns = (TextColumn(self._verb), TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        bars = self._bars = Progress(*columns, console=Console(stderr=True))
+        bars.start()
+        tasks: dict[str, object] = {}
+
+        def show(name: str, done: int, total: int) -> None:
+            task = tasks.get(name)
+            if task is None:
+                task = tasks[name] = bars.add_task(name, total=total)
+            bars.update(task, completed=done)  # type: ignore[arg-type]
+
+        return show
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
