@@ -76,6 +76,7 @@ def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.u
         spec = manifest.content.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("id"), str):
             renamed.setdefault(spec["id"], fresh())
+    ids = dict(renamed)  # keys of a mapping may be ids too, but never names: those are fields
     for manifest in manifests:
         if not any(old in manifest.name for old in renamed):
             renamed.setdefault(manifest.name, f"{manifest.name}-{fresh()[:6]}")
@@ -89,7 +90,9 @@ def freshen(manifests: list[Manifest], fresh: Callable[[], str] = lambda: uuid.u
             case str():
                 return word.sub(lambda found: renamed[found[0]], value)
             case dict():
-                return {key: item if key == "kind" else replace(item) for key, item in value.items()}
+                return {
+                    ids.get(key, key): item if key == "kind" else replace(item) for key, item in value.items()
+                }
             case list():
                 return [replace(item) for item in value]
             case _:

@@ -27,6 +27,7 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
     if report is not None:
         page = _readable(report.output) + "/report.html"
         lines += [_headline(report.output), "", f"Report: {page}"]
+    lines += [f"Audit:  {_readable(each.output)}/index.html" for each in ended if each.kind == "Audit"]
     kubeconfig = _short(state.kubeconfig)
     evaluation = next((each for each in ended if each.kind == "Evaluation"), None)
     looked_at = f"describe evaluation {evaluation.name}" if evaluation else "get all"

@@ -35,6 +35,16 @@ def test_an_id_is_replaced_wherever_another_manifest_refers_to_it(tmp_path: Path
     assert report.name.startswith("scores-")
 
 
+def test_an_id_is_replaced_where_it_is_a_key(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        a=f"apiVersion: dyff.io/v1alpha1\nkind: Report\nmetadata: {{name: model}}\nspec: {{id: '{OLD}'}}\n",
+        b=f"apiVersion: dyff.io/v1alpha1\nkind: Audit\nmetadata: {{name: a}}\nspec: {{'{OLD}': 1, model: 2}}\n",
+    )
+    report, audit = freshen(read_manifests(tmp_path), numbered())
+    assert audit.content["spec"] == {report.content["spec"]["id"]: 1, "model": 2}
+
+
 def test_a_name_is_replaced_only_as_a_whole_word(tmp_path: Path) -> None:
     write(
         tmp_path,
