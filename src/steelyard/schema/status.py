@@ -4,6 +4,7 @@ Terminal statuses stick; `Deleted` is left only by a restore; what comes late or
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Source = Literal["api", "orchestrator", "informer", "reaper"]
@@ -14,16 +15,22 @@ FAILURE = frozenset({"Error", "Failed", "Denied"})
 
 _OUTCOMES: dict[str, tuple[str, str]] = {
     "Audit": ("Complete", "Failed"),
+    "AuditProcedure": ("Ready", "Error"),
     "Dataset": ("Ready", "Error"),
     "Evaluation": ("Complete", "Failed"),
     "InferenceService": ("Ready", "Error"),
     "InferenceSession": ("Terminated", "Error"),
     "Model": ("Ready", "Error"),
+    "Module": ("Ready", "Error"),
     "Report": ("Complete", "Failed"),
 }
 """How a kind ends well and how it ends badly."""
 
 KINDS = tuple(_OUTCOMES)
+UPLOADED = frozenset({"Dataset", "Model", "Module"})
+"""Kinds whose files a client brings."""
+_NO_WORKFLOW = frozenset({"AuditProcedure", "Dataset", "Module"})
+"""Kinds that nothing runs for: neither the orchestrator nor the informer has to do with them."""
 
 
 @dataclass(frozen=True)
@@ -38,35 +45,48 @@ class Transition:
 def statuses(kind: str) -> tuple[str, ...]:
     """Every status of a kind, in the order of a life. Raises KeyError for a kind without a table."""
     good, bad = _OUTCOMES[kind]
-    waiting = ("WaitingForUpload",) if kind in {"Dataset", "Model"} else ()
-    return ("Created", *waiting, "Admitted", good, bad, "Deleted")
+    waiting = ("WaitingForUpload",) if kind in UPLOADED else ()
+    admitted = ("Admitted",) if kind not in _NO_WORKFLOW else ()
+    terminated = ("Terminated",) if good != "Terminated" else ()
+    return ("Created", *waiting, *admitted, good, bad, *terminated, "Deleted")
 
 
+@cache
 def transitions(kind: str) -> frozenset[Transition]:
     """Every change of status that the kind allows; a change of reason alone is one from a status to itself."""
     good, bad = _OUTCOMES[kind]
-    allowed = {
-        Transition("orchestrator", "Created", "Created"),
-        Transition("orchestrator", "Created", "Admitted"),
-        Transition("orchestrator", "Created", bad),
-        Transition("informer", "Created", "Admitted"),
-        Transition("informer", "Admitted", "Admitted"),
-        *(
-            Transition("informer", before, after)
-            for before in ("Created", "Admitted")
-            for after in (good, bad)
-        ),
-        *(Transition("api", before, "Deleted") for before in statuses(kind) if before != "Deleted"),
-        *(Transition("api", before, "Terminated") for before in ("Created", "Admitted")),
-    }
-    if kind in {"Dataset", "Model"}:
-        allowed |= {
-            Transition("api", "WaitingForUpload", after)
-            for after in ("Created", "Admitted", good, bad, "Terminated")
+    allowed = {Transition("api", before, "Deleted") for before in statuses(kind) if before != "Deleted"}
+    if kind in UPLOADED:
+        allowed |= _of_uploads(kind, good, bad)
+    if kind in _NO_WORKFLOW:
+        return frozenset(allowed)
+    return frozenset(
+        allowed
+        | {
+            Transition("orchestrator", "Created", "Created"),
+            Transition("orchestrator", "Created", "Admitted"),
+            Transition("orchestrator", "Created", bad),
+            Transition("informer", "Created", "Admitted"),
+            Transition("informer", "Admitted", "Admitted"),
+            *(Transition("informer", before, after) for before in _RUNNING for after in (good, bad)),
+            *(Transition("api", before, "Terminated") for before in _RUNNING),
         }
-    if kind == "Dataset":
-        allowed |= {Transition("api", "Created", after) for after in (good, bad)}
-    return frozenset(allowed)
+    )
+
+
+_RUNNING = ("Created", "Admitted")
+
+
+def _of_uploads(kind: str, good: str, bad: str) -> set[Transition]:
+    """Finalised by the API; an upload that never is, is given up by the orchestrator or the reaper."""
+    finalised = "Created" if kind == "Model" else good
+    return {
+        Transition("api", "WaitingForUpload", finalised),
+        Transition("api", "WaitingForUpload", bad),
+        Transition("api", "WaitingForUpload", "WaitingForUpload"),
+        Transition("orchestrator", "WaitingForUpload", bad),
+        Transition("reaper", "WaitingForUpload", bad),
+    }
 
 
 def allows(kind: str, source: Source, before: str, after: str) -> bool:
