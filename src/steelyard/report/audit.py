@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from steelyard.report.audit_document import Requirement, Subject, make_document
+from steelyard.report.audit_document import make_document
 from steelyard.report.audit_inputs import AuditedReport, Baseline, read_baseline, read_report
+from steelyard.report.audit_json import audit_json
 from steelyard.report.audit_numbers import EarlierReport
+from steelyard.report.audit_subject import Requirement, Subject
 from steelyard.report.comparison import Comparison, NotComparable, Scored, compare
 from steelyard.report.errors import ReportFailed
 from steelyard.report.page import numbers_json, page_of
@@ -55,9 +57,11 @@ async def make_audit(request: Request, folder: Path) -> Audit:
         _requirement(number, report, found.get(report.id)) for number, report in enumerate(reports, 1)
     ]
     document = await asyncio.to_thread(make_document, request.subject, requirements, baseline)
-    page = await asyncio.to_thread(page_of, "audit", document.title, document.numbers, document=document)
+    numbers = {"headline": document.headline, "limits": list(document.limits)}
+    numbers |= audit_json(request.subject, requirements, baseline)
+    page = await asyncio.to_thread(page_of, "audit", document.title, numbers, document=document)
     scores = {each.kept.path: folder / each.kept.path for each in reports}
-    return Audit(page, numbers_json(document.numbers), scores, document.headline)
+    return Audit(page, numbers_json(numbers), scores, document.headline)
 
 
 def _check_system(report: AuditedReport, subject: Subject) -> None:

@@ -84,6 +84,7 @@ class EarlierSystem(_Numbers):
     inferenceService: str  # noqa: N815
     name: str
     model: str = ""
+    modelName: str = ""  # noqa: N815
     modelFiles: list[str] = Field(default_factory=list)  # noqa: N815
 
 

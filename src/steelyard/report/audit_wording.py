@@ -53,10 +53,12 @@ def compared(found: Comparison | NotComparable, baseline: str) -> str:
         return f"Not comparable with {baseline}, because {found.because}."
     difference = found.difference
     value, low, high = difference.value or 0.0, difference.low or 0.0, difference.high or 0.0
+    doubt = f"95 % interval: {_between(low, high)}"
+    theirs = f"{baseline}, which answers {of_hundred(found.baseline.value or 0.0)} right"
     if value == 0:
-        return f"Right as often as {baseline} ({_between(low, high)})."
+        return f"Right as often as {theirs} (difference, {doubt})."
     way = "more" if value > 0 else "fewer"
-    return f"Right on {_points(value)} of 100 questions {way} than {baseline} ({_between(low, high)})."
+    return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
 
 
 def could_be_chance(found: Comparison) -> str:
@@ -98,11 +100,11 @@ def _often(p: float) -> str:
 
 
 def _between(low: float, high: float) -> str:
-    """`95 % interval: 1.2 fewer to 3.4 more`, or `1.9 to 4.3 more`."""
+    """`1.2 fewer to 3.4 more`, or `1.9 to 4.3 more`."""
     if low >= 0 or high <= 0:
         near, far = sorted((abs(low), abs(high)))
-        return f"95 % interval: {_points(near)} to {_points(far)} {'more' if low >= 0 else 'fewer'}"
-    return f"95 % interval: {_points(low)} fewer to {_points(high)} more"
+        return f"{_points(near)} to {_points(far)} {'more' if low >= 0 else 'fewer'}"
+    return f"{_points(low)} fewer to {_points(high)} more"
 
 
 def _points(difference: float) -> str:

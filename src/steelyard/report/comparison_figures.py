@@ -8,7 +8,7 @@ from steelyard.report.figures import PLOT_WIDTH, draw
 from steelyard.report.results import Figure, Table
 from steelyard.report.wording import count
 
-TITLE = "How much more, or less, is right than in the earlier audit"
+TITLE = "How much more, or less, is right than before"
 KINDS = {
     "worse": "Right less often now",
     "better": "Right more often now",
@@ -16,7 +16,7 @@ KINDS = {
 }
 
 
-def differences(rows: Sequence[tuple[str, Comparison]]) -> Figure:
+def differences(rows: Sequence[tuple[str, Comparison]], where: str = "") -> Figure:
     """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
     bounds = [abs(bound or 0.0) for _, each in rows for bound in (each.difference.low, each.difference.high)]
     step = _step(100 * max(bounds))
@@ -43,9 +43,10 @@ def differences(rows: Sequence[tuple[str, Comparison]]) -> Figure:
         "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
         "difference could be chance."
     )
-    table = Table(TITLE, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
+    title = f"{TITLE}{where}"
+    table = Table(title, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
     return draw(
-        "difference.svg.j2", TITLE, summary, table, marks=marks, ticks=ticks, zero=at(0), width=PLOT_WIDTH
+        "difference.svg.j2", title, summary, table, marks=marks, ticks=ticks, zero=at(0), width=PLOT_WIDTH
     )
 
 

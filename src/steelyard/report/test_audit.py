@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.report.audit import Audit, Request, make_audit
-from steelyard.report.audit_document import Subject
 from steelyard.report.audit_example import DATASET, SERVICE, make_stored_report
+from steelyard.report.audit_subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_questions
 from steelyard.storage.files import FileStore
@@ -88,7 +88,7 @@ async def test_it_is_held_against_the_earlier_audit_question_by_question(tmp_pat
         "now": "b",
     }
     page = made.page.decode()
-    assert "Right on 10.0 of 100 questions more than old" in page
+    assert "than old, which answers 85 of 100 right" in page
     assert "This could be chance" in page
     assert "Right more often now: 5 questions" in page
 

@@ -14,6 +14,8 @@ from steelyard.report.comparison import Comparison, Counts, NotComparable
 from steelyard.report.comparison_statistics import Chance
 from steelyard.report.statistics import Estimate
 
+THAN = "than old, which answers 50 of 100 right."
+
 
 def estimate(value: float | None, low: float | None = None, high: float | None = None) -> Estimate:
     return Estimate(value, low, high, "some method", 100)
@@ -63,31 +65,31 @@ def test_how_often_it_was_asked(questions: int, answers: int, words: str) -> Non
     [
         (
             found(0.031, 0.019, 0.043, 0.00004),
-            "Right on 3.1 of 100 questions more than old (95 % interval: 1.9 to 4.3 more). "
+            f"Right on 3.1 of 100 questions more (95 % interval: 1.9 to 4.3 more) {THAN} "
             "This is unlikely to be chance. If both were equally good, chance alone would make a difference as "
             "large in less than 1 of 10,000 comparisons (p < 0.0001).",
         ),
         (
             found(-0.031, -0.043, -0.019, 0.0024),
-            "Right on 3.1 of 100 questions fewer than old (95 % interval: 1.9 to 4.3 fewer). "
+            f"Right on 3.1 of 100 questions fewer (95 % interval: 1.9 to 4.3 fewer) {THAN} "
             "This is unlikely to be chance. If both were equally good, chance alone would make a difference as "
             "large in about 1 of 420 comparisons (p = 0.0024).",
         ),
         (
             found(0.003, -0.008, 0.014, 0.344),
-            "Right on 0.3 of 100 questions more than old (95 % interval: 0.8 fewer to 1.4 more). "
+            f"Right on 0.3 of 100 questions more (95 % interval: 0.8 fewer to 1.4 more) {THAN} "
             "This could be chance: if both were equally good, a difference as large would show up in about 34 of "
             "100 comparisons (p = 0.34).",
         ),
         (
             found(0.003, 0.0001, 0.006, 0.06),
-            "Right on 0.3 of 100 questions more than old (95 % interval: less than 0.1 to 0.6 more). "
+            f"Right on 0.3 of 100 questions more (95 % interval: less than 0.1 to 0.6 more) {THAN} "
             "This is at the border of what chance explains. If both were equally good, chance alone would make a "
             "difference as large in about 1 of 17 comparisons (p = 0.060).",
         ),
         (
             found(0.0, -0.01, 0.01, 1.0),
-            "Right as often as old (95 % interval: 1.0 fewer to 1.0 more). "
+            "Right as often as old, which answers 50 of 100 right (difference, 95 % interval: 1.0 fewer to 1.0 more). "
             "The questions asked show no difference; a small one may still be there.",
         ),
     ],

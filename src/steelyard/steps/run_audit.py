@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steelyard.report.audit import Audit, Request, make_audit
-from steelyard.report.audit_document import Subject
 from steelyard.report.audit_inputs import AUDIT
+from steelyard.report.audit_subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.schema.resources import AuditResourceSpec
 from steelyard.schema.steps import StepConfig
