@@ -6,6 +6,8 @@ Pure. Both forms of the view, the parser of queries and the API's overlay of wha
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+import orjson
+
 from steelyard.views.view import BadQuery, Change, ViewError
 
 Entity = Mapping[str, object]
@@ -57,12 +59,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def kind_of(entity: Entity, change: Change) -> str:
-    """Raises ViewError for a kind that has no place in a view."""
-    kind = entity.get("kind")
+def read(change: Change) -> tuple[str, Entity] | None:
+    """A change's kind and entity; None where it is forgotten. Raises ViewError for what has no place in a view."""
+    if change.json is None:
+        return None
+    try:
+        entity = orjson.loads(change.json)
+        kind = entity["kind"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ViewError(f"{change.id}: not an entity's JSON: {error!r}") from error
     if kind not in FILTERS:
-        raise ViewError(f"entity {change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
-    return str(kind)
+        raise ViewError(f"{change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
+    return kind, entity
 
 
 def filters(kind: str) -> Mapping[str, Path]:

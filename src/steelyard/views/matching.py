@@ -5,6 +5,7 @@ Pure. `memory.py` is made of it, and the API lays entities that the view does no
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import orjson
 
@@ -12,6 +13,7 @@ from steelyard.views.fields import CREATED, LABEL, Entity, filters, key_of, labe
 from steelyard.views.view import BadQuery, Query, Stored
 
 Key = str | int | None
+T = TypeVar("T")
 
 
 def parsed(stored: Stored) -> Entity:
@@ -68,17 +70,18 @@ def _read(entity: Entity, kind: str, name: str) -> str | None:
     return value(entity, filters(kind)[name])
 
 
-Row = tuple[Key, str, Stored]
+Row = tuple[Key, str, T]
 
 
-def page(rows: Iterable[Row], query: Query) -> list[Stored]:
-    """Rows (sort key, id, entity) in order, those up to the cursor left out, cut to the limit."""
+def page(rows: Iterable[Row[T]], query: Query) -> list[T]:
+    """Rows (sort key, id, what is wanted) in order, those up to the cursor left out, cut to the limit."""
     down = query.order == "descending"
+    rows = list(rows)
     present = sorted((row for row in rows if row[0] is not None), key=lambda row: row[:2], reverse=down)
     absent = sorted((row for row in rows if row[0] is None), key=lambda row: row[1], reverse=down)
     after = after_key(query)
     following = [row for row in (*present, *absent) if after is None or _follows(row[:2], after, down)]
-    return [stored for _, _, stored in following[: query.limit]]
+    return [wanted for _, _, wanted in following[: query.limit]]
 
 
 def _follows(place: tuple[Key, str], after: tuple[Key, str], down: bool) -> bool:
@@ -89,7 +92,7 @@ def _follows(place: tuple[Key, str], after: tuple[Key, str], down: bool) -> bool
     return place < after if down else place > after
 
 
-def row(entity: Entity, stored: Stored, query: Query) -> Row:
+def row(entity: Entity, stored: Stored, query: Query) -> Row[Stored]:
     return sort_key(entity, query.kind, query.order_by or CREATED), stored.id, stored
 
 

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import orjson
-
-from steelyard.views.fields import Entity, kind_of
+from steelyard.views.fields import Entity, read
 from steelyard.views.matching import check, matches, page, row
 from steelyard.views.view import Change, Position, Query, Stored, ViewError
 
@@ -50,9 +48,10 @@ class MemoryView:
         return dict(self._positions) if epoch == self._epoch else {}
 
     async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        entities = [read(change) for change in changes]
         self._enter(epoch)
-        for change in changes:
-            self._put(change)
+        for change, found in zip(changes, entities, strict=True):
+            self._put(change, found)
         for partition, position in positions.items():
             self._positions[partition] = max(position, self._positions.get(partition, 0))
         self._tell()
@@ -70,14 +69,12 @@ class MemoryView:
     def _begin(self, epoch: int) -> None:
         self._epoch, self._positions, self._resync = epoch, {}, self._resync + 1
 
-    def _put(self, change: Change) -> None:
+    def _put(self, change: Change, found: tuple[str, Entity] | None) -> None:
         old = self._known.get(change.id)
         if old is not None and (old.resync, old.position) >= (self._resync, change.position):
             return
-        entity: Entity = orjson.loads(change.json) if change.json is not None else {}
-        stored = None
-        if change.json is not None:
-            stored = Stored(kind_of(entity, change), change.id, change.json, change.position)
+        kind, entity = found or ("", {})
+        stored = Stored(kind, change.id, change.json, change.position) if change.json is not None else None
         self._known[change.id] = Known(change.position, self._resync, stored, entity)
 
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:

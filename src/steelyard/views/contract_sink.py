@@ -1,0 +1,130 @@
+"""What every view does with what the sink writes: the other half of `contract.py`."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+
+from steelyard.views.contract import Case, change, dataset, gone, ids, put
+from steelyard.views.view import Change, Position, Query, View, ViewError
+
+
+async def an_older_change_is_left_out(view: View) -> None:
+    await view.apply([change(dataset("d1", status="Ready"), 5)], 1, {0: 6})
+    late = [change(dataset("d1", status="Created"), 4), change(dataset("d1", status="Error"), 5)]
+    await view.apply(late, 1, {0: 5})
+    assert await ids(view, Query("Dataset", filters={"status": ["Ready"]})) == ["d1"]
+    assert await view.positions(1) == {0: 6}, "positions do not go back either"
+
+
+async def of_one_batch_the_latest_change_counts(view: View) -> None:
+    both = [change(dataset("d1", status="Ready"), 2), change(dataset("d1", status="Created"), 1)]
+    await view.apply(
+        [*both, change(dataset("d2"), 3), gone("d2", 4), gone("d3", 5), change(dataset("d3"), 6)], 1, {}
+    )
+    assert [(each.id, each.position.offset) for each in await view.query(Query("Dataset"))] == [
+        ("d1", 2),
+        ("d3", 6),
+    ]
+
+
+async def what_is_forgotten_does_not_come_back(view: View) -> None:
+    await put(view, dataset("d1"))
+    await view.apply([gone("d1", 7)], 1, {0: 8})
+    await view.apply([change(dataset("d1"), 6), change(dataset("d1"), 7)], 1, {})
+    assert await view.get("Dataset", "d1") is None
+    assert await view.query(Query("Dataset")) == []
+    await view.apply([gone("d1", 5)], 1, {})
+    await view.apply([change(dataset("d1"), 6)], 1, {})
+    assert await view.get("Dataset", "d1") is None
+    await view.apply([change(dataset("d1"), 8)], 1, {})
+    assert await view.get("Dataset", "d1") is not None
+    await view.apply([gone("d1", 7)], 1, {})
+    assert await view.get("Dataset", "d1") is not None
+
+
+async def positions_are_of_one_epoch(view: View) -> None:
+    assert await view.positions(1) == {}
+    await view.apply([], 1, {0: 3, 5: 1})
+    await view.apply([], 1, {5: 2})
+    assert await view.positions(1) == {0: 3, 5: 2}
+    assert await view.positions(2) == {}
+    await view.apply([], 2, {1: 1})
+    assert await view.positions(2) == {1: 1}
+    assert await view.positions(1) == {}
+    await refused(view.apply([change(dataset("d1"), 99)], 1, {0: 9}))
+    assert await view.find("d1") is None
+
+
+async def a_rebuilt_log_is_the_truth(view: View) -> None:
+    """Even where it was restored to an earlier state; what it does not name is swept, and only once it is read."""
+    await put(view, dataset("d1", status="Error"), dataset("d2"), dataset("d3"))
+    await view.apply([gone("d3", 8)], 1, {0: 9})
+    restored = [change(dataset("d1", status="Created"), 0), change(dataset("d3"), 1)]
+    await view.apply(restored, 2, {0: 2})
+    assert await ids(view, Query("Dataset")) == ["d1", "d2", "d3"]
+    assert await ids(view, Query("Dataset", filters={"status": ["Created"]})) == ["d1"]
+    await refused(view.sweep(2, {0: 3}))
+    await view.apply([], 2, {0: 3})
+    assert await view.sweep(2, {0: 3}) == 1
+    assert await ids(view, Query("Dataset")) == ["d1", "d3"]
+    assert await view.sweep(2, {0: 3}) == 0
+
+
+async def an_empty_rebuilt_log_empties_the_view(view: View) -> None:
+    await put(view, dataset("d1"))
+    assert await view.sweep(1, {0: 1}) == 0
+    assert await view.sweep(2, {0: 0, 1: 0}) == 1
+    assert await view.query(Query("Dataset")) == []
+
+
+async def a_view_that_was_away_reads_everything_anew(view: View) -> None:
+    """Records that it knows already name their entities all the same."""
+    await put(view, dataset("d1", labels={"x": "1"}), dataset("d2", labels={"x": "1"}))
+    await view.sweep(1, {0: 2})
+    await view.restart(1)
+    assert await view.positions(1) == {}
+    assert await ids(view, Query("Dataset")) == ["d1", "d2"]
+    await view.apply([change(dataset("d1", labels={"x": "1"}), 1)], 1, {0: 5})
+    assert await view.sweep(1, {0: 5}) == 1
+    assert await ids(view, Query("Dataset", labels={"x": "1"})) == ["d1"]
+
+
+async def a_change_that_is_none_changes_nothing(view: View) -> None:
+    for wrong in (b"{", b"[]", b"{}", b'{"kind": "Spoon", "id": "x"}'):
+        changes = [change(dataset("d1"), 1), Change("x", wrong, Position(1, 2))]
+        await refused(view.apply(changes, 1, {0: 3}))
+    assert await view.find("d1") is None
+    assert await view.positions(1) == {}
+
+
+async def a_change_wakes_those_who_wait(view: View) -> None:
+    since = view.version()
+    assert await view.changed(since, 0.01) == since
+    waiting = asyncio.create_task(view.changed(since, 30))
+    await asyncio.sleep(0)
+    await put(view, dataset("d1"))
+    assert await waiting != since
+    assert await view.changed(since, 30) != since, "a change between the look and the call counts"
+
+
+async def refused(call: Awaitable[object]) -> None:
+    try:
+        await call
+    except ViewError:
+        return
+    raise AssertionError("it should have been refused")
+
+
+CASES: Mapping[str, Case] = {
+    case.__name__: case
+    for case in (
+        an_older_change_is_left_out,
+        of_one_batch_the_latest_change_counts,
+        what_is_forgotten_does_not_come_back,
+        positions_are_of_one_epoch,
+        a_rebuilt_log_is_the_truth,
+        an_empty_rebuilt_log_empties_the_view,
+        a_view_that_was_away_reads_everything_anew,
+        a_change_that_is_none_changes_nothing,
+        a_change_wakes_those_who_wait,
+    )
+}

@@ -1,0 +1,16 @@
+"""Opens the view that a URL names; the platform process calls it, with its setting `view`."""
+
+from steelyard.views.memory import MemoryView
+from steelyard.views.sqlite import SqliteView
+from steelyard.views.view import View, ViewError
+
+
+async def open_view(url: str) -> View:
+    """`sqlite:PATH` or `memory:`. Raises ViewError."""
+    scheme, colon, path = url.partition(":")
+    match scheme + colon, path:
+        case "memory:", "":
+            return MemoryView()
+        case "sqlite:", path if path:
+            return await SqliteView.open(path)
+    raise ViewError(f"view: {url!r} should be sqlite:PATH or memory:")

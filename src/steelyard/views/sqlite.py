@@ -1,0 +1,76 @@
+"""The view on one machine: a SQLite file that the sink writes and the API reads, in whatever processes they run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from steelyard.sqlite import Database, DatabaseError
+from steelyard.views import reading, writing
+from steelyard.views.fields import read
+from steelyard.views.matching import check
+from steelyard.views.tables import MIGRATIONS
+from steelyard.views.view import Change, Query, Stored, ViewError
+
+
+class SqliteView:
+    """Opened by `open`; to be closed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, path: Path | str) -> "SqliteView":
+        """Raises ViewError."""
+        with _ours():
+            return cls(await Database.open(path, MIGRATIONS))
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        """On the event loop's thread: it takes some microseconds, less than a change of thread would."""
+        with _ours():
+            return self._database.read_now(lambda connection: reading.get(connection, kind, id))
+
+    async def find(self, id: str) -> Stored | None:
+        with _ours():
+            return self._database.read_now(lambda connection: reading.find(connection, id))
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        check(query)
+        with _ours():
+            return await self._database.read(lambda connection: reading.run(connection, query))
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        with _ours():
+            return await self._database.read(lambda connection: reading.positions(connection, epoch))
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        entities = [(change, read(change)) for change in changes]
+        with _ours():
+            await self._database.write(
+                lambda connection: writing.apply(connection, entities, epoch, positions)
+            )
+
+    async def restart(self, epoch: int) -> None:
+        with _ours():
+            await self._database.write(lambda connection: writing.restart(connection, epoch))
+
+    async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
+        with _ours():
+            return await self._database.write(lambda connection: writing.sweep(connection, epoch, before))
+
+    def version(self) -> int:
+        return self._database.version()
+
+    async def changed(self, since: int, timeout: float) -> int:
+        with _ours():
+            return await self._database.changed(since, timeout)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        raise ViewError(str(error)) from error
