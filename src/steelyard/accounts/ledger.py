@@ -68,8 +68,11 @@ class Accounts(Protocol):
         """kid -> (Ed25519 private key as PKCS#8 PEM, whether new tokens are signed with it)."""
         ...
 
-    async def add_signing_key(self, kid: str, pem: bytes, now: datetime) -> None:
-        """New tokens are signed with it from now on; tokens of older keys stay good."""
+    async def add_signing_key(self, kid: str, pem: bytes, now: datetime, *, first: bool = False) -> None:
+        """New tokens are signed with it from now on; tokens of older keys stay good.
+
+        `first`: only if there is none yet, so that of several processes one makes it.
+        """
         ...
 
     def version(self) -> int:
@@ -103,9 +106,14 @@ class OutboxRow:
 class Outbox(Protocol):
     """What the API must not forget between a request and its effect."""
 
-    async def add(self, row: OutboxRow, *, window_seconds: float = 60) -> OutboxRow:
-        """The row; or the earlier row of the same account and idempotency key, or without a key the unanswered one
-        of the same request younger than `window_seconds`."""
+    async def add(
+        self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
+    ) -> OutboxRow:
+        """The row, kept together with the others that its request brings about; or an earlier row, and nothing new.
+
+        An earlier row is that of the same account and idempotency key, or without a key the unanswered one of the
+        same request younger than `window_seconds`.
+        """
         ...
 
     async def sent(self, command: str, position: tuple[int, int]) -> None: ...

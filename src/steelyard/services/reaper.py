@@ -1,9 +1,8 @@
 """The reaper: what is over for long enough goes.
 
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
-meanwhile stays. Uploads that were never finalised end as Error after a day. Commands are kept 14 days, outcomes an
-hour; markers of forgotten entities become tombstones after 14 days, by a second ForgetEntity of the same entity, so
-that `workflows.state` has one writer. Started by the platform's process or by `steelyard service reaper`.
+meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
+days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. Started by the platform's process or by `steelyard service reaper`.
 """
 
 import asyncio
@@ -15,19 +14,11 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
-from steelyard.schema.commands import (
-    ForgetData,
-    ForgetEntity,
-    StatusData,
-    StatusPatch,
-    UpdateEntityStatus,
-    command_time,
-)
+from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.judge import FORGOTTEN, State, state_of
 
 LOOK_SECONDS = 600.0
 DELETED_FOR = timedelta(days=7)
-UPLOAD_FOR = timedelta(days=1)
 COMMANDS_FOR = timedelta(days=14)
 OUTCOMES_FOR = timedelta(hours=1)
 Clock = Callable[[], datetime]
@@ -69,8 +60,6 @@ def due(record: Record, now: datetime) -> Message | None:
     since = datetime.fromisoformat(state.content.get("lastTransitionTime") or state.content["creationTime"])
     if state.content["status"] == "Deleted" and now - since >= DELETED_FOR:
         return _forget(record, state, now)
-    if state.content["status"] == "WaitingForUpload" and now - since >= UPLOAD_FOR:
-        return _give_up(record, state.content["kind"], now)
     return None
 
 
@@ -83,22 +72,12 @@ def _forget(record: Record, state: State, now: datetime) -> Message:
         expectedStatus=content.get("status"),
         expectedRevision=revision,
     )
-    return _command(ForgetEntity(data=data), record, "forget", now)
+    return _command(ForgetEntity(data=data), record, now)
 
 
-def _give_up(record: Record, kind: str, now: datetime) -> Message:
-    patch = StatusPatch(
-        status="Error",
-        reason="Expired",
-        message=f"the upload was not finalised within {UPLOAD_FOR.days} day",
-    )
-    data = StatusData.parse({"id": record.key, "kind": kind, "attributes": patch})
-    return _command(UpdateEntityStatus(data=data), record, "expire", now)
-
-
-def _command(command: ForgetEntity | UpdateEntityStatus, record: Record, what: str, now: datetime) -> Message:
+def _command(command: ForgetEntity, record: Record, now: datetime) -> Message:
     """With an id that depends on the state alone: said twice of one state, it is one command."""
-    place = orjson.dumps([what, record.key, record.headers.get("epoch"), record.headers.get("offset")])
+    place = orjson.dumps(["forget", record.key, record.headers.get("epoch"), record.headers.get("offset")])
     id = hashlib.sha256(place).hexdigest()[:32]
     headers = {"id": id, "source": "reaper", "time": command_time(now)}
     return Message(EVENTS, record.key, command.dump_json(), headers)

@@ -1,0 +1,158 @@
+"""Accounts and keys in SQLite. A key's token is known by its digest alone."""
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from steelyard.accounts.ledger import NameTaken, NoSuchAccount
+from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+from steelyard.sqlite import Database
+
+MIGRATION = """
+CREATE TABLE accounts (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE keys (id TEXT PRIMARY KEY, account TEXT, digest TEXT NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX keys_by_account ON keys (account);
+CREATE TABLE signing_keys (kid TEXT PRIMARY KEY, pem BLOB NOT NULL, made TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE version (number INTEGER NOT NULL);
+INSERT INTO version VALUES (0);
+"""
+_TOUCH = "UPDATE version SET number = number + 1"
+
+
+class SqliteAccounts:
+    """The Accounts protocol."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._seen = (-1, -1)
+
+    async def create(self, name: str, identity: Identity, now: datetime) -> Account:
+        account = Account(
+            id=uuid.uuid4().hex, name=name, identity=identity, creationTime=now, lastTransitionTime=now
+        )
+
+        def insert(connection: sqlite3.Connection) -> Account:
+            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+                raise NameTaken(f"name: {name!r} is taken by another account")
+            row = (account.id, name, account.dump_json())
+            connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", row)
+            connection.execute(_TOUCH)
+            return account
+
+        return await self._database.write(insert)
+
+    async def get(self, id: str) -> Account | None:
+        return self._database.read_now(lambda connection: _account(connection, "id", id))
+
+    async def named(self, name: str) -> Account | None:
+        return self._database.read_now(lambda connection: _account(connection, "name", name))
+
+    async def list(self) -> Sequence[Account]:
+        def read(connection: sqlite3.Connection) -> list[Account]:
+            ids = [row[0] for row in connection.execute("SELECT id FROM accounts ORDER BY name")]
+            return [found for id in ids if (found := _account(connection, "id", id)) is not None]
+
+        return await self._database.read(read)
+
+    async def set_permissions(self, id: str, permissions: Sequence[AccessGrant]) -> Account:
+        def change(account: Account) -> None:
+            account.auth.permissions = [*permissions]
+            account.auth.permissionsVersion = uuid.uuid4().hex
+
+        return await self._change(id, change)
+
+    async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
+        def change(account: Account) -> None:
+            account.status, account.reason, account.lastTransitionTime = status, reason, now
+
+        return await self._change(id, change)
+
+    async def delete(self, id: str, now: datetime) -> None:
+        await self.set_status(id, "Deleted", "DeleteCommand", now)
+        await self.revoke(id)
+
+    async def _change(self, id: str, change: Callable[[Account], None]) -> Account:
+        def update(connection: sqlite3.Connection) -> Account:
+            account = _account(connection, "id", id)
+            if account is None:
+                raise NoSuchAccount(f"id: there is no account {id}")
+            change(account)
+            kept = account.model_copy(update={"apiKeys": []})
+            connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
+            connection.execute(_TOUCH)
+            return account
+
+        return await self._database.write(update)
+
+    async def add_key(self, account: str, key: APIKey, digest: str) -> None:
+        def insert(connection: sqlite3.Connection) -> None:
+            if connection.execute("SELECT 1 FROM accounts WHERE id = ?", (account,)).fetchone() is None:
+                raise NoSuchAccount(f"id: there is no account {account}")
+            _insert_key(connection, account, key, digest)
+
+        await self._database.write(insert)
+
+    async def add_session_key(self, key: APIKey, digest: str) -> None:
+        await self._database.write(lambda connection: _insert_key(connection, None, key, digest))
+
+    async def key(self, id: str) -> tuple[APIKey, str, Account | None] | None:
+        def read(connection: sqlite3.Connection) -> tuple[APIKey, str, Account | None] | None:
+            row = connection.execute("SELECT account, digest, json FROM keys WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                return None
+            account = _account(connection, "id", row[0]) if row[0] else None
+            return APIKey.model_validate_json(row[2]), row[1], account
+
+        return self._database.read_now(read)
+
+    async def revoke(self, account: str, id: str | None = None) -> int:
+        def remove(connection: sqlite3.Connection) -> int:
+            one, which = (" AND id = ?", (account, id)) if id else ("", (account,))
+            gone = connection.execute(f"DELETE FROM keys WHERE account = ?{one}", which).rowcount
+            connection.execute(_TOUCH)
+            return gone
+
+        return await self._database.write(remove)
+
+    async def signing_keys(self) -> Mapping[str, tuple[bytes, bool]]:
+        def read(connection: sqlite3.Connection) -> dict[str, tuple[bytes, bool]]:
+            rows = connection.execute("SELECT kid, pem FROM signing_keys ORDER BY made, kid").fetchall()
+            return {kid: (pem, kid == rows[-1][0]) for kid, pem in rows}
+
+        return self._database.read_now(read)
+
+    async def add_signing_key(self, kid: str, pem: bytes, now: datetime, *, first: bool = False) -> None:
+        """`first`: only if there is none yet, so that of several processes one makes it."""
+
+        def insert(connection: sqlite3.Connection) -> None:
+            if first and connection.execute("SELECT 1 FROM signing_keys").fetchone():
+                return
+            connection.execute("INSERT INTO signing_keys VALUES (?, ?, ?)", (kid, pem, now.isoformat()))
+            connection.execute(_TOUCH)
+
+        await self._database.write(insert)
+
+    def version(self) -> int:
+        commits = self._database.version()
+        if commits != self._seen[0]:
+            number = self._database.read_now(
+                lambda connection: int(connection.execute("SELECT number FROM version").fetchone()[0])
+            )
+            self._seen = (commits, number)
+        return self._seen[1]
+
+
+def _account(connection: sqlite3.Connection, column: str, value: str) -> Account | None:
+    row = connection.execute(f"SELECT id, json FROM accounts WHERE {column} = ?", (value,)).fetchone()
+    if row is None:
+        return None
+    keys = connection.execute("SELECT json FROM keys WHERE account = ? ORDER BY id", (row[0],)).fetchall()
+    account = Account.model_validate_json(row[1])
+    account.apiKeys = [APIKey.model_validate_json(each[0]) for each in keys]
+    return account
+
+
+def _insert_key(connection: sqlite3.Connection, account: str | None, key: APIKey, digest: str) -> None:
+    connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?)", (key.id, account, digest, key.dump_json()))
+    connection.execute(_TOUCH)
