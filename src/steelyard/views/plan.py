@@ -8,8 +8,6 @@ know nothing of how the values are spread.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import orjson
-
 from steelyard.views.fields import CREATED, LABEL
 from steelyard.views.matching import Key, after_key
 from steelyard.views.tables import column, index
@@ -66,9 +64,18 @@ def _scopes(query: Query) -> list[Conjunction]:
 
 # ---- which index leads
 
-SMALL = 1000
-"""So few entities are looked through and sorted without a second thought."""
-MANY = 10_000
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far entities are counted before an index is chosen."""
+
+    small: int = 1000
+    """So few are looked through and sorted without a second thought."""
+    many: int = 10_000
+    """More are not counted: it would take longer than a page does."""
+
+
+BOUNDS = Bounds()
 
 _RARE_FIRST = (
     "auditProcedure", "evaluation", "name", "dataset", "inferenceService", "inferenceServiceName", "model",
@@ -90,16 +97,13 @@ def count(kind: str, name: str, values: frozenset[str], limit: int) -> Statement
         )
     else:
         source, key = f"{kind} INDEXED BY {index(kind, name)} WHERE {name}", []
-    among, parameter = _among(values)
-    return Statement(
-        f"SELECT count(*) FROM (SELECT 1 FROM {source} {among} LIMIT ?)", (*key, parameter, limit)
-    )
+    among = _among(values)
+    return Statement(f"SELECT count(*) FROM (SELECT 1 FROM {source} {among} LIMIT ?)", (*key, *values, limit))
 
 
-def _among(values: frozenset[str]) -> tuple[str, str]:
-    if len(values) == 1:
-        return "= ?", next(iter(values))
-    return "IN (SELECT value FROM json_each(?))", orjson.dumps(sorted(values)).decode()
+def _among(values: frozenset[str]) -> str:
+    """A mark for each value: `json_each` would be one for all, and cuts a text at U+0000."""
+    return "= ?" if len(values) == 1 else f"IN ({', '.join('?' * len(values))})"
 
 
 # ---- the statements
@@ -147,14 +151,14 @@ class Search:
         """The tables, the one that has the order's columns, and the conditions that the index answers."""
         kind = self.query.kind
         if self.lead and self.lead[0].startswith(LABEL):
-            among, parameter = _among(self.conjunction[self.lead[0]])
-            condition = f"l.key = ? AND l.value {among}", (self.lead[0].removeprefix(LABEL), parameter)
+            values = self.conjunction[self.lead[0]]
+            condition = f"l.key = ? AND l.value {_among(values)}", (self.lead[0].removeprefix(LABEL), *values)
             source = f"{kind}_labels l INDEXED BY {kind}_labels_by_value CROSS JOIN {kind} e ON e.number = l.entity"
             return source, "l" if order in (CREATED, "id") else "e", [condition]
         parts: list[tuple[str, tuple[Parameter, ...]]] = []
         for name in self.lead:
-            among, parameter = _among(self.conjunction[name])
-            parts.append((f"e.{name} {among}", (parameter,)))
+            values = self.conjunction[name]
+            parts.append((f"e.{name} {_among(values)}", tuple(values)))
         return f"{kind} e INDEXED BY {index(kind, *(self.lead or (order,)))}", "e", parts
 
     def _others(self) -> Iterable[tuple[str, tuple[Parameter, ...]]]:
@@ -162,12 +166,12 @@ class Search:
         for name, values in self.conjunction.items():
             if name in self.lead:
                 continue
-            among, parameter = _among(values)
+            among = _among(values)
             if name.startswith(LABEL):
                 has = f"o.entity = e.number AND o.key = ? AND o.value {among}"
                 yield (
                     f"EXISTS (SELECT 1 FROM {self.query.kind}_labels o WHERE {has})",
-                    (name[len(LABEL) :], parameter),
+                    (name[len(LABEL) :], *values),
                 )
             else:
-                yield f"+e.{name} {among}", (parameter,)
+                yield f"+e.{name} {among}", tuple(values)

@@ -7,7 +7,7 @@ import orjson
 
 from steelyard.views.fields import CREATED, OWN
 from steelyard.views.matching import Row, page
-from steelyard.views.plan import MANY, SMALL, Conjunction, Search, Statement, by_rarity, conjunctions, count
+from steelyard.views.plan import Bounds, Conjunction, Search, Statement, by_rarity, conjunctions, count
 from steelyard.views.view import Position, Query, Stored
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
@@ -23,9 +23,9 @@ def find(connection: sqlite3.Connection, id: str) -> Stored | None:
     return next((found for kind in OWN if (found := get(connection, kind, id))), None)
 
 
-def run(connection: sqlite3.Connection, query: Query) -> list[Stored]:
+def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:
     """What the query finds, in its order."""
-    searches = [search for each in conjunctions(query) for search in leads(connection, query, each)]
+    searches = [search for each in conjunctions(query) for search in leads(connection, query, each, bounds)]
     found = [_rows(connection, search) for search in searches]
     if len(found) == 1:
         numbers = [number for _, _, number in found[0]]
@@ -53,7 +53,9 @@ def _entities(connection: sqlite3.Connection, kind: str, numbers: list[int]) -> 
     return [found[number] for number in numbers]
 
 
-def leads(connection: sqlite3.Connection, query: Query, conjunction: Conjunction) -> list[Search]:
+def leads(
+    connection: sqlite3.Connection, query: Query, conjunction: Conjunction, bounds: Bounds
+) -> list[Search]:
     """The searches that find a conjunction's entities.
 
     A condition that leaves few entities leads, and its entities are sorted. Where none does, an index that is in the
@@ -66,12 +68,16 @@ def leads(connection: sqlite3.Connection, query: Query, conjunction: Conjunction
         return [Search(query, conjunction, ())]
     if created and len(conjunction) == 1 and all(len(values) == 1 for values in conjunction.values()):
         return [Search(query, conjunction, tuple(conjunction))]
-    best, few = _rarest(connection, query.kind, conjunction)
-    if few <= (SMALL if created else MANY) or (query.limit is None and not created):
+    best, few = _rarest(connection, query.kind, conjunction, bounds)
+    if few <= (bounds.small if created else bounds.many) or (query.limit is None and not created):
         return [Search(query, conjunction, (best,))]
     if not created:
         return [Search(query, conjunction, ())]
-    lead = ("account", "status") if few > MANY and {"account", "status"} <= conjunction.keys() else (best,)
+    lead = (
+        ("account", "status")
+        if few > bounds.many and {"account", "status"} <= conjunction.keys()
+        else (best,)
+    )
     return [
         Search(query, {**conjunction, **dict(zip(lead, map(_only, values), strict=True))}, lead)
         for values in product(*(sorted(conjunction[name]) for name in lead))
@@ -82,9 +88,11 @@ def _only(value: str) -> frozenset[str]:
     return frozenset([value])
 
 
-def _rarest(connection: sqlite3.Connection, kind: str, conjunction: Conjunction) -> tuple[str, int]:
+def _rarest(
+    connection: sqlite3.Connection, kind: str, conjunction: Conjunction, bounds: Bounds
+) -> tuple[str, int]:
     """The condition that leaves the fewest entities, and how many; counted to a bound, guessed beyond it."""
-    for bound in (SMALL, MANY):
+    for bound in (bounds.small, bounds.many):
         counts = {
             name: _counted(connection, count(kind, name, values, bound + 1))
             for name, values in conjunction.items()

@@ -8,6 +8,7 @@ from steelyard.sqlite import Database, DatabaseError
 from steelyard.views import reading, writing
 from steelyard.views.fields import read
 from steelyard.views.matching import check
+from steelyard.views.plan import BOUNDS, Bounds
 from steelyard.views.tables import MIGRATIONS
 from steelyard.views.view import Change, Query, Stored, ViewError
 
@@ -15,14 +16,15 @@ from steelyard.views.view import Change, Query, Stored, ViewError
 class SqliteView:
     """Opened by `open`; to be closed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, bounds: Bounds) -> None:
         self._database = database
+        self._bounds = bounds
 
     @classmethod
-    async def open(cls, path: Path | str) -> "SqliteView":
+    async def open(cls, path: Path | str, bounds: Bounds = BOUNDS) -> "SqliteView":
         """Raises ViewError."""
         with _ours():
-            return cls(await Database.open(path, MIGRATIONS))
+            return cls(await Database.open(path, MIGRATIONS), bounds)
 
     async def get(self, kind: str, id: str) -> Stored | None:
         """On the event loop's thread: it takes some microseconds, less than a change of thread would."""
@@ -36,7 +38,7 @@ class SqliteView:
     async def query(self, query: Query) -> Sequence[Stored]:
         check(query)
         with _ours():
-            return await self._database.read(lambda connection: reading.run(connection, query))
+            return await self._database.read(lambda connection: reading.run(connection, query, self._bounds))
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         with _ours():
