@@ -1,0 +1,142 @@
+"""The API: an ASGI application that finds a request's row in the route table and lets its handler answer.
+
+`make_app(platform)` makes it; `serve.py` serves it. For every request: the row, the caller, the caller's grant, the
+handler, the figures. There is no other middleware, and nothing is ever redirected.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from steelyard.accounts.ledger import LedgerError
+from steelyard.api.auth import Access, authenticate
+from steelyard.api.call import Call
+from steelyard.api.errors import ApiError, Forbidden, NotAllowed, NotFound, Unavailable
+from steelyard.api.platform import Api, Platform
+from steelyard.api.replicas import Replicas
+from steelyard.api.routing import Grant, Match, Route, Router
+from steelyard.api.table import routes
+from steelyard.broker.log import LogError
+from steelyard.sqlite import DatabaseError
+from steelyard.storage.store import StorageError
+from steelyard.views.view import ViewError
+
+__all__ = ["App", "Platform", "make_app"]
+
+_log = logging.getLogger(__name__)
+_NOBODY = Access(None)
+_ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
+
+
+class App:
+    """One API process's application. Its own tasks run while `running` is entered."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.router = Router(routes())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "websocket":
+                await self._websocket(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
+        """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
+        api = self.api
+        following = asyncio.create_task(api.outcomes.run())
+        await api.settling.begin()
+        tasks = asyncio.gather(following, asyncio.create_task(api.settling.run()))
+        api.healthy = True
+        tasks.add_done_callback(lambda _: setattr(api, "healthy", False))
+        try:
+            yield tasks  # type: ignore[misc]
+        finally:
+            tasks.cancel()
+            with suppress(asyncio.CancelledError):
+                await tasks
+            with suppress(*_ENGINES):
+                await api.settling.flush()
+            await api.replicas.close()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        match = self.router.find(scope["method"], scope["path"])
+        call: Call | None = None
+        try:
+            access = await self._access(match, scope)
+            assert match.route is not None
+            call = self._call(match.route, match, Request(scope, receive), access)
+            response = await match.route.handler(call)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
+            response = _answer_to(error, scope["path"])
+        try:
+            await response(scope, receive, send)
+        finally:
+            for command in call.answering if call else ():
+                self.api.settling.answered(command)
+            self.api.metrics.answered(match.route, response.status_code, time.perf_counter() - began)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = self.router.find("WEBSOCKET", scope["path"])
+        socket = WebSocket(scope, receive, send)
+        try:
+            access = await self._access(match, scope)
+            assert match.route is not None
+            await match.route.handler(self._call(match.route, match, socket, access))
+        except Exception as error:  # noqa: BLE001 - the outermost edge
+            refusal = _answer_to(error, scope["path"])
+            await socket.send_denial_response(refusal)
+
+    async def _access(self, match: Match, scope: Scope) -> Access:
+        """The caller, where the row asks for a grant. Raises ApiError."""
+        if match.route is None:
+            if match.methods:
+                allowed = ", ".join(sorted(match.methods - {"WEBSOCKET"}))
+                raise NotAllowed(f"this path takes {allowed}", headers={"Allow": allowed})
+            raise NotFound(f"there is no {scope['path']}")
+        check = match.route.check
+        if not isinstance(check, Grant):
+            return _NOBODY
+        access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
+        reach = access.scope(check.resource, check.function)
+        if not reach.accounts and not reach.entities:
+            raise Forbidden(f"the token lacks {check.resource}/{check.function}")
+        return access
+
+    def _call(self, route: Route, match: Match, connection: HTTPConnection, access: Access) -> Call:
+        return Call(self.api, route, match.values, connection, self.api.platform.clock(), access)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
+    return App(Api(platform, replicas))
+
+
+def _answer_to(error: Exception, path: str) -> Response:
+    if isinstance(error, ApiError):
+        return error.response()
+    if isinstance(error, _ENGINES):
+        _log.warning("%s: %s", path, error)
+        return Unavailable(f"an engine does not answer: {error}").response()
+    _log.exception("%s failed", path, exc_info=error)
+    return ApiError("the API failed; its log says why").response()

@@ -1,0 +1,153 @@
+"""One request on its way through a handler: who asks, what for, with which body, and what the process has to offer."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+import orjson
+from pydantic import ValidationError
+from starlette.datastructures import URL, Headers, QueryParams
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from steelyard.api.auth import Access
+from steelyard.api.commands import Asker
+from steelyard.api.errors import JSON, BadRequest, TooLarge, UnsupportedMediaType, invalid
+from steelyard.api.routing import Route
+from steelyard.schema.base import SchemaModel
+
+if TYPE_CHECKING:
+    from steelyard.api.platform import Api
+
+M = TypeVar("M", bound=SchemaModel)
+_PEEK = 4
+"""A body of up to so many times its limit is read, so as to name the field that is too large."""
+_PRINTABLE = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass
+class Call:
+    """`access` is what the caller may do; it is absent where the route asks for no grant."""
+
+    api: "Api"
+    route: Route
+    values: Mapping[str, str]
+    connection: HTTPConnection
+    now: datetime
+    access: Access
+    answering: list[str] = field(default_factory=list)
+    """Commands whose rows are answered once the response is out."""
+    _body: bytes = b""
+
+    @property
+    def id(self) -> str:
+        return self.values["id"]
+
+    @property
+    def request(self) -> Request:
+        assert isinstance(self.connection, Request)
+        return self.connection
+
+    @property
+    def socket(self) -> WebSocket:
+        assert isinstance(self.connection, WebSocket)
+        return self.connection
+
+    @property
+    def headers(self) -> Headers:
+        return self.connection.headers
+
+    @property
+    def query(self) -> QueryParams:
+        return self.connection.query_params
+
+    @property
+    def base_url(self) -> str:
+        """Where this API is, for links: the setting, else as the request addressed it."""
+        public = self.api.platform.settings.public_url
+        return (
+            public.rstrip("/") if public else str(URL(scope=self.connection.scope).replace(path="", query=""))
+        )
+
+    async def body(self, model: type[M]) -> M:
+        """Raises TooLarge, BadRequest, Invalid."""
+        try:
+            return model.model_validate(await self.json())
+        except ValidationError as error:
+            raise invalid(error) from error
+
+    async def json(self) -> dict[str, object]:
+        """The body as an object; an absent one is empty."""
+        kind = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        data = self._body = await self._read(self.api.platform.settings.entity_bytes)
+        if data and kind != JSON:
+            raise UnsupportedMediaType(f"Content-Type: {kind!r} should be {JSON}", field="Content-Type")
+        try:
+            content = orjson.loads(data or b"{}")
+        except orjson.JSONDecodeError as error:
+            raise BadRequest(f"body: is not JSON: {error}", field="body") from error
+        if not isinstance(content, dict):
+            raise BadRequest("body: should be a JSON object", field="body")
+        check_size(content, len(data), self.api.platform.settings.entity_bytes)
+        return content
+
+    def asker(self) -> Asker:
+        """On whose behalf commands go out. After `json`: its digest is the body's."""
+        key = self.headers.get("idempotency-key")
+        if key is not None and not _PRINTABLE.fullmatch(key):
+            raise BadRequest(
+                "Idempotency-Key: should be 1 to 255 printable characters", field="Idempotency-Key"
+            )
+        path = self.request.scope["path"]
+        names = {"request": "x-request-id", "traceparent": "traceparent", "if-match": "if-match"}
+        found = {name: self.headers.get(header, "").strip('"') for name, header in names.items()}
+        return Asker(
+            actor=self.access.actor,
+            token=self.access.token,
+            headers={name: value for name, value in found.items() if _PRINTABLE.fullmatch(value)},
+            idempotency_key=key,
+            digest=hashlib.sha256(f"{self.request.method} {path}\n".encode() + self._body).hexdigest(),
+        )
+
+    async def stream(self, limit: int) -> AsyncIterator[bytes]:
+        """The body in pieces. Raises TooLarge."""
+        size = 0
+        if int(self.headers.get("content-length", "0") or 0) > limit:
+            raise TooLarge(f"body: has more than {limit} bytes", field="body")
+        async for piece in self.request.stream():
+            size += len(piece)
+            if size > limit:
+                raise TooLarge(f"body: has more than {limit} bytes", field="body")
+            yield piece
+
+    async def _read(self, limit: int) -> bytes:
+        return b"".join([piece async for piece in self.stream(_PEEK * limit)])
+
+
+def check_size(content: Mapping[str, object], size: int, limit: int) -> None:
+    """Raises TooLarge, which names the largest field."""
+    if size <= limit:
+        return
+    sizes = {name: len(orjson.dumps(value)) for name, value in content.items()}
+    name = max(sizes, key=lambda each: sizes[each], default="body")
+    raise TooLarge(
+        f"{name}: has {sizes.get(name, size)} of {size} bytes, where {limit} are allowed in all", field=name
+    )
+
+
+def json_response(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type=JSON)
+
+
+def answer(model: SchemaModel) -> Response:
+    """A model as it is published: by its JSON names, without what is absent."""
+    return json_response(model.dump_json().encode())
+
+
+def json_of(value: object) -> Response:
+    """Plain values, among them a bare string or null."""
+    return json_response(orjson.dumps(value))

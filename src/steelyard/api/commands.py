@@ -1,0 +1,174 @@
+"""The path of a command: accepted once it is durable, never twice, and seen by whoever gave it.
+
+A create is answered when its command is in the log. By its row in the outbox a repeated request finds it, reads show it
+at once, and a process that starts again sends it if the one before did not. An edit waits until it was judged and the
+view shows it.
+"""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.api.errors import ApiError, Conflict, Invalid, NotFound, Unavailable
+from steelyard.api.outcomes import Outcome, Outcomes
+from steelyard.api.settle import Settling
+from steelyard.broker.log import EVENTS, Log, LogError, Message
+from steelyard.broker.partition import partition_of
+from steelyard.schema.commands import (
+    CreateEntity,
+    EditEntityDocumentation,
+    EditEntityLabels,
+    UpdateEntityStatus,
+    command_time,
+)
+from steelyard.schema.entities import AnyEntity
+from steelyard.views.view import Position, View
+
+_PAUSE = 0.25
+Edit = EditEntityDocumentation | EditEntityLabels | UpdateEntityStatus
+
+
+@dataclass(frozen=True)
+class Asker:
+    """On whose behalf, and in which request, a command is given: its headers."""
+
+    actor: str
+    token: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """`request`, `traceparent`, `if-match` where known."""
+    idempotency_key: str | None = None
+    digest: str = ""
+    """Of route and body."""
+
+
+class Commands:
+    """Creates and edits of one API process."""
+
+    def __init__(
+        self, log: Log, view: View, outbox: Outbox, outcomes: Outcomes, settling: Settling, seconds: float
+    ) -> None:
+        self._log = log
+        self._view = view
+        self._outbox = outbox
+        self._outcomes = outcomes
+        self._settling = settling
+        self._seconds = seconds
+
+    async def create(
+        self, entities: Sequence[AnyEntity], asker: Asker, now: datetime
+    ) -> tuple[OutboxRow, bool]:
+        """All of the entities or none: the first one's row, and whether it is new.
+
+        Otherwise it is that of an earlier request, which this one repeats. Raises Unavailable when they could not be
+        sent: a repeat finds the row.
+        """
+        rows = [self._row(each, asker, now) for each in entities]
+        kept = await self._outbox.add(rows[0], rows[1:])
+        if kept.command != rows[0].command:
+            await self._check_repeat(kept, rows[0])
+            return kept, False
+        if asker.idempotency_key is not None and await self._made_before(rows):
+            return kept, False
+        try:
+            await self._settling.send(rows)
+        except LogError as error:
+            raise Unavailable(f"the request was not accepted: {error}") from error
+        return kept, True
+
+    async def _check_repeat(self, kept: OutboxRow, row: OutboxRow) -> None:
+        if kept.request != row.request:
+            raise Invalid("Idempotency-Key: was given with another request", field="Idempotency-Key")
+        if kept.position is None:
+            await self._settling.resend()
+
+    async def _made_before(self, rows: Sequence[OutboxRow]) -> bool:
+        """Whether the key was used so long ago that its row is gone; the entity has its id from the key."""
+        found = await self._view.find(rows[0].entity)
+        if found is None:
+            return False
+        await self._outbox.visible([row.command for row in rows])
+        if found.kind != rows[0].kind:
+            raise Invalid("Idempotency-Key: was given with another request", field="Idempotency-Key")
+        return True
+
+    async def edit(self, command: Edit, asker: Asker, now: datetime) -> bytes:
+        """The entity's JSON once the command was judged and the view shows it. Raises Conflict, Unavailable."""
+        id = self._command_id(asker, command.data.id)
+        message = self._message(command, id, asker, now)
+        expected = await self._outcomes.expect(id)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._log.publish([message])
+                outcome = await expected
+                if outcome.outcome == "rejected":
+                    raise _refusal(outcome)
+                return await self._shown(command.data.kind, command.data.id, outcome)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"the command was accepted and is not applied after {self._seconds:g} s; a repeat does no harm"
+            ) from error
+        except LogError as error:
+            raise Unavailable(f"the command was not accepted: {error}") from error
+        finally:
+            self._outcomes.forget(id)
+
+    async def _shown(self, kind: str, id: str, outcome: Outcome) -> bytes:
+        """Read your writes: the entity as the view has it from the outcome on."""
+        wanted = Position(self._log.epoch, outcome.offset or 0)
+        while True:
+            version = self._view.version()
+            stored = await self._view.get(kind, id)
+            if stored is not None and stored.position >= wanted:
+                return stored.json
+            await self._view.changed(version, _PAUSE)
+
+    def _row(self, entity: AnyEntity, asker: Asker, now: datetime) -> OutboxRow:
+        command = self._command_id(asker, entity.id)
+        message = self._message(CreateEntity(data=entity), command, asker, now)
+        assert message.value is not None
+        return OutboxRow(
+            command=command,
+            account=entity.account,
+            kind=entity.kind,
+            entity=entity.id,
+            created=now,
+            topic_key=entity.id,
+            value=message.value,
+            headers=message.headers,
+            request=_request(asker),
+            idempotency_key=asker.idempotency_key,
+            ends=self._settling.end(partition_of(entity.id, self._log.partitions)),
+        )
+
+    def _command_id(self, asker: Asker, entity: str) -> str:
+        """Random; of a request with a key always the same one, so that the aggregator sees a repeat as one."""
+        if asker.idempotency_key is None:
+            return uuid.uuid4().hex
+        return derived_id("command", asker.token, asker.idempotency_key, asker.digest, entity)
+
+    def _message(self, command: CreateEntity | Edit, id: str, asker: Asker, now: datetime) -> Message:
+        headers = {"id": id, "source": "api", "time": command_time(now), "actor": asker.actor}
+        headers |= {"token": asker.token, **asker.headers}
+        return Message(EVENTS, command.data.id, command.dump_json(), headers)
+
+
+def _request(asker: Asker) -> str:
+    """What makes a repeated request the same one; with a key, whatever the token is by now."""
+    return asker.digest if asker.idempotency_key is not None else f"{asker.token}:{asker.digest}"
+
+
+def _refusal(outcome: Outcome) -> ApiError:
+    detail = outcome.message or outcome.reason or "the command was rejected"
+    if outcome.reason == "NotFound":
+        return NotFound(detail)
+    return Conflict(detail)
+
+
+def derived_id(*parts: str) -> str:
+    """SHA-256 of the parts, cut to a version-4 UUID."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4).hex

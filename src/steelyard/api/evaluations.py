@@ -1,0 +1,38 @@
+"""Evaluations: with a session of their own, or one that runs already."""
+
+from collections.abc import Sequence
+
+from steelyard.api.building import Base
+from steelyard.api.call import Call
+from steelyard.api.errors import Invalid
+from steelyard.api.references import foreign_service, resolve
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.entities import AnyEntity
+from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.inference_service import InferenceService
+from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
+from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
+
+
+async def evaluation(call: Call, request: EvaluationCreateRequest, base: Base) -> Sequence[AnyEntity]:
+    await resolve(call, Dataset, request.dataset, "dataset")
+    session = await _session(call, request)
+    return [base.entity(Evaluation, {**request.dump(), "inferenceSession": session.dump()})]
+
+
+async def _session(call: Call, request: EvaluationCreateRequest) -> InferenceSessionSpec:
+    if request.inferenceSession is not None:
+        return await own_session(call, request.inferenceSession)
+    field = "inferenceSessionReference"
+    found = await resolve(call, InferenceSession, request.inferenceSessionReference or "", field)
+    return InferenceSessionSpec(**{name: getattr(found, name) for name in InferenceSessionSpec.model_fields})
+
+
+async def own_session(call: Call, request: EvaluationInferenceSessionRequest) -> InferenceSessionSpec:
+    if request.expires is not None and request.expires <= call.now:
+        field = "inferenceSession.expires"
+        raise Invalid(f"{field}: {request.expires.isoformat()} is past", field=field)
+    field = "inferenceSession.inferenceService"
+    service = await resolve(call, InferenceService, request.inferenceService, field)
+    content = {**request.dump(), "inferenceService": foreign_service(service).dump()}
+    return InferenceSessionSpec.parse(content)

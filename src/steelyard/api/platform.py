@@ -1,0 +1,58 @@
+"""What the API works on: the engines that it is given, and what it makes of them once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from steelyard.accounts.ledger import Accounts
+from steelyard.accounts.open import Ledger
+from steelyard.accounts.tokens import Tokens
+from steelyard.api.commands import Commands
+from steelyard.api.entities import Entities
+from steelyard.api.logs import FolderPodLogs, PodLogs
+from steelyard.api.metrics import Metrics
+from steelyard.api.outcomes import Outcomes
+from steelyard.api.replicas import Replicas
+from steelyard.api.settings import ApiSettings
+from steelyard.api.settle import Settling
+from steelyard.broker.log import Log
+from steelyard.storage.store import Store
+from steelyard.views.view import View
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The engines. `signing_secret` signs URLs of uploads and downloads; `pods` is one machine's folder of Pods."""
+
+    log: Log
+    view: View
+    ledger: Ledger
+    store: Store
+    settings: ApiSettings
+    signing_secret: bytes
+    clock: Callable[[], datetime]
+    pods: Path | None = None
+
+
+class Api:
+    """One API process."""
+
+    def __init__(self, platform: Platform, replicas: Replicas | None = None) -> None:
+        log, view, outbox = platform.log, platform.view, platform.ledger.outbox
+        self.platform = platform
+        self.outcomes = Outcomes(log)
+        self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
+        self.entities = Entities(view, outbox)
+        self.commands = Commands(
+            log, view, outbox, self.outcomes, self.settling, platform.settings.outcome_seconds
+        )
+        self.tokens = Tokens(platform.ledger.accounts)
+        self.replicas = replicas or Replicas()
+        self.metrics = Metrics()
+        self.healthy = False
+        self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
+
+    @property
+    def accounts(self) -> Accounts:
+        return self.platform.ledger.accounts

@@ -1,0 +1,165 @@
+"""What becomes of the outbox's rows after they were written: sent, answered, and at last shown by the view.
+
+A row is sent once its command is in the log. That it was sent or answered is noted a moment later, many at once: a
+process that starts again looks into the log before it sends anything a second time. A row that the view shows, or whose
+command was rejected, is settled, and reads do without it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from steelyard.accounts.ledger import LedgerError, Outbox, OutboxRow
+from steelyard.api.outcomes import Outcome, Outcomes
+from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
+from steelyard.broker.partition import partition_of
+from steelyard.sqlite import DatabaseError
+from steelyard.views.view import View, ViewError
+
+_log = logging.getLogger(__name__)
+_PAUSE = 0.05
+_IDLE = 1.0
+KEPT = timedelta(days=1)
+"""How long settled rows are kept: so long a repeated key finds its entity here, later by the entity's id."""
+
+
+class Settling:
+    """The rows of one API process."""
+
+    def __init__(
+        self, log: Log, view: View, outbox: Outbox, outcomes: Outcomes, clock: Callable[[], datetime]
+    ) -> None:
+        self._log = log
+        self._view = view
+        self._outbox = outbox
+        self._outcomes = outcomes
+        self._clock = clock
+        self._ends: dict[int, int] = {}
+        self._sending: set[str] = set()
+        self._sent: list[tuple[str, tuple[int, int]]] = []
+        self._answered: list[str] = []
+        self._judged: dict[str, OutboxRow] = {}
+        self._settled: list[str] = []
+        self._unsent = False
+        self._seen = 0
+        self._expired = clock()
+        self._nudge = asyncio.Event()
+
+    def end(self, partition: int) -> int:
+        """An offset at or before which nothing of what is sent from now on lies."""
+        return self._ends.get(partition, 0)
+
+    def answered(self, command: str) -> None:
+        self._answered.append(command)
+        self._nudge.set()
+
+    async def begin(self) -> None:
+        """Take over from the process before: send what it did not, and wait for the rest."""
+        self._ends = dict(await self._log.ends(EVENTS))
+        pending = await self._outbox.pending()
+        futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
+        for row, future in zip(pending, futures, strict=True):
+            self._follow(row, future)
+            if await self._log.latest(STATE, row.entity) is not None:
+                self._judged[row.command] = row
+        await self.resend()
+
+    async def send(self, rows: Sequence[OutboxRow]) -> None:
+        """All of them or none. Raises LogError; they are sent later then."""
+        commands = {row.command for row in rows}
+        self._sending |= commands
+        try:
+            for row in rows:
+                self._follow(row, await self._outcomes.expect(row.command))
+            records = await self._log.publish([_message(row) for row in rows])
+            for row, record in zip(rows, records, strict=True):
+                self._ends[record.partition] = max(self._ends.get(record.partition, 0), record.offset + 1)
+                self._sent.append((row.command, (record.partition, record.offset)))
+        except LogError:
+            self._unsent = True
+            raise
+        finally:
+            self._sending -= commands
+            self._nudge.set()
+
+    async def resend(self) -> None:
+        """Send what is accepted and not in the log. Raises LogError."""
+        rows = [row for row in await self._outbox.unsent() if row.command not in self._sending]
+        missing = [row for row in rows if not await self._find(row)]
+        if missing:
+            await self.send(missing)
+        self._unsent = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self._round()
+            except (DatabaseError, LedgerError, LogError, ViewError) as error:
+                _log.warning("cannot settle what was accepted: %s", error)
+                await asyncio.sleep(_IDLE)
+            await self._pause()
+
+    async def flush(self) -> None:
+        """Note what was sent and answered."""
+        sent, answered = list(self._sent), list(self._answered)
+        await asyncio.gather(*(self._outbox.sent(command, position) for command, position in sent))
+        if answered:
+            await self._outbox.answered(answered)
+        del self._sent[: len(sent)], self._answered[: len(answered)]
+
+    async def _round(self) -> None:
+        self._seen = self._view.version()
+        await self.flush()
+        if self._unsent:
+            await self.resend()
+        for command, row in list(self._judged.items()):
+            if await self._view.get(row.kind, row.entity) is not None:
+                self._settled.append(command)
+                del self._judged[command]
+        if self._settled:
+            await self._outbox.visible(self._settled)
+            self._settled = []
+        if self._clock() - self._expired > timedelta(hours=1):
+            self._expired = self._clock()
+            await self._outbox.expire(self._expired - KEPT)
+
+    async def _pause(self) -> None:
+        if self._judged:
+            await self._view.changed(self._seen, _PAUSE)
+            return
+        try:
+            await asyncio.wait_for(self._nudge.wait(), _IDLE)
+        except TimeoutError:
+            return
+        self._nudge.clear()
+        await asyncio.sleep(_PAUSE)  # so that many are noted at once
+
+    def _follow(self, row: OutboxRow, future: "asyncio.Future[Outcome]") -> None:
+        def judged(done: "asyncio.Future[Outcome]") -> None:
+            if done.cancelled():
+                return
+            if (outcome := done.result()).outcome == "rejected":
+                _log.warning("%s %s was rejected: %s", row.kind, row.entity, outcome.message)
+                self._settled.append(row.command)
+            else:
+                self._judged[row.command] = row
+            self._nudge.set()
+
+        future.add_done_callback(judged)
+
+    async def _find(self, row: OutboxRow) -> bool:
+        """Whether the command is in the log after all."""
+        partition, start = partition_of(row.topic_key, self._log.partitions), row.ends
+        while records := await self._log.read(EVENTS, partition, start):
+            for record in records:
+                if record.headers.get("id") == row.command:
+                    self._sent.append((row.command, (record.partition, record.offset)))
+                    return True
+            start = records[-1].offset + 1
+        return False
+
+
+def _message(row: OutboxRow) -> Message:
+    return Message(EVENTS, row.topic_key, row.value, row.headers)

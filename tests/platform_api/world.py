@@ -1,0 +1,217 @@
+"""A whole platform in one event loop: real services on engines in memory, asked through ASGI with real tokens.
+
+`async with make_world() as world:` gives clients by what they may do; nothing listens on the network.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import httpx
+import orjson
+
+from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.tokens import Tokens, bootstrap
+from steelyard.api.app import App, Platform, make_app
+from steelyard.api.replicas import Replicas
+from steelyard.api.settings import ApiSettings
+from steelyard.broker.log import EVENTS, Log, Message
+from steelyard.broker.memory import MemoryLog
+from steelyard.schema.account import AccessGrant, Identity
+from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
+from steelyard.services.aggregator import run_aggregator
+from steelyard.services.sinks import run_view_sink
+from steelyard.storage.store import Store, open_store
+from steelyard.views.memory import MemoryView
+from steelyard.views.view import View
+
+Json = dict[str, Any]
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+_numbers = count()
+
+
+@dataclass
+class Clock:
+    """Goes on by a microsecond at each look, and by leaps when a test says so."""
+
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(microseconds=1)
+        return self.now
+
+
+@dataclass
+class Engines:
+    """What outlives an API process."""
+
+    log: Log
+    view: View
+    ledger: Ledger
+    store: Store
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass
+class World:
+    """A running platform and the administrator's client."""
+
+    app: App
+    engines: Engines
+    admin: httpx.AsyncClient
+    clients: AsyncExitStack
+    """Closes what `client` opens."""
+
+    def client(self, token: str | None) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://api/v0", headers=headers)
+
+    async def holder(self, *grants: AccessGrant, account: str | None = None) -> httpx.AsyncClient:
+        """The client of an account that may do exactly this."""
+        accounts, now = self.engines.ledger.accounts, self.engines.clock()
+        made = await accounts.create(account or f"account-{next(_numbers)}", Identity(), now)
+        made = await accounts.set_permissions(made.id or "", grants)
+        subject, expires = f"accounts/{made.id}", now + timedelta(hours=1)
+        token = await Tokens(accounts).mint(made, subject, grants, expires, now)
+        return await self.clients.enter_async_context(self.client(token))
+
+    async def created(self, resource: str, **fields: Any) -> Json:
+        """A new entity of the administrator's."""
+        response = await self.admin.post(f"/{resource}", json={"account": "acme", **fields})
+        assert response.status_code == 200, response.text
+        made: Json = response.json()
+        return made
+
+    async def says(self, kind: str, id: str, status: str, source: str = "informer", reason: str = "") -> None:
+        """Another service's word, and the view showing it."""
+        patch = StatusPatch(status=status, reason=reason or None, message=None)
+        data = StatusData(id=id, kind=kind, attributes=patch)
+        await self.settled(kind, id)
+        headers = {
+            "id": f"{next(_numbers):032x}",
+            "source": source,
+            "time": command_time(self.engines.clock()),
+        }
+        await self.engines.log.publish(
+            [Message(EVENTS, id, UpdateEntityStatus(data=data).dump_json(), headers)]
+        )
+        await self._shown(kind, id, status)
+
+    async def settled(self, kind: str, id: str) -> Json:
+        """The entity, once the view shows it."""
+        return await self._shown(kind, id, None)
+
+    async def _shown(self, kind: str, id: str, status: str | None) -> Json:
+        async with asyncio.timeout(5):
+            while True:
+                version = self.engines.view.version()
+                stored = await self.engines.view.get(kind, id)
+                entity: Json = orjson.loads(stored.json) if stored else {}
+                if stored and status in (None, entity["status"]):
+                    return entity
+                await self.engines.view.changed(version, 1)
+
+
+async def make_engines() -> Engines:
+    ledger = await open_ledger("memory:")
+    return Engines(MemoryLog(), MemoryView(), ledger, open_store(f"memory://api-{next(_numbers)}"))
+
+
+@asynccontextmanager
+async def make_world(
+    engines: Engines | None = None,
+    *,
+    services: bool = True,
+    settings: ApiSettings | None = None,
+    replicas: Replicas | None = None,
+) -> AsyncIterator[World]:
+    """With `services=False` nobody judges: what is accepted stays in the outbox."""
+    made = engines or await make_engines()
+    chosen = settings or ApiSettings()
+    platform = Platform(made.log, made.view, made.ledger, made.store, chosen, b"secret", made.clock)
+    app = make_app(platform, replicas)
+    token = await bootstrap(made.ledger.accounts, "administrator", made.clock())
+    async with AsyncExitStack() as stack:
+        if engines is None:
+            stack.push_async_callback(made.ledger.close)
+        if services:
+            await stack.enter_async_context(running_services(made))
+        await stack.enter_async_context(app.running())
+        world = World(app, made, httpx.AsyncClient(), stack)
+        world.admin = await stack.enter_async_context(world.client(token))
+        yield world
+
+
+@asynccontextmanager
+async def running_services(engines: Engines) -> AsyncIterator[None]:
+    """The aggregator and the view's sink."""
+    stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(run_aggregator(engines.log, stop=stop)),
+        asyncio.create_task(run_view_sink(engines.log, engines.view, stop=stop)),
+    ]
+    try:
+        yield
+    finally:
+        stop.set()
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+SCHEMA: Json = {"arrowSchema": "AAAA"}
+
+
+def md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def dataset(files: Mapping[str, bytes] | None = None) -> Json:
+    """Fields of a request."""
+    some = files if files is not None else {"data.parquet": b"rows"}
+    artifacts = [
+        {"kind": "parquet", "path": path, "digest": {"md5": md5(data)}} for path, data in some.items()
+    ]
+    return {"name": "digits", "artifacts": artifacts, "schema": SCHEMA}
+
+
+def service(model: str | None = None) -> Json:
+    image = {"host": "localhost", "name": "steelyard/runner-mock", "digest": "sha256:" + "0" * 64}
+    runner = {"kind": "mock", "image": image, "resources": {"cpu": "100m"}}
+    fields: Json = {
+        "name": "service",
+        "runner": runner,
+        "interface": {"endpoint": "v1/x", "outputSchema": SCHEMA},
+    }
+    return fields | ({"model": model} if model else {})
+
+
+def model() -> Json:
+    return {
+        "name": "model",
+        "artifact": {"kind": "Mock"},
+        "storage": {"medium": "Mock"},
+        "source": {"kind": "Mock"},
+        "resources": {"storage": "0"},
+    }
+
+
+def grant(
+    resource: str, functions: Sequence[str], accounts: Sequence[str] = (), entities: Sequence[str] = ()
+) -> AccessGrant:
+    return AccessGrant.parse(
+        {
+            "resources": [resource],
+            "functions": list(functions),
+            "accounts": list(accounts),
+            "entities": list(entities),
+        }
+    )
