@@ -100,7 +100,7 @@ async def _serve(
     )
     token = await administrator_token(opened.ledger.accounts)
 
-    def answers() -> None:
+    def answers(_: str) -> None:
         write_platform(state, f"{public}/v0", token)
         ready()
 
