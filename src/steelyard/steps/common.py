@@ -24,6 +24,7 @@ from steelyard.schema.steps import (
     StepConfig,
     Termination,
 )
+from steelyard.steps.kept_log import KeptLog, kept_log
 from steelyard.storage.store import ObjectMissing, StorageFull
 
 FieldValue = str | int | float | bool | None
@@ -49,6 +50,8 @@ class Log:
     def __init__(self, step: str, out: TextIO | None = None) -> None:
         self._step = step
         self._out = out or sys.stdout
+        self.kept: KeptLog | None = None
+        """Where the lines go besides."""
 
     def info(self, message: str, **fields: FieldValue) -> None:
         self._write("info", message, fields)
@@ -67,8 +70,11 @@ class Log:
             "message": message,
             **fields,
         }
-        self._out.write(orjson.dumps(line).decode() + "\n")
+        text = orjson.dumps(line).decode() + "\n"
+        self._out.write(text)
         self._out.flush()
+        if self.kept is not None:
+            self.kept.add(text)
 
 
 StepMain = Callable[[StepConfig, Log], Awaitable[None]]
@@ -85,26 +91,34 @@ def run_step(main: StepMain, name: str) -> NoReturn:
 
 
 def execute(main: StepMain, log: Log, path: Path) -> int:
-    """`run_step` without the exit: the status, with the termination message written."""
-    termination, status = _outcome(main, log, path)
-    _write_termination(termination)
-    write = log.info if status == EXIT_OK else log.error
-    write(termination.message or "done", code=termination.code, exit=status)
+    """`run_step` without the exit: the status, with the termination message written and the log kept."""
+    config = _configuration(path)
+    if not isinstance(config, StepConfig):
+        return _last_words(log, *config)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        log.kept = kept_log(config)
+        status = _last_words(log, *_outcome(runner, main(config, log), log.kept))
+        if log.kept is not None:
+            runner.run(log.kept.close())
+            if log.kept.trouble:
+                print(f"the log is not kept in storage: {log.kept.trouble}", file=sys.stderr)
     return status
 
 
-def _outcome(main: StepMain, log: Log, path: Path) -> tuple[Termination, int]:
+def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
     try:
-        config = StepConfig.model_validate_json(path.read_bytes())
+        return StepConfig.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return Termination(code="InputMissing", message=f"--config {path}: there is no such file"), EXIT_RETRY
     except ValidationError as error:
         return Termination(
             code="BadConfiguration", message=f"--config {path}: {_faults(error)}"
         ), EXIT_PERMANENT
+
+
+def _outcome(runner: asyncio.Runner, step: Awaitable[None], kept: KeptLog | None) -> tuple[Termination, int]:
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_until_terminated(main(config, log)))
+        runner.run(_until_terminated(step, kept))
     except StepFailed as error:
         termination = Termination(code=error.code, message=error.message, row=error.row)
         return termination, EXIT_PERMANENT if error.permanent else EXIT_RETRY
@@ -119,15 +133,26 @@ def _outcome(main: StepMain, log: Log, path: Path) -> tuple[Termination, int]:
     return Termination(code="Complete", message=""), EXIT_OK
 
 
-async def _until_terminated(step: Awaitable[None]) -> None:
-    """Await the step; SIGTERM cancels it, so that its `finally` blocks run."""
+def _last_words(log: Log, termination: Termination, status: int) -> int:
+    _write_termination(termination)
+    write = log.info if status == EXIT_OK else log.error
+    write(termination.message or "done", code=termination.code, exit=status)
+    return status
+
+
+async def _until_terminated(step: Awaitable[None], kept: KeptLog | None) -> None:
+    """Await the step, while its log goes to storage; SIGTERM cancels it, so that its `finally` blocks run."""
     task = asyncio.ensure_future(step)
+    keeping = asyncio.create_task(kept.keep()) if kept else None
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         await task
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        # From here on it comes too late: how the step ends is settled. The handler goes with the loop.
+        loop.add_signal_handler(signal.SIGTERM, lambda: None)
+        if kept and keeping:
+            await kept.end(keeping)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

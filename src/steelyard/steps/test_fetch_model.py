@@ -80,6 +80,7 @@ async def test_only_what_is_listed_is_kept(root: Path) -> None:
         (_listed(path="../x"), r"spec\.artifact\.volume\.files\.0\.path: "),
         (_listed(path="a%2e/x"), r"spec\.artifact\.volume\.files\.0\.path: .*'a%2e' is not allowed"),
         (_listed(path=".steelyard/manifest.json"), r"which is ours"),
+        (_listed(path=".dyff/logs.txt"), r"lies in \.dyff/, which is ours"),
     ],
 )
 async def test_what_differs_is_refused_for_good(root: Path, artifact: dict[str, Any], fault: str) -> None:

@@ -17,9 +17,10 @@ from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed
 from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
 
-OURS = ".steelyard/"
-MANIFEST = f"{OURS}manifest.json"
-PROGRESS = f"{OURS}progress.json"
+OURS = (".steelyard/", ".dyff/")
+"""Where our own records and logs lie beside a volume's files."""
+MANIFEST = ".steelyard/manifest.json"
+PROGRESS = ".steelyard/progress.json"
 PIECE = 4 << 20
 PROGRESS_SECONDS = 5
 
@@ -139,13 +140,13 @@ def input_store(inputs: Mapping[str, str], key: str) -> Store:
 
 
 def checked_path(path: str, field: str) -> str:
-    """A path below a volume: relative, nothing that leads out of it or into our own folder."""
+    """A path below a volume: relative, nothing that leads out of it or into our own folders."""
     try:
         check_key(path)
     except BadLocation as error:
         raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
     if path.startswith(OURS):
-        raise StepFailed(
-            "BadConfiguration", f"{field}: {path!r} lies in {OURS}, which is ours", permanent=True
-        )
+        where = path.partition("/")[0]
+        message = f"{field}: {path!r} lies in {where}/, which is ours"
+        raise StepFailed("BadConfiguration", message, permanent=True)
     return path
