@@ -11,7 +11,7 @@ from starlette.responses import Response
 from steelyard.accounts.grants import covers
 from steelyard.accounts.ledger import NameTaken
 from steelyard.api.call import Call, answer, json_of, json_response
-from steelyard.api.errors import Conflict, Forbidden, Invalid, NotFound
+from steelyard.api.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
 from steelyard.schema.account import AccessGrant, Account, APIFunction, APIKey
 from steelyard.schema.answers import Status
 from steelyard.schema.requests import (
@@ -50,6 +50,11 @@ async def delete(call: Call) -> Response:
     account = await _account(call, "delete")
     await call.api.accounts.delete(account.id or "", call.now)
     return answer(Status(status="Deleted", reason="DeleteCommand"))
+
+
+async def label(call: Call) -> Response:
+    """The published client has it, and the published account has no labels."""
+    raise NotImplementedYet("labels: an account has none")
 
 
 async def permissions(call: Call) -> Response:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import get_args
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
@@ -18,12 +19,21 @@ from starlette.websockets import WebSocket
 from steelyard.accounts.ledger import LedgerError
 from steelyard.api.auth import Access, authenticate
 from steelyard.api.call import Call
-from steelyard.api.errors import ApiError, Forbidden, NotAllowed, NotFound, Unavailable
+from steelyard.api.errors import (
+    ApiError,
+    Forbidden,
+    NotAllowed,
+    NotFound,
+    NotImplementedYet,
+    Unavailable,
+)
 from steelyard.api.platform import Api, Platform
 from steelyard.api.replicas import Replicas
 from steelyard.api.routing import Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
+from steelyard.schema.account import APIResource
+from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import StorageError
 from steelyard.views.view import ViewError
@@ -32,6 +42,8 @@ __all__ = ["App", "Platform", "make_app"]
 
 _log = logging.getLogger(__name__)
 _NOBODY = Access(None)
+_ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
+"""Resources of the published API that this one does not have: a 404 would let clients try for half a minute."""
 _ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
 
 
@@ -107,6 +119,9 @@ class App:
             if match.methods:
                 allowed = ", ".join(sorted(match.methods - {"WEBSOCKET"}))
                 raise NotAllowed(f"this path takes {allowed}", headers={"Allow": allowed})
+            first = scope["path"].removeprefix("/v0/").partition("/")[0]
+            if first in _ABSENT:
+                raise NotImplementedYet(f"{first} are not served here yet")
             raise NotFound(f"there is no {scope['path']}")
         check = match.route.check
         if not isinstance(check, Grant):

@@ -67,7 +67,7 @@ class Commands:
         sent: a repeat finds the row.
         """
         rows = [self._row(each, asker, now) for each in entities]
-        kept = await self._outbox.add(rows[0], rows[1:])
+        kept = await self._settling.add(rows)
         if kept.command != rows[0].command:
             await self._check_repeat(kept, rows[0])
             return kept, False

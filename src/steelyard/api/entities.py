@@ -51,5 +51,7 @@ class Entities:
 
 
 def created(row: OutboxRow) -> bytes:
-    """The entity that the row's command creates."""
-    return orjson.dumps(orjson.loads(row.value)["data"])
+    """The entity that the row's command creates, with the revision that it will have."""
+    entity = orjson.loads(row.value)["data"]
+    entity["metadata"] = {**entity.get("metadata", {}), "revision": row.command}
+    return orjson.dumps(entity)

@@ -1,5 +1,7 @@
 """What anybody may read: health, figures, and what this API is."""
 
+import asyncio
+
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import HTMLResponse, Response
 
@@ -21,10 +23,10 @@ async def metrics(call: Call) -> Response:
 async def openapi(call: Call) -> Response:
     from steelyard.api.openapi import document
 
-    return json_response(document())
+    return json_response(await asyncio.to_thread(document))
 
 
 async def docs(call: Call) -> Response:
     from steelyard.api.openapi import page
 
-    return HTMLResponse(page())
+    return HTMLResponse(await asyncio.to_thread(page))

@@ -37,8 +37,8 @@ class Settling:
         self._clock = clock
         self._ends: dict[int, int] = {}
         self._sending: set[str] = set()
-        self._sent: list[tuple[str, tuple[int, int]]] = []
-        self._answered: list[str] = []
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._answered: dict[str, None] = {}
         self._judged: dict[str, OutboxRow] = {}
         self._settled: list[str] = []
         self._unsent = False
@@ -51,8 +51,16 @@ class Settling:
         return self._ends.get(partition, 0)
 
     def answered(self, command: str) -> None:
-        self._answered.append(command)
+        """The response is out: the same request again is a new one."""
+        self._answered[command] = None
         self._nudge.set()
+
+    async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
+        """As the outbox's. What was answered until now is noted in the same commit, and before."""
+        answered = list(self._answered)
+        _, kept = await asyncio.gather(self._outbox.answered(answered), self._outbox.add(rows[0], rows[1:]))
+        self._forget(answered)
+        return kept
 
     async def begin(self) -> None:
         """Take over from the process before: send what it did not, and wait for the rest."""
@@ -75,7 +83,7 @@ class Settling:
             records = await self._log.publish([_message(row) for row in rows])
             for row, record in zip(rows, records, strict=True):
                 self._ends[record.partition] = max(self._ends.get(record.partition, 0), record.offset + 1)
-                self._sent.append((row.command, (record.partition, record.offset)))
+                self._sent[row.command] = (record.partition, record.offset)
         except LogError:
             self._unsent = True
             raise
@@ -103,11 +111,17 @@ class Settling:
 
     async def flush(self) -> None:
         """Note what was sent and answered."""
-        sent, answered = list(self._sent), list(self._answered)
-        await asyncio.gather(*(self._outbox.sent(command, position) for command, position in sent))
+        sent, answered = dict(self._sent), list(self._answered)
+        await asyncio.gather(*(self._outbox.sent(*each) for each in sent.items()))
         if answered:
             await self._outbox.answered(answered)
-        del self._sent[: len(sent)], self._answered[: len(answered)]
+        for command in sent:
+            self._sent.pop(command, None)
+        self._forget(answered)
+
+    def _forget(self, answered: Sequence[str]) -> None:
+        for command in answered:
+            self._answered.pop(command, None)
 
     async def _round(self) -> None:
         self._seen = self._view.version()
@@ -155,7 +169,7 @@ class Settling:
         while records := await self._log.read(EVENTS, partition, start):
             for record in records:
                 if record.headers.get("id") == row.command:
-                    self._sent.append((row.command, (record.partition, record.offset)))
+                    self._sent[row.command] = (record.partition, record.offset)
                     return True
             start = records[-1].offset + 1
         return False

@@ -157,6 +157,7 @@ def _accounts() -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", one, get, accounts.get, "Get", None, Account)
     yield Route("PUT", f"{one}/delete", Grant("accounts", "delete"), accounts.delete, "Delete", None, Status)
+    yield Route("PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)")
     granted = f"{one}/permissions"
     yield Route("GET", granted, get, accounts.permissions, "Permissions", None, list[AccessGrant])
     yield Route(

@@ -1,0 +1,149 @@
+"""The generic collection: one life of each kind, and queries."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from steelyard.schema.entities import ENTITIES, PLURALS, entity_of
+from tests.platform_api.world import Json, World, dataset, model, service
+
+Make = Callable[[World], Awaitable[Json]]
+
+
+async def a_service(world: World) -> Json:
+    return await world.created(
+        "inferenceservices", **service((await world.created("models", **model()))["id"])
+    )
+
+
+async def an_evaluation(world: World) -> Json:
+    data, served = await world.created("datasets", **dataset()), await a_service(world)
+    session = {"inferenceService": served["id"], "replicas": 2}
+    return await world.created("evaluations", dataset=data["id"], inferenceSession=session)
+
+
+async def a_report(world: World) -> Json:
+    return await world.created("reports", rubric="r", evaluation=(await an_evaluation(world))["id"])
+
+
+async def a_procedure(world: World) -> Json:
+    data = await world.created("datasets", **dataset())
+    return await world.created(
+        "auditprocedures", name="p", requirements=[{"dataset": data["id"], "rubric": "r"}]
+    )
+
+
+async def an_audit(world: World) -> Json:
+    procedure, served = await a_procedure(world), await a_service(world)
+    return await world.created("audits", auditProcedure=procedure["id"], inferenceService=served["id"])
+
+
+async def a_session(world: World) -> Json:
+    made = await world.created("inferencesessions", inferenceService=(await a_service(world))["id"])
+    session: Json = made["inferencesession"]
+    return session
+
+
+MAKE: dict[str, Make] = {
+    "Dataset": lambda world: world.created("datasets", **dataset()),
+    "Module": lambda world: world.created("modules", name="m", artifacts=dataset()["artifacts"]),
+    "Model": lambda world: world.created("models", **model()),
+    "InferenceService": a_service,
+    "InferenceSession": a_session,
+    "Evaluation": an_evaluation,
+    "Report": a_report,
+    "AuditProcedure": a_procedure,
+    "Audit": an_audit,
+}
+FIRST = {"Dataset": "WaitingForUpload", "Module": "WaitingForUpload", "AuditProcedure": "Ready"}
+
+
+@pytest.mark.parametrize("kind", ENTITIES)
+async def test_the_life_of_each_kind(world: World, kind: str) -> None:
+    made = await MAKE[kind](world)
+    path = f"/{PLURALS[kind]}/{made['id']}"
+    assert entity_of(made).kind == made["kind"] == kind
+    assert (made["account"], made["status"]) == ("acme", FIRST.get(kind, "Created"))
+    assert (await world.admin.get(path)).json() == made
+
+    labels = await world.admin.patch(f"{path}/labels", json={"labels": {"team": "blue", "x": "1"}})
+    assert labels.json() == {"labels": {"team": "blue", "x": "1"}}
+    await world.admin.patch(f"{path}/labels", json={"labels": {"x": None}})
+    assert (await world.admin.get(path)).json()["labels"] == {"team": "blue"}
+
+    nothing = {"schemaVersion": "0.1", "entity": made["id"]}
+    assert (await world.admin.get(f"{path}/documentation")).json() == nothing
+    text = {"title": "T", "summary": "S"}
+    said = await world.admin.patch(f"{path}/documentation", json={"documentation": text})
+    assert said.json() == {**text, **nothing} == (await world.admin.get(f"{path}/documentation")).json()
+    said = await world.admin.patch(f"{path}/documentation", json={"documentation": {"title": None}})
+    assert said.json() == {"summary": "S", **nothing}
+
+    found = await world.admin.get(f"/{PLURALS[kind]}", params={"labels": '{"team": "blue"}'})
+    assert [each["id"] for each in found.json()] == [made["id"]]
+    for _ in range(2):
+        deleted = await world.admin.put(f"{path}/delete")
+        assert deleted.json() == {"status": "Deleted", "reason": "DeleteCommand"}
+    assert (await world.admin.get(path)).json()["status"] == "Deleted"
+    assert (await world.admin.patch(f"{path}/labels", json={"labels": {}})).status_code in {200, 409}
+
+
+@pytest.mark.parametrize("kind", sorted(set(ENTITIES) - {"Dataset", "Module", "AuditProcedure"}))
+async def test_a_workflow_is_terminated_once(world: World, kind: str) -> None:
+    made = await MAKE[kind](world)
+    path = f"/{PLURALS[kind]}/{made['id']}"
+    assert (await world.admin.put(f"{path}/terminate")).json() == {
+        "status": "Terminated",
+        "reason": "TerminateCommand",
+    }
+    await world.admin.put(f"{path}/delete")
+    late = await world.admin.put(f"{path}/terminate")
+    assert (late.status_code, late.json()["reason"]) == (409, "Conflict")
+
+
+async def test_what_is_complete_is_not_terminated(world: World) -> None:
+    made = await an_evaluation(world)
+    await world.says("Evaluation", made["id"], "Complete")
+    late = await world.admin.put(f"/evaluations/{made['id']}/terminate")
+    assert (late.status_code, late.json()["reason"]) == (409, "Conflict")
+    assert (await world.admin.get(f"/evaluations/{made['id']}")).json()["status"] == "Complete"
+
+
+async def test_queries(world: World) -> None:
+    made = [await world.created("models", **{**model(), "name": f"m{number % 2}"}) for number in range(5)]
+    ids = [each["id"] for each in made]
+    after = json.dumps([made[1]["creationTime"], ids[1]])
+    everything = await world.admin.get("/models")
+    assert everything.headers["content-type"] == "application/json"
+    assert [each["id"] for each in everything.json()] == ids
+    for params, expected in (
+        ({"name": "m1"}, ids[1::2]),
+        ({"name": "m1", "id": ids[1]}, ids[1:2]),
+        ({"name": ""}, ids),
+        ({"status": "Ready"}, []),
+        ({"account": "nobody"}, []),
+        ({"query": '{"status": ["Created", "Ready"], "name": "m0"}'}, ids[::2]),
+        ({"query": json.dumps([{"id": ids[0]}, {"name": "m1"}])}, [ids[0], *ids[1::2]]),
+        ({"orderBy": "creationTime", "order": "descending", "limit": "2"}, ids[:-3:-1]),
+        ({"orderBy": "creationTime", "after": after, "limit": "2"}, ids[2:4]),
+    ):
+        found = await world.admin.get("/models", params=params)
+        assert [each["id"] for each in found.json()] == expected, params
+        assert found.headers.get("steelyard-more") == (
+            "true" if "limit" in params and expected != ids[4:] else None
+        )
+
+
+async def test_many_who_edit_at_once_all_see_their_own_edit(world: World) -> None:
+    made = await world.created("models", **model())
+
+    async def edit(number: int) -> None:
+        path, pair = f"/models/{made['id']}", {f"k{number}": str(number)}
+        answer = await world.admin.patch(f"{path}/labels", json={"labels": pair})
+        assert pair.items() <= answer.json()["labels"].items()
+        assert pair.items() <= (await world.admin.get(path)).json()["labels"].items()
+
+    await asyncio.gather(*(edit(number) for number in range(20)))
+    assert len((await world.admin.get(f"/models/{made['id']}")).json()["labels"]) == 20
