@@ -6,16 +6,18 @@ written create-only, so that an attempt that was cut off is simply done again.
 
 import asyncio
 import tempfile
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
 from steelyard.steps.model_sources import FETCH_FAILED, RemoteFile, described, uploaded
+from steelyard.steps.progress import Progress
 from steelyard.steps.volume import (
-    Progress,
     VolumeConflict,
+    VolumeFile,
     VolumeManifest,
     checked_path,
     keep,
@@ -23,6 +25,36 @@ from steelyard.steps.volume import (
     seal,
     spec_of,
 )
+from steelyard.storage.store import Store
+
+
+class Fetching:
+    """How far the fetching is: in bytes where the source says how large its files are, else in files."""
+
+    def __init__(self, remotes: Sequence[RemoteFile], scratch: Path) -> None:
+        self.remotes = sorted(remotes, key=lambda each: each.path)
+        self.sizes_known = all(each.size is not None for each in remotes)
+        self.total = sum(map(self.weight, remotes))
+        self.done = 0
+        self.now: RemoteFile | None = None
+        self._scratch = scratch
+
+    def weight(self, remote: RemoteFile) -> int:
+        return (remote.size or 0) if self.sizes_known else 1
+
+    def look(self) -> tuple[int, str]:
+        """What is kept, and of the file on its way what has arrived on local disk."""
+        if self.now is None:
+            return self.done, ""
+        arrived = self._arrived() if self.sizes_known else 0
+        return min(self.total, self.done + min(arrived, self.weight(self.now))), self.now.path
+
+    def _arrived(self) -> int:
+        size = 0
+        for path in self._scratch.rglob("*"):
+            with suppress(OSError):  # moved or removed meanwhile
+                size += path.stat().st_size if path.is_file() else 0
+        return size
 
 
 async def main(config: StepConfig, log: Log) -> None:
@@ -34,21 +66,28 @@ async def main(config: StepConfig, log: Log) -> None:
         for remote in remotes:
             checked_path(remote.path, "a file of the source")
         log.info("fetching", files=len(remotes), source=spec.source.kind)
-        progress = Progress(output, "files", len(remotes), lambda: datetime.now(UTC))
-        kept = []
+        fetching = Fetching(remotes, scratch)
+        progress = Progress(output, "bytes" if fetching.sizes_known else "files", fetching.total)
         try:
-            for number, remote in enumerate(sorted(remotes, key=lambda each: each.path)):
-                await progress.tell(number, remote.path)
-                local = scratch / "file"
-                await remote.fetch(local)
-                await asyncio.to_thread(remote.check, local)
-                kept.append(await keep(output, remote.path, local))
-                local.unlink()
+            async with progress.kept(fetching.look):
+                kept = [await _keep(output, remote, scratch, fetching) for remote in fetching.remotes]
             await seal(output, VolumeManifest(source=_described(spec), files=kept))
         except VolumeConflict as error:
             raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
-        await progress.tell(len(kept), "complete")
+        await progress.tell(fetching.total, "complete", last=True)
     log.info("the model is kept", files=len(kept), bytes=sum(file.size for file in kept))
+
+
+async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetching) -> VolumeFile:
+    """One file, from its source to the volume; local disk holds one at a time."""
+    fetching.now = remote
+    local = scratch / "file"
+    await remote.fetch(local)
+    await asyncio.to_thread(remote.check, local)
+    kept = await keep(output, remote.path, local)
+    fetching.done += fetching.weight(remote)
+    local.unlink()
+    return kept
 
 
 async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:

@@ -8,7 +8,6 @@ audit needs to compare itself with this one.
 
 import re
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from steelyard.report.audit import Audit, Request, make_audit
@@ -18,7 +17,8 @@ from steelyard.report.errors import ReportFailed
 from steelyard.schema.resources import AuditResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.volume import Progress, input_store, opened, spec_of
+from steelyard.steps.progress import Progress
+from steelyard.steps.volume import input_store, opened, spec_of
 
 BASELINE = "baseline"
 PAGE = "index.html"
@@ -29,7 +29,7 @@ async def main(config: StepConfig, log: Log) -> None:
     spec = spec_of(config, AuditResourceSpec)
     output = opened(spec.storage.output, "spec.storage.output")
     request = _request(spec)
-    progress = Progress(output, "reports", len(request.reports), lambda: datetime.now(UTC))
+    progress = Progress(output, "reports", len(request.reports))
     await progress.tell(0, "reading the reports")
     with tempfile.TemporaryDirectory() as folder:
         audit = await _made(request, Path(folder))
@@ -37,7 +37,7 @@ async def main(config: StepConfig, log: Log) -> None:
             await output.put_file(place, path)
         await output.put(AUDIT, audit.numbers)
         await output.put(PAGE, audit.page)  # last: whoever sees the page finds the rest
-    await progress.tell(len(request.reports), audit.headline)
+    await progress.tell(len(request.reports), audit.headline, last=True)
     log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
 
 

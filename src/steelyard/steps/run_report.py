@@ -6,7 +6,7 @@
 """
 
 import tempfile
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 
 from steelyard.report.errors import ReportFailed
@@ -16,24 +16,33 @@ from steelyard.schema.data import DataView, SchemaAdapter
 from steelyard.schema.resources import ReportResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
-from steelyard.steps.volume import Progress, input_store, opened, spec_of
+from steelyard.steps.progress import Progress
+from steelyard.steps.volume import input_store, opened, spec_of
 
 
 async def main(config: StepConfig, log: Log) -> None:
     spec = spec_of(config, ReportResourceSpec)
     output = opened(spec.storage.output, "spec.storage.output")
+    request, progress = _request(spec), Progress(output, "rows")
+    scored = 0
+
+    def count(done: int, total: int) -> None:
+        nonlocal scored
+        scored, progress.total = done, total
+
     with tempfile.TemporaryDirectory() as folder:
-        report = await _made(_request(spec), Path(folder))
+        async with progress.kept(lambda: (scored, "scoring")):
+            report = await _made(request, Path(folder), count)
         await output.put_file(SCORES, report.scores)
         await output.put(NUMBERS, report.numbers)
         await output.put(PAGE, report.page)  # last: whoever sees the page finds the rest
-    await Progress(output, "rows", report.rows, lambda: datetime.now(UTC)).tell(report.rows, report.headline)
+    await progress.tell(report.rows, report.headline, last=True)
     log.info("the report is made", headline=report.headline, rows=report.rows)
 
 
-async def _made(request: Request, folder: Path) -> Report:
+async def _made(request: Request, folder: Path, count: Callable[[int, int], None]) -> Report:
     try:
-        return await make_report(request, folder)
+        return await make_report(request, folder, count)
     except ReportFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
     except NoSuchRubric as error:

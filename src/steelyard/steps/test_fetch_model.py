@@ -47,7 +47,7 @@ async def test_keeps_all_that_lies_at_the_source_with_digests(root: Path) -> Non
         ],
     }
     progress = json.loads((root / "model/.steelyard/progress.json").read_bytes())
-    assert (progress["done"], progress["total"], progress["unit"]) == (2, 2, "files")
+    assert (progress["done"], progress["total"], progress["unit"]) == (7002, 7002, "bytes")
 
 
 async def test_a_second_attempt_goes_on(root: Path) -> None:

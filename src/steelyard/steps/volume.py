@@ -5,8 +5,7 @@ A volume is a prefix that holds its files and `.steelyard/manifest.json`, which 
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,9 +19,7 @@ from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, St
 OURS = (".steelyard/", ".dyff/")
 """Where our own records and logs lie beside a volume's files."""
 MANIFEST = ".steelyard/manifest.json"
-PROGRESS = ".steelyard/progress.json"
 PIECE = 4 << 20
-PROGRESS_SECONDS = 5
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
@@ -93,25 +90,6 @@ async def stored_sha256(store: Store, key: str) -> str:
         digest.update(piece)
         place += len(piece)
     return digest.hexdigest()
-
-
-class Progress:
-    """`.steelyard/progress.json` of an output, written at most every 5 s and at the end."""
-
-    def __init__(self, store: Store, unit: str, total: int, now: Callable[[], datetime]) -> None:
-        self._store, self._unit, self._total, self._now = store, unit, total, now
-        self._written: datetime | None = None
-
-    async def tell(self, done: int, message: str) -> None:
-        now = self._now()
-        recent = self._written is not None and (now - self._written).total_seconds() < PROGRESS_SECONDS
-        if recent and done < self._total:
-            return
-        self._written = now
-        facts = {"total": self._total, "done": done, "unit": self._unit, "message": message}
-        await self._store.put(
-            PROGRESS, orjson.dumps({"schemaVersion": "0.1", **facts, "updated": now.isoformat()})
-        )
 
 
 def spec_of(config: StepConfig, kind: type[Spec]) -> Spec:

@@ -1,0 +1,58 @@
+"""How far a step is: `.steelyard/progress.json` of its output, written at most every 5 s and at the end.
+
+Read by the API and the command line. It is lost without harm, so storage that refuses it fails nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+
+import orjson
+
+from steelyard.storage.store import StorageError, Store
+
+PROGRESS = ".steelyard/progress.json"
+PROGRESS_SECONDS = 5.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Progress:
+    """What is done of how much; `total` may become known later."""
+
+    def __init__(self, store: Store, unit: str, total: int = 0, now: Callable[[], datetime] = _now) -> None:
+        self._store, self._unit, self._now = store, unit, now
+        self.total = total
+        self._written: datetime | None = None
+
+    async def tell(self, done: int, message: str, *, last: bool = False) -> None:
+        """Write it down, unless that was done less than 5 s ago and this is not the last word."""
+        now = self._now()
+        recent = self._written is not None and (now - self._written).total_seconds() < PROGRESS_SECONDS
+        if recent and not last:
+            return
+        self._written = now
+        facts = {"total": self.total, "done": done, "unit": self._unit, "message": message}
+        content = {"schemaVersion": "0.1", **facts, "updated": now.isoformat()}
+        with suppress(StorageError):
+            await self._store.put(PROGRESS, orjson.dumps(content))
+
+    @asynccontextmanager
+    async def kept(self, look: Callable[[], tuple[int, str]]) -> AsyncIterator[None]:
+        """Tell what `look` says every 5 s, as long as the block runs."""
+        ended = asyncio.Event()
+        keeping = asyncio.create_task(self._keep(look, ended))
+        try:
+            yield
+        finally:
+            ended.set()
+            await keeping  # not cut off: a write that comes late would replace the last word
+
+    async def _keep(self, look: Callable[[], tuple[int, str]], ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            await self.tell(*look())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), PROGRESS_SECONDS)
