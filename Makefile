@@ -32,9 +32,9 @@ setup: .venv/.dev  ## everything that development needs, in .venv
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@ .venv/.local
 
-run: .venv/.local  ## real data through a real model to a verified, scored evaluation
+run: .venv/.local  ## two models, uploaded, evaluated, reported on and audited
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/steelyard run examples/digits --state-dir .steelyard
+	@$(BIN)/steelyard demo --state-dir .steelyard
 
 check: setup  ## lint, types, layers
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

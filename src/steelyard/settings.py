@@ -14,8 +14,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from steelyard.accounts.quotas import QuotaSettings
+from steelyard.api.settings import ApiSettings
 from steelyard.errors import UsageError
 from steelyard.operator.settings import OperatorSettings
+from steelyard.services.settings import OrchestratorSettings
 
 
 class Settings(BaseSettings):
@@ -41,6 +44,13 @@ class Settings(BaseSettings):
     )
     operator: OperatorSettings = Field(
         default_factory=OperatorSettings, description="The operator's settings."
+    )
+    api: ApiSettings = Field(default_factory=ApiSettings, description="The API's settings.")
+    orchestrator: OrchestratorSettings = Field(
+        default_factory=OrchestratorSettings, description="The orchestrator's settings."
+    )
+    quotas: QuotaSettings = Field(
+        default_factory=QuotaSettings, description="How much may be admitted at once."
     )
 
     @classmethod

@@ -1,6 +1,7 @@
 """The `steelyard` command: assembles the command groups, each of which imports what it needs when it is called."""
 
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -21,9 +22,20 @@ app.command()(up.status)
 app.command()(up.down)
 app.command()(run.run)
 app.command()(command.demo)
-for verb in (entities.create, entities.apply, entities.get, entities.describe, entities.wait, entities.label):
-    app.command()(verb)
-for verb in (entities.terminate, entities.delete, transfer.upload, transfer.download, transfer.logs):
+VERBS: tuple[Callable[..., None], ...] = (
+    entities.create,
+    entities.apply,
+    entities.get,
+    entities.describe,
+    entities.wait,
+    entities.label,
+    entities.terminate,
+    entities.delete,
+    transfer.upload,
+    transfer.download,
+    transfer.logs,
+)
+for verb in VERBS:
     app.command()(verb)
 app.command()(transfer.token)
 app.add_typer(transfer.report, name="report")

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from steelyard.accounts.ledger import Accounts
@@ -19,7 +19,7 @@ from steelyard.broker.log import Log
 from steelyard.broker.open import open_log
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
-from steelyard.local.state import StateDir, write_platform
+from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.settings import Settings
 from steelyard.storage.store import Store, open_store
 from steelyard.views.open import open_view
@@ -87,31 +87,40 @@ async def _serve(
     from steelyard.api.serve import serve
 
     host, port = settings.api.host, settings.api.port or port
-    public = settings.api.public_url or f"http://{host}:{port}"
     platform = Platform(
         log=opened.log,
         view=opened.view,
         ledger=opened.ledger,
         store=opened.store,
-        settings=settings.api.model_copy(update={"public_url": public}),
+        settings=settings.api,
         signing_secret=state.signing_secret.read_text().strip().encode(),
         pods=state.pods,
         clock=_now,
     )
-    token = await administrator_token(opened.ledger.accounts)
+    token = await administrator_token(state, opened.ledger.accounts)
 
-    def answers(_: str) -> None:
-        write_platform(state, f"{public}/v0", token)
+    def answers(url: str) -> None:
+        write_platform(state, f"{settings.api.public_url or url}/v0", token)
         ready()
 
     group.create_task(serve(make_app(platform), host, port, stop=stop, ready=answers))
 
 
-async def administrator_token(accounts: Accounts) -> str:
-    """A token of the first administrator, whose account is made on a new database."""
-    from steelyard.accounts.tokens import bootstrap
+async def administrator_token(state: StateDir, accounts: Accounts) -> str:
+    """The first administrator's token: the folder's own as long as it is good, so that a restart ends no client's."""
+    from steelyard.accounts.tokens import Tokens, Unauthenticated, bootstrap
 
-    return await bootstrap(accounts, ADMINISTRATOR, _now())
+    now = _now()
+    if state.api_token.exists():
+        token = state.api_token.read_text().strip()
+        try:
+            if (await Tokens(accounts).authenticate(token, now)).expires - now > timedelta(days=30):
+                return token
+        except Unauthenticated:
+            pass  # revoked, or of a database that is gone
+    token = await bootstrap(accounts, ADMINISTRATOR, now)
+    write_atomically(state.api_token, token)
+    return token
 
 
 async def _service(
@@ -129,21 +138,33 @@ async def _service(
         case "backup-sink":
             return lambda stop: sinks.run_backup_sink(log, backup, stop=stop)
         case "reaper":
-            return lambda stop: reaper.run_reaper(log, view, stop=stop)
+            return lambda stop: reaper.run_reaper(log, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
     return _on_cluster(name, opened, settings, cluster, f"{state.path.name}-{os.getuid()}")
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster, owner: str) -> Service:
-    from steelyard.services import informer, orchestrator
+    from steelyard.accounts.quotas import Quotas, resource_allocation
+    from steelyard.services import informer
+    from steelyard.services.metrics import OrchestratorMetrics
+    from steelyard.services.orchestrator.leader import Means
+    from steelyard.services.orchestrator.run import orchestrate
 
     if name == "informer":
         return lambda stop: informer.run_informer(opened.log, cluster, identity=owner, stop=stop)
-    claims, chosen = opened.ledger.claims, settings.orchestrator
-    return lambda stop: orchestrator.run_orchestrator(
-        opened.log, claims, cluster, chosen, owner=owner, stop=stop
+    means = Means(
+        opened.log,
+        opened.ledger.claims,
+        cluster,
+        settings.orchestrator,
+        Quotas(settings.quotas),
+        resource_allocation,
+        OrchestratorMetrics(),
+        owner,
+        _now,
     )
+    return lambda stop: orchestrate(means, stop)
 
 
 def _now() -> datetime:

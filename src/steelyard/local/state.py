@@ -55,6 +55,10 @@ class StateDir:
         return self.path / "platform.json"
 
     @property
+    def api_token(self) -> Path:
+        return self.pki / "api-token"
+
+    @property
     def signing_secret(self) -> Path:
         """Signs the URLs of uploads and downloads."""
         return self.pki / "signing-secret"

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,11 +102,9 @@ class Up:
         for programs in self._programs(network):
             children = [Child(program, self.say, self._write) for program in programs]
             self.children.extend(children)
-            starting = asyncio.ensure_future(
-                asyncio.gather(*(each.start(START_SECONDS) for each in children))
-            )
+            starting = asyncio.create_task(_start_all(children))
             stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if not starting.done():
                 starting.cancel()
@@ -164,6 +162,10 @@ class Up:
                 "  note:        without mount namespaces (root or user namespaces) programs that are not Steelyard's "
                 "own\n               cannot resolve the names of Services; they stand in STEELYARD_HOSTS"
             )
+
+
+async def _start_all(children: Sequence[Child]) -> None:
+    await asyncio.gather(*(each.start(START_SECONDS) for each in children))
 
 
 async def supervise(options: Options, say: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
@@ -59,9 +60,11 @@ class Story:
         self._wait([(self.client.reports.get, report) for _, _, report in prepared])
         done: list[Audited] = []
         for model, (service, evaluation, report) in zip(digits.models, prepared, strict=True):
-            baseline = {"baseline": done[-1].audit} if done else {}
             audit = self.client.audits.create(
-                account=ACCOUNT, auditProcedure=procedure.id, inferenceService=service, **baseline
+                account=ACCOUNT,
+                auditProcedure=procedure.id,
+                inferenceService=service,
+                baseline=done[-1].audit if done else None,
             )
             self._note(audit)
             self._wait([(self.client.audits.get, audit.id)])
@@ -164,6 +167,8 @@ def _runner(model: str) -> dict[str, object]:
 
 def _answers() -> DataSchema:
     """What the classifier answers: a label, and the probability of each."""
+    import base64
+
     import pyarrow as pa
 
     answer = pa.struct(
@@ -173,13 +178,10 @@ def _answers() -> DataSchema:
             pa.field("probabilities", pa.map_(pa.string(), pa.float64())),
         ]
     )
-    schema = pa.schema(
-        [
-            pa.field("_index_", pa.int64()),
-            pa.field("_replication_", pa.string()),
-            pa.field("responses", pa.list_(answer)),
-        ]
-    )
-    import base64
-
+    fields: list[pa.Field[Any]] = [
+        pa.field("_index_", pa.int64()),
+        pa.field("_replication_", pa.string()),
+        pa.field("responses", pa.list_(answer)),
+    ]
+    schema = pa.schema(fields)
     return DataSchema(arrowSchema=base64.b64encode(schema.serialize().to_pybytes()).decode())
