@@ -69,9 +69,7 @@ class World:
     """Closes what `client` opens."""
 
     def client(self, token: str | None) -> httpx.AsyncClient:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://api/v0", headers=headers)
+        return client_of(self.app, token)
 
     async def holder(self, *grants: AccessGrant, account: str | None = None) -> httpx.AsyncClient:
         """The client of an account that may do exactly this."""
@@ -119,6 +117,12 @@ class World:
                 await self.engines.view.changed(version, 1)
 
 
+def client_of(app: App, token: str | None) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://api/v0", headers=headers)
+
+
 async def make_engines() -> Engines:
     ledger = await open_ledger("memory:")
     return Engines(MemoryLog(), MemoryView(), ledger, open_store(f"memory://api-{next(_numbers)}"))
@@ -144,9 +148,7 @@ async def make_world(
         if services:
             await stack.enter_async_context(running_services(made))
         await stack.enter_async_context(app.running())
-        world = World(app, made, httpx.AsyncClient(), stack)
-        world.admin = await stack.enter_async_context(world.client(token))
-        yield world
+        yield World(app, made, await stack.enter_async_context(client_of(app, token)), stack)
 
 
 @asynccontextmanager

@@ -54,7 +54,8 @@ async def delete(call: Call) -> Response:
 
 async def label(call: Call) -> Response:
     """The published client has it, and the published account has no labels."""
-    raise NotImplementedYet("labels: an account has none")
+    account = await _account(call, "edit")
+    raise NotImplementedYet(f"labels: an account has none, and so has {account.id}")
 
 
 async def permissions(call: Call) -> Response:
