@@ -35,10 +35,8 @@ def differences(rows: Sequence[tuple[str, Comparison]], where: str = "") -> Figu
         }
         for label, each in rows
     ]
-    ticks = [
-        (at(k * step), f"{k * step:+g}" if k else "0")
-        for k in range(-round(reach / step), round(reach / step) + 1)
-    ]
+    each_side = round(reach / step)
+    ticks = [(at(k * step), _plain(k * step)) for k in range(-each_side, each_side + 1)]
     summary = (
         "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
         "difference could be chance."
@@ -70,7 +68,8 @@ def changed_rows(changes: Changes) -> Table:
         changes.kind, "by row"
     )
     bounded = f"; {shown} shown, {which}" if shown < changes.total else ""
-    title = f"{KINDS[changes.kind]}: {count(changes.total)} questions{bounded}"
+    questions = "1 question" if changes.total == 1 else f"{count(changes.total)} questions"
+    title = f"{KINDS[changes.kind]}: {questions}{bounded}"
     rows = tuple((str(each.index), each.label, each.before, each.now) for each in changes.shown)
     return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
 
@@ -89,4 +88,5 @@ def _signed(found: Comparison) -> str:
     value, low, high = (
         100 * (each or 0.0) for each in (found.difference.value, found.difference.low, found.difference.high)
     )
-    return f"{value:+.1f}  ({low:+.1f} to {high:+.1f})".replace("-", "−")
+    seen = f"{value:+.1f}" if value else "0.0"
+    return f"{seen}  ({low:+.1f} to {high:+.1f})".replace("-", "−")
