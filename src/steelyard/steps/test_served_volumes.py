@@ -1,9 +1,17 @@
+import asyncio
 import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
-from steelyard.evaluation.doubles import make_spec
+import pytest
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.doubles import make_spec, write_dataset
 from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.steps.common import Log, StepFailed
+from steelyard.steps.evaluation_client import main
+from steelyard.steps.example import make_config
 from steelyard.steps.served_volumes import served_volumes
 from steelyard.steps.volume import VolumeManifest, keep, seal
 from steelyard.storage.files import FileStore
@@ -49,3 +57,39 @@ async def test_what_nobody_digested_is_named_without_files(tmp_path: Path) -> No
 
 async def test_a_system_without_mounts_has_none() -> None:
     assert await served_volumes(make_spec()) == []
+
+
+async def test_an_output_is_not_gone_on_with_by_another_model(tmp_path: Path) -> None:
+    await write_dataset(FileStore(tmp_path / "dataset"), 3)
+    spec = mounting(tmp_path, "model", known=("model", "dataset")).dump()
+    spec["storage"]["output"] = f"file://{tmp_path}/output"
+    await _model(tmp_path, b"one")
+    first = asyncio.create_task(_ask(tmp_path, spec, 1))
+    while not (tmp_path / "output" / layout.RUN).exists():  # noqa: ASYNC110 - it waits for replicas
+        await asyncio.sleep(0.005)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    (tmp_path / "model").rename(tmp_path / "gone")
+    await _model(tmp_path, b"two")
+    with pytest.raises(StepFailed, match="begun with other volumes"):
+        await asyncio.wait_for(_ask(tmp_path, spec, 2), 10)
+
+
+async def _model(folder: Path, content: bytes) -> None:
+    (folder / "weights").write_bytes(content)
+    store = FileStore(folder / "model")
+    kept = await keep(store, "weights.onnx", folder / "weights")
+    await seal(store, VolumeManifest(source={"kind": "Upload"}, files=[kept]))
+
+
+async def _ask(folder: Path, spec: dict[str, Any], attempt: int) -> None:
+    (folder / "replicas").write_text("")
+    config = make_config("evaluation_client", "Evaluation", {}).model_copy(
+        update={
+            "spec": spec,
+            "replicas": f"file:{folder}/replicas",
+            "epoch": f"1795241700-11111111-{attempt:04d}",
+        }
+    )
+    await main(config, Log("t", io.StringIO()))
