@@ -55,6 +55,10 @@ FILTERS: Mapping[str, Mapping[str, Path]] = {kind: {**BASE, **own} for kind, own
 CREATED, CHANGED = "creationTime", "lastTransitionTime"
 TIMES = frozenset({CREATED, CHANGED})
 
+ORDERS: Mapping[str, Mapping[str, Path]] = {
+    kind: {**known, CREATED: (CREATED,), CHANGED: (CHANGED,)} for kind, known in FILTERS.items()
+}
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -81,20 +85,21 @@ def filters(kind: str) -> Mapping[str, Path]:
 
 def orders(kind: str) -> Mapping[str, Path]:
     """What entities of a kind may be ordered by: its filters and its times."""
-    return {**filters(kind), CREATED: (CREATED,), CHANGED: (CHANGED,)}
+    filters(kind)
+    return ORDERS[kind]
 
 
 def value(entity: Entity, path: Path) -> str | None:
     """The text that lies there; anything else counts as absent."""
     found: object = entity
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
+        found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, str) else None
 
 
 def labels(entity: Entity) -> Mapping[str, str]:
     found = entity.get("labels")
-    pairs = found.items() if isinstance(found, Mapping) else ()
+    pairs = found.items() if isinstance(found, dict) else ()
     return {key: text for key, text in pairs if isinstance(text, str)}
 
 

@@ -69,8 +69,9 @@ def leads(
     if created and len(conjunction) == 1 and all(len(values) == 1 for values in conjunction.values()):
         return [Search(query, conjunction, tuple(conjunction))]
     best, few = _rarest(connection, query.kind, conjunction, bounds)
+    lead = _BOTH if best in _BOTH and conjunction.keys() >= set(_BOTH) else (best,)
     if few <= (bounds.small if created else bounds.many) or (query.limit is None and not created):
-        return [Search(query, conjunction, (best,))]
+        return [Search(query, conjunction, lead)]
     if not created:
         return [Search(query, conjunction, ())]
     lead = (
@@ -82,6 +83,10 @@ def leads(
         Search(query, {**conjunction, **dict(zip(lead, map(_only, values), strict=True))}, lead)
         for values in product(*(sorted(conjunction[name]) for name in lead))
     ]
+
+
+_BOTH = ("account", "status")
+"""Asked for together often enough to have an index of their own."""
 
 
 def _only(value: str) -> frozenset[str]:

@@ -12,6 +12,9 @@ from steelyard.views.plan import BOUNDS, Bounds
 from steelyard.views.tables import MIGRATIONS
 from steelyard.views.view import Change, Query, Stored, ViewError
 
+# Ids are random, so that a write touches pages all over the indexes: the writer keeps up to 32 MB of them.
+_CACHE = "PRAGMA cache_size = -32768"
+
 
 class SqliteView:
     """Opened by `open`; to be closed."""
@@ -24,7 +27,9 @@ class SqliteView:
     async def open(cls, path: Path | str, bounds: Bounds = BOUNDS) -> "SqliteView":
         """Raises ViewError."""
         with _ours():
-            return cls(await Database.open(path, MIGRATIONS), bounds)
+            database = await Database.open(path, MIGRATIONS)
+            await database.write(lambda connection: connection.execute(_CACHE))
+            return cls(database, bounds)
 
     async def get(self, kind: str, id: str) -> Stored | None:
         """On the event loop's thread: it takes some microseconds, less than a change of thread would."""

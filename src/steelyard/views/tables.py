@@ -19,7 +19,10 @@ def column(name: str) -> str:
 
 def columns(kind: str) -> tuple[str, ...]:
     """A kind's columns, after its number and before its position and its JSON; the id comes first."""
-    return tuple(dict.fromkeys(column(name) for name in orders(kind)))
+    return _NAMES[kind]
+
+
+_NAMES = {kind: tuple(dict.fromkeys(column(name) for name in orders(kind))) for kind in OWN}
 
 
 def row(entity: Entity, kind: str) -> tuple[Value, ...]:

@@ -122,7 +122,7 @@ def test_ids_are_looked_up(connection: sqlite3.Connection) -> None:
 def test_the_rarest_condition_leads(connection: sqlite3.Connection) -> None:
     filters = {"dataset": ["d"], "account": ["a1"], "status": ["Ready"]}
     (plan,) = plans(connection, evaluations(filters=filters, **NEWEST), Bounds(small=10))
-    assert "Evaluation_by_account (account=?" in plan
+    assert "Evaluation_by_account_status (account=? AND status=?" in plan
 
 
 @pytest.mark.parametrize("kind", OWN)
