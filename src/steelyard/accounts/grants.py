@@ -1,13 +1,16 @@
 """What grants allow. Pure; the published schema's rules.
 
-A grant speaks of resources, functions, accounts and entities. Each is a set: `*` allows anything; `*` asked for is
-allowed by `*` alone; else what is asked for has to be a subset. Grants add up, but never within one question: a single
-grant has to allow all of it. A grant that names entities, or accounts, covers those; what neither names covers nothing.
+A grant speaks of resources, functions, accounts and entities. `*` allows anything; `*` asked for is allowed by `*`
+alone. It holds for the entities of its accounts and for its single entities; one that names neither holds for nothing.
+Grants add up. The API asks at every request, and `tokens.py` for what a token and its account have in common.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from steelyard.schema.account import AccessGrant, APIFunction, APIResource, Scope
+
+T = TypeVar("T", bound=str)
 
 
 def allows(
@@ -19,29 +22,61 @@ def allows(
 
 def scope(grants: Sequence[AccessGrant], resource: APIResource, function: APIFunction) -> Scope:
     """The accounts and entities for which the function of the resource may be called."""
-    usable = [
-        each for each in grants if _within([resource], each.resources) and _within([function], each.functions)
-    ]
+    usable = [each for each in grants if _has(each.resources, resource) and _has(each.functions, function)]
     accounts = frozenset(account for grant in usable for account in grant.accounts)
     entities = frozenset(entity for grant in usable for entity in grant.entities)
     return Scope(accounts, entities)
 
 
 def covers(permissions: Sequence[AccessGrant], requested: Sequence[AccessGrant]) -> bool:
-    """Whether every requested grant lies within one of the permissions."""
-    return all(any(_grant_within(each, permission) for permission in permissions) for each in requested)
+    """Whether the permissions, taken together, allow all that the requested grants would.
+
+    Each function of each resource is looked at by itself: one permission may allow one of them, one the other.
+    """
+    return all(_covered(permissions, each) for each in requested)
 
 
-def _grant_within(asked: AccessGrant, allowed: AccessGrant) -> bool:
-    return (
-        _within(asked.resources, allowed.resources)
-        and _within(asked.functions, allowed.functions)
-        and _within(asked.accounts, allowed.accounts)
-        and _within(asked.entities, allowed.entities)
-    )
+def _covered(permissions: Sequence[AccessGrant], asked: AccessGrant) -> bool:
+    for resource in asked.resources:
+        for function in asked.functions:
+            usable = [
+                each
+                for each in permissions
+                if _has(each.resources, resource) and _has(each.functions, function)
+            ]
+            accounts = [account for each in usable for account in each.accounts]
+            entities = [entity for each in usable for entity in each.entities]
+            named = all(_has(accounts, each) for each in asked.accounts) and all(
+                _has(entities, each) for each in asked.entities
+            )
+            if not usable or not named:
+                return False
+    return True
 
 
-def _within(asked: Sequence[str], allowed: Sequence[str]) -> bool:
-    if "*" in allowed:
-        return True
-    return "*" not in asked and set(asked) <= set(allowed)
+def common(grants: Sequence[AccessGrant], permissions: Sequence[AccessGrant]) -> list[AccessGrant]:
+    """What both allow by name: of an account that both name, and of an entity that both name.
+
+    A single entity of one side that lies in an account of the other is left out: a grant says nothing of whose entity
+    it is. So it may be less than both allow, never more; and a grant that `covers` has let pass is common whole.
+    """
+    return [each for grant in grants for permission in permissions for each in _both(grant, permission)]
+
+
+def _both(grant: AccessGrant, permission: AccessGrant) -> Iterator[AccessGrant]:
+    resources = _shared(grant.resources, permission.resources)
+    functions = _shared(grant.functions, permission.functions)
+    accounts = _shared(grant.accounts, permission.accounts)
+    entities = _shared(grant.entities, permission.entities)
+    if resources and functions and (accounts or entities):
+        yield AccessGrant(resources=resources, functions=functions, accounts=accounts, entities=entities)
+
+
+def _shared(left: Sequence[T], right: Sequence[T]) -> list[T]:
+    if "*" in left:
+        return list(right)
+    return list(left) if "*" in right else [each for each in left if each in right]
+
+
+def _has(allowed: Sequence[str], asked: str) -> bool:
+    return "*" in allowed or asked in allowed
