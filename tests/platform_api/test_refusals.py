@@ -238,7 +238,6 @@ async def test_documentation_keeps_its_limits(world: World) -> None:
         ("DELETE", "/datasets", 405),
         ("POST", "/challenges", 501),
         ("GET", "/safetycases/scores", 501),
-        ("PATCH", "/accounts/x/labels", 501),
     ],
 )
 async def test_paths_that_lead_nowhere(world: World, method: str, path: str, status: int) -> None:

@@ -90,14 +90,14 @@ class Commands:
         found = await self._view.find(rows[0].entity)
         if found is None:
             return False
-        await self._outbox.visible([row.command for row in rows])
+        await self._settling.drop(rows)
         if found.kind != rows[0].kind:
             raise Invalid("Idempotency-Key: was given with another request", field="Idempotency-Key")
         return True
 
     async def edit(self, command: Edit, asker: Asker, now: datetime) -> bytes:
         """The entity's JSON once the command was judged and the view shows it. Raises Conflict, Unavailable."""
-        id = self._command_id(asker, command.data.id)
+        id = self._edit_id(asker, command.data.id)
         message = self._message(command, id, asker, now)
         expected = await self._outcomes.expect(id)
         try:
@@ -127,7 +127,7 @@ class Commands:
             await self._view.changed(version, _PAUSE)
 
     def _row(self, entity: AnyEntity, asker: Asker, now: datetime) -> OutboxRow:
-        command = self._command_id(asker, entity.id)
+        command = uuid.uuid4().hex  # of one attempt: the row that is kept decides which attempt counts
         message = self._message(CreateEntity(data=entity), command, asker, now)
         assert message.value is not None
         return OutboxRow(
@@ -144,8 +144,8 @@ class Commands:
             ends=self._settling.end(partition_of(entity.id, self._log.partitions)),
         )
 
-    def _command_id(self, asker: Asker, entity: str) -> str:
-        """Random; of a request with a key always the same one, so that the aggregator sees a repeat as one."""
+    def _edit_id(self, asker: Asker, entity: str) -> str:
+        """Random; of a request with a key always the same one, so that the aggregator knows a repeat."""
         if asker.idempotency_key is None:
             return uuid.uuid4().hex
         return derived_id("command", asker.token, asker.idempotency_key, asker.digest, entity)

@@ -56,9 +56,21 @@ class Settling:
         self._nudge.set()
 
     async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
-        """As the outbox's. What was answered until now is noted in the same commit, and before."""
-        answered = list(self._answered)
-        _, kept = await asyncio.gather(self._outbox.answered(answered), self._outbox.add(rows[0], rows[1:]))
+        """As the outbox's; a row that is kept has to be sent next.
+
+        What was answered until now is noted in the same commit, and before.
+        """
+        answered, commands = list(self._answered), {row.command for row in rows}
+        self._sending |= commands  # a repeat that comes meanwhile leaves the sending to this one
+        try:
+            _, kept = await asyncio.gather(
+                self._outbox.answered(answered), self._outbox.add(rows[0], rows[1:])
+            )
+        except BaseException:
+            self._sending -= commands
+            raise
+        if kept.command != rows[0].command:
+            self._sending -= commands
         self._forget(answered)
         return kept
 
@@ -72,6 +84,12 @@ class Settling:
             if await self._log.latest(STATE, row.entity) is not None:
                 self._judged[row.command] = row
         await self.resend()
+
+    async def drop(self, rows: Sequence[OutboxRow]) -> None:
+        """Instead of sending them."""
+        commands = [row.command for row in rows]
+        await self._outbox.visible(commands)
+        self._sending.difference_update(commands)
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         """All of them or none. Raises LogError; they are sent later then."""

@@ -1,0 +1,230 @@
+"""What is accepted: never lost, never doubled, and seen by whoever asked, across crashes and absent services."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from steelyard.accounts.ledger import OutboxRow
+from steelyard.api.settings import ApiSettings
+from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
+from steelyard.broker.memory import MemoryLog
+from tests.platform_api.world import (
+    Engines,
+    Json,
+    World,
+    grant,
+    make_engines,
+    make_world,
+    model,
+    running_services,
+    service,
+)
+
+KEY = {"Idempotency-Key": "once"}
+
+
+async def creates(log: Log) -> list[Record]:
+    return [record for partition in range(log.partitions) for record in await log.read(EVENTS, partition, 0)]
+
+
+async def post(
+    world: World,
+    headers: dict[str, str] | None = None,
+    client: httpx.AsyncClient | None = None,
+    **fields: object,
+) -> Json:
+    body = {"account": "acme", **model(), **fields}
+    made: Json = (await (client or world.admin).post("/models", json=body, headers=headers)).json()
+    return made
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """There is nothing to wait for: settling tells nobody."""
+    async with asyncio.timeout(5):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+class Failing(MemoryLog):
+    """Refuses to publish while `down`; with `after`, says so after it has published."""
+
+    down = after = False
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        if self.down and not self.after:
+            raise LogError("the log is away")
+        records = await super().publish(messages)
+        if self.down:
+            raise LogError("the answer is lost")
+        return records
+
+
+async def failing() -> tuple[Engines, Failing]:
+    log = Failing()
+    return replace(await make_engines(), log=log), log
+
+
+async def test_what_the_view_does_not_show_yet_is_seen_all_the_same() -> None:
+    async with make_world(services=False) as world:
+        made = await post(world)
+        path = f"/models/{made['id']}"
+        assert (await world.admin.get(path)).json() == made
+        assert (await world.admin.get("/models")).json() == [made]
+        assert (await world.admin.get("/models", params={"name": "other"})).json() == []
+        assert (await world.admin.get("/models", params={"orderBy": "name", "limit": "1"})).json() == [made]
+        body = {"account": "acme", **service(made["id"])}
+        assert (await world.admin.post("/inferenceservices", json=body)).json()["model"]["id"] == made["id"]
+        async with running_services(world.engines):
+            assert await world.settled("Model", made["id"]) == made
+            await nothing_pending(world)
+            assert (await world.admin.get("/models")).json() == [made]
+
+
+async def nothing_pending(world: World) -> None:
+    async def none() -> bool:
+        return not await world.engines.ledger.outbox.pending()
+
+    await until(none)
+
+
+async def test_equal_requests_one_after_another_are_two(world: World) -> None:
+    assert (await post(world))["id"] != (await post(world))["id"]
+
+
+async def test_a_request_repeated_before_its_answer_is_one(world: World) -> None:
+    made = await asyncio.gather(*(post(world) for _ in range(5)), post(world, name="another"))
+    assert len({each["id"] for each in made}) == 2
+    assert len(await creates(world.engines.log)) == 2
+
+
+async def test_a_request_whose_answer_was_lost_finds_its_entity() -> None:
+    """The process ends between sending the command and answering: the client asks the next one."""
+    engines = await make_engines()
+    async with make_world(engines) as world:
+        client = await world.holder(grant("models", ["*"], ["acme"]))
+        token = client.headers["authorization"].split()[1]
+        world.app.api.settling.answered = lambda command: None  # type: ignore[method-assign]
+        made = await post(world, client=client)
+    async with make_world(engines) as world, world.client(token) as client:
+        assert (await post(world, client=client))["id"] == made["id"]
+        world.engines.clock.now += timedelta(seconds=61)
+        assert (await post(world, client=client))["id"] != made["id"]
+    await engines.ledger.close()
+
+
+async def test_a_key_gives_one_entity_whenever_it_comes(world: World) -> None:
+    made = await post(world, KEY)
+    assert (await post(world, KEY))["id"] == made["id"]
+    await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+    again = await post(world, KEY)
+    assert (again["id"], again["labels"]) == (made["id"], {"a": "b"})
+    await nothing_pending(world)
+    assert await world.engines.ledger.outbox.expire(world.engines.clock()) == 1
+    assert (await post(world, KEY))["id"] == made["id"]
+    await nothing_pending(world)
+    assert len(await creates(world.engines.log)) == 2  # the entity and its label
+
+
+async def test_a_key_belongs_to_one_request(world: World) -> None:
+    await post(world, KEY)
+    for path, body in (
+        ("/models", {"account": "acme", **model(), "name": "another"}),
+        ("/inferenceservices", {"account": "acme", **service()}),
+    ):
+        response = await world.admin.post(path, json=body, headers=KEY)
+        assert (response.status_code, response.json()["field"]) == (422, "Idempotency-Key")
+    assert len(await creates(world.engines.log)) == 1
+    other = await post(world, KEY, account="other")
+    assert other["account"] == "other"
+    bad = await world.admin.post("/models", json={}, headers={"Idempotency-Key": "a b"})
+    assert bad.status_code in {400, 422}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it was written", "after it was written"])
+async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None:
+    engines, log = await failing()
+    async with make_world(engines) as world:
+        log.down, log.after = True, after
+        refused = await world.admin.post("/models", json={"account": "acme", **model()})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        log.down = False
+        made = await post(world)
+        assert (await world.settled("Model", made["id"]))["id"] == made["id"]
+        await nothing_pending(world)
+    assert {record.key for record in await creates(log)} == {made["id"]}
+    await engines.ledger.close()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it was written", "after it was written"])
+async def test_a_process_that_starts_again_sends_what_was_not(after: bool) -> None:
+    """`kill -9` between the row in the outbox and the command in the log, or before that was noted."""
+    engines, log = await failing()
+    async with make_world(engines, services=False) as world:
+        log.down, log.after = True, after
+        await world.admin.post("/models", json={"account": "acme", **model()})
+        rows: Sequence[OutboxRow] = await engines.ledger.outbox.unsent()
+        assert len(rows) == 1
+        log.down = False
+        world.app.api.settling._unsent = False  # it is dead: it does not try again
+    async with make_world(engines) as world:
+        assert (await world.settled("Model", rows[0].entity))["id"] == rows[0].entity
+        await nothing_pending(world)
+    assert len(await creates(log)) == 1
+    await engines.ledger.close()
+
+
+async def test_an_edit_nobody_judges_is_answered_503_and_stays_accepted() -> None:
+    async with make_world(services=False, settings=ApiSettings(outcome_seconds=0.05)) as world:
+        made = await post(world)
+        late = await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+        assert (late.status_code, late.json()["reason"]) == (503, "Unavailable")
+        assert late.headers["Retry-After"]
+        async with running_services(world.engines):
+
+            async def applied() -> bool:
+                return bool((await world.settled("Model", made["id"]))["labels"] == {"a": "b"})
+
+            await until(applied)
+            await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+
+
+async def test_if_match_is_honoured(world: World) -> None:
+    made = await post(world)
+    path = f"/models/{made['id']}/labels"
+    stale = {"If-Match": f'"{made["metadata"]["revision"]}"'}
+    assert (await world.admin.patch(path, json={"labels": {"a": "1"}}, headers=stale)).status_code == 200
+    conflict = await world.admin.patch(path, json={"labels": {"a": "2"}}, headers=stale)
+    assert (conflict.status_code, conflict.json()["reason"]) == (409, "Conflict")
+    now = (await world.admin.get(f"/models/{made['id']}")).json()
+    assert now["labels"] == {"a": "1"}
+    fresh = {"If-Match": now["metadata"]["revision"]}
+    assert (await world.admin.patch(path, json={"labels": {"a": "3"}}, headers=fresh)).status_code == 200
+
+
+async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
+    """Its answer was lost; without the key, If-Match would refuse the repeat."""
+    made = await post(world)
+    headers = {"If-Match": made["metadata"]["revision"], "Idempotency-Key": "edit"}
+    for _ in range(2):
+        answer = await world.admin.patch(
+            f"/models/{made['id']}/labels", json={"labels": {"a": "1"}}, headers=headers
+        )
+        assert answer.json() == {"labels": {"a": "1"}}
+
+
+async def test_commands_say_where_they_come_from(world: World) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    made = await post(world, {"X-Request-Id": "r1", "traceparent": trace})
+    (record,) = await creates(world.engines.log)
+    headers = dict(record.headers)
+    assert headers["id"] == made["metadata"]["revision"]
+    assert headers["source"] == "api"
+    assert headers["time"].endswith("Z")
+    assert headers["actor"].startswith("accounts/")
+    assert len(headers["token"]) == 32
+    assert (headers["request"], headers["traceparent"]) == ("r1", trace)
+    assert record.key == made["id"]
