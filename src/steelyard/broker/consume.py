@@ -200,7 +200,9 @@ async def _changed_or_stopped(log: Log, version: int, stop: asyncio.Event) -> No
         asyncio.ensure_future(log.changed(version, WAIT_SECONDS)),
         asyncio.ensure_future(stop.wait()),
     ]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
