@@ -1,0 +1,175 @@
+"""Files: uploaded through signed URLs, final once they are verified, and downloaded as they were."""
+
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from steelyard.api.settings import ApiSettings
+from tests.platform_api.world import Json, World, dataset, make_world, md5, model
+
+FILES = {"a/data 1.parquet": b"rows" * 1000, "b.parquet": b""}
+
+
+async def put(
+    world: World, link: Json, data: bytes, headers: Mapping[str, str] | None = None
+) -> httpx.Response:
+    async with world.client(None) as client:
+        return await client.put(link["url"], content=data, headers=link["headers"] | dict(headers or {}))
+
+
+async def link_of(world: World, entity: Json, path: str) -> Json:
+    response = await world.admin.get(f"/{entity['kind'].lower()}s/{entity['id']}/upload/{path}")
+    assert response.status_code == 200, response.text
+    link: Json = response.json()
+    return link
+
+
+async def uploaded(world: World, entity: Json, files: Mapping[str, bytes] = FILES) -> dict[str, Json]:
+    links = {path: await link_of(world, entity, path) for path in files}
+    for path, data in files.items():
+        assert (await put(world, links[path], data)).status_code == 200
+    return links
+
+
+def uploaded_model(files: Mapping[str, bytes] = FILES) -> Json:
+    listed = [{"path": path, "size": len(data), "digest": {"md5": md5(data)}} for path, data in files.items()]
+    artifact = {"kind": "Volume", "volume": {"files": listed}}
+    return {**model(), "storage": None, "source": {"kind": "Upload"}, "artifact": artifact}
+
+
+async def test_a_dataset_from_its_request_to_its_download(world: World) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    path = f"/datasets/{made['id']}"
+    early = await world.admin.get(f"{path}/downlinks")
+    assert (early.status_code, early.json()["reason"]) == (409, "Conflict")
+    await uploaded(world, made)
+    for _ in range(2):
+        done = await world.admin.post(f"{path}/finalize")
+        assert (done.status_code, done.content) == (200, b"null")
+        assert done.headers["content-type"] == "application/json"
+    assert (await world.admin.get(path)).json()["status"] == "Ready"
+    links = (await world.admin.get(f"{path}/downlinks")).json()
+    assert [link["artifact"]["digest"]["md5"] for link in links] == [md5(data) for data in FILES.values()]
+    async with world.client(None) as client:
+        for link, (name, data) in zip(links, FILES.items(), strict=True):
+            got = await client.get(link["signedURL"]["url"], headers={"Accept-Encoding": "gzip, deflate"})
+            assert (link["artifact"]["path"], got.content) == (name, data)
+            assert got.headers["content-length"] == str(len(data))
+            assert "content-encoding" not in got.headers
+            assert "sandbox" in got.headers["content-security-policy"]
+
+
+async def test_a_signed_url_writes_no_more_once_the_upload_is_final(world: World) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    links = await uploaded(world, made)
+    await world.admin.post(f"/datasets/{made['id']}/finalize")
+    late = await put(world, links["b.parquet"], b"")
+    assert (late.status_code, late.json()["reason"]) == (403, "Forbidden")
+    again = await world.admin.get(f"/datasets/{made['id']}/upload/b.parquet")
+    assert again.status_code == 409
+    assert "WaitingForUpload" not in again.text  # the published client would try for half a minute
+
+
+async def test_what_was_not_uploaded_or_is_wrong_leaves_the_dataset_open(world: World) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    path = f"/datasets/{made['id']}"
+    await uploaded(world, made, {"b.parquet": b""})
+    missing = await world.admin.post(f"{path}/finalize")
+    assert (missing.status_code, missing.json()["field"]) == (422, "a/data 1.parquet")
+    assert (await world.admin.get(path)).json()["status"] == "WaitingForUpload"
+    link = await link_of(world, made, "a/data 1.parquet")
+    wrong = await put(world, link, b"other rows")
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "Content-MD5")
+    await uploaded(world, made, {"a/data 1.parquet": FILES["a/data 1.parquet"]})
+    assert (await world.admin.post(f"{path}/finalize")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"method": "GET"}, 403),
+        ({"headers": {"content-md5": "AAAAAAAAAAAAAAAAAAAAAA=="}}, 403),
+        ({"headers": {"content-md5": ""}}, 403),
+        ({"swap": ("b.parquet", "c.parquet")}, 403),
+        ({"swap": ("/staging/", "/datasets/")}, 403),
+        ({"swap": ("signature=", "signature=A")}, 403),
+        ({"swap": ("b.parquet", "../b.parquet")}, 403),
+        ({"later": True}, 403),
+        ({"headers": {"content-encoding": "gzip"}}, 400),
+    ],
+)
+async def test_a_signed_url_is_good_for_one_thing(world: World, change: Json, status: int) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    link = await link_of(world, made, "b.parquet")
+    url = link["url"].replace(*change["swap"]) if "swap" in change else link["url"]
+    if change.get("later"):
+        world.engines.clock.now = world.engines.clock.now.replace(hour=2)
+    async with world.client(None) as client:
+        headers = link["headers"] | change.get("headers", {})
+        response = await client.request(change.get("method", "PUT"), url, content=b"", headers=headers)
+    assert response.status_code == status, response.text
+    assert [info.key async for info in world.engines.store.list("")] == []
+
+
+async def test_a_path_that_was_not_announced(world: World) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    for path in ("c.parquet", "a", "../b.parquet", "a/..%2fb.parquet"):
+        response = await world.admin.get(f"/datasets/{made['id']}/upload/{path}")
+        assert response.status_code in {404, 422}
+
+
+async def test_a_file_that_is_too_large() -> None:
+    async with make_world(settings=ApiSettings(file_bytes=1000)) as world:
+        made = await world.created("datasets", **dataset(FILES))
+        response = await put(world, await link_of(world, made, "a/data 1.parquet"), FILES["a/data 1.parquet"])
+        assert (response.status_code, response.json()["reason"]) == (413, "TooLarge")
+
+
+async def test_a_model_goes_on_to_be_fetched(world: World) -> None:
+    made = await world.created("models", **uploaded_model())
+    assert made["status"] == "WaitingForUpload"
+    await uploaded(world, made)
+    assert (await world.admin.post(f"/models/{made['id']}/finalize")).status_code == 200
+    assert (await world.admin.get(f"/models/{made['id']}")).json()["status"] == "Created"
+    for path, data in FILES.items():
+        assert await world.engines.store.get(f"uploads/{made['id']}/{path}") == data
+    assert (await world.admin.post(f"/models/{made['id']}/finalize")).status_code == 200
+
+
+async def test_a_model_of_another_source_takes_no_files(world: World) -> None:
+    made = await world.created("models", **model())
+    assert (await world.admin.get(f"/models/{made['id']}/upload/x")).status_code == 422
+    assert (await world.admin.post(f"/models/{made['id']}/finalize")).status_code == 409
+
+
+async def test_a_deleted_dataset_takes_no_files(world: World) -> None:
+    made = await world.created("datasets", **dataset(FILES))
+    await uploaded(world, made)
+    await world.admin.put(f"/datasets/{made['id']}/delete")
+    assert (await world.admin.post(f"/datasets/{made['id']}/finalize")).status_code == 409
+    assert (await world.admin.get(f"/datasets/{made['id']}/upload/b.parquet")).status_code == 409
+
+
+async def test_pages_and_manifests_of_workflows(world: World) -> None:
+    from tests.platform_api.test_collection import an_evaluation
+
+    made = await an_evaluation(world)
+    place = f"evaluations/{made['id']}"
+    for name in ("part-00000.parquet", "stray.parquet", ".steelyard/run.json"):
+        await world.engines.store.put(f"{place}/{name}", b"x")
+    manifest = b'{"files": [{"path": "part-00000.parquet", "size": 1, "sha256": "0", "rows": 1}]}'
+    await world.engines.store.put(f"{place}/.steelyard/manifest.json", manifest)
+    await world.says("Evaluation", made["id"], "Complete")
+    links = (await world.admin.get(f"/{place}/downlinks")).json()
+    assert [link["artifact"]["path"] for link in links] == ["part-00000.parquet"]
+
+    report = await world.created("reports", rubric="r", evaluation=made["id"])
+    await world.engines.store.put(f"reports/{report['id']}/report.html", b"<html>")
+    await world.engines.store.put(f"reports/{report['id']}/.steelyard/progress.json", b"{}")
+    await world.says("Report", report["id"], "Complete")
+    (link,) = (await world.admin.get(f"/reports/{report['id']}/downlinks")).json()
+    assert (link["artifact"]["path"], link["artifact"]["kind"]) == ("report.html", "html")
+    async with world.client(None) as client:
+        page = await client.get(link["signedURL"]["url"])
+    assert page.headers["content-type"].startswith("text/html")
