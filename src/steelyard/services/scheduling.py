@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from steelyard.accounts.ledger import Claim
+from steelyard.accounts.quotas import GLOBAL, Shortage
 from steelyard.services.waiting import Admit, Decision, Wait, Waiter, in_the_way
 
-GLOBAL = "__global__"
 QUOTA = "QuotaLimit"
 EXACT = 10
 """Positions up to here are told exactly."""
@@ -22,15 +22,6 @@ EXACT = 10
 _STEPS = tuple(factor * 10**power for power in range(1, 9) for factor in (1, 2, 5))
 _IGNORES = re.compile(rb'"ignoreQuotas":\s*\[\s*\{')
 _NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Shortage:
-    """One quota that has no room: whose it is, of what, and the sentence for those who wait."""
-
-    principal: str
-    resource: str
-    message: str
 
 
 class Limits(Protocol):
@@ -109,7 +100,7 @@ class _Room:
 
     def take(self, claim: Claim) -> Shortage | None:
         """Admit the claim, or say what it lacks."""
-        if _exempt(claim):
+        if exempt(claim):
             found = next(iter(self._limits.shortages(claim, self._held)), None)
         else:
             alike = _alike(claim)
@@ -173,7 +164,8 @@ def _alike(claim: Claim) -> tuple[object, ...]:
     return (claim.account, claim.kind, tuple(sorted(claim.quantities.items())))
 
 
-def _exempt(claim: Claim) -> bool:
+def exempt(claim: Claim) -> bool:
+    """Whether its entity names quotas that do not count for it."""
     return _IGNORES.search(claim.json) is not None
 
 

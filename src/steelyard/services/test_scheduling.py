@@ -1,5 +1,6 @@
 """Turns, positions and back-filling in tables; in random worlds never beyond a quota, in order, nobody starved."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.accounts.ledger import Claim
+from steelyard.accounts.quotas import GLOBAL, Shortage
+from steelyard.services.exemptions import ExemptingLimits
 from steelyard.services.orchestrator.doubles import START
-from steelyard.services.scheduling import GLOBAL, Shortage, Situation, admissions, worth_telling
+from steelyard.services.scheduling import Situation, admissions, worth_telling
 from steelyard.services.waiting import Admit, Decision, Wait
 
 SLOTS, GPUS = "workflows.dyff.io/admitted", "nvidia.com/gpu-t4"
@@ -19,12 +22,12 @@ HOUR = timedelta(hours=1)
 
 
 def make_claim(
-    id: str, account: str = "a", minute: float = 0, json: bytes = b"{}", **quantities: int
+    id: str, account: str = "a", minute: float = 0, content: bytes = b"{}", **quantities: int
 ) -> Claim:
     """`gpus=2` are GPUs beside the slot that each takes."""
     wanted = {SLOTS: "1"} | ({GPUS: str(quantities["gpus"])} if quantities.get("gpus") else {})
     created = START + timedelta(minutes=minute)
-    return Claim(id, "Evaluation", account, "Created", json, (1, 1), created, quantities=wanted)
+    return Claim(id, "Evaluation", account, "Created", content, (1, 1), created, quantities=wanted)
 
 
 @dataclass(frozen=True)
@@ -178,15 +181,21 @@ def test_far_behind_a_position_is_told_in_steps(waiting: int, text: str) -> None
     assert message(decisions, f"c{waiting - 1}").endswith(f"({text})")
 
 
-def test_an_exempt_one_passes_those_who_wait() -> None:
-    exempt = make_claim("exempt", "a", 5, json=b'{"ignoreQuotas": [{"principal": "*"}]}')
-
-    class Lenient(Totals):
-        def shortages(self, claim: Claim, held: Sequence[Claim]) -> list[Shortage]:
-            return [] if claim.id == "exempt" else super().shortages(claim, held)
-
-    decisions = admissions([A1, exempt], Lenient({SLOTS: 0}, {}), make_situation(minute=100))
-    assert admitted(decisions) == "exempt"
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ({"principal": "*", "resource": "*", "flavor": "*"}, "exempt"),
+        ({"principal": "accounts/a", "resource": SLOTS, "flavor": "Total"}, "exempt"),
+        ({"principal": "accounts/b", "resource": "*", "flavor": "*"}, ""),
+        ({"principal": "*", "resource": GPUS, "flavor": "*"}, ""),
+        ({"principal": "*", "resource": "*", "flavor": "Rate"}, ""),
+    ],
+)
+def test_an_exempt_one_passes_those_who_wait(selector: dict[str, str], expected: str) -> None:
+    context = json.dumps({"securityContext": {"ignoreQuotas": [selector]}})
+    waiting = make_claim("exempt", "a", 5, content=context.encode())
+    limits = ExemptingLimits(make_limits(own_slots=0))
+    assert admitted(admissions([A1, waiting], limits, make_situation(minute=100))) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""`securityContext.ignoreQuotas`: quotas that do not count for a workflow. Only administrators may set it."""
+
+import json
+from collections.abc import Sequence
+
+from steelyard.accounts.ledger import Claim
+from steelyard.accounts.quotas import Shortage
+from steelyard.schema.security import QuotaSelector
+from steelyard.services.scheduling import Limits, exempt
+
+FLAVOR = "Total"
+
+
+class ExemptingLimits:
+    """Limits, but for the quotas that a claim's entity is to ignore."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
+        found = self._limits.shortages(claim, held)
+        if not found or not exempt(claim):
+            return found
+        selectors = ignored_quotas(claim)
+        return [each for each in found if not any(selects(selector, each) for selector in selectors)]
+
+
+def ignored_quotas(claim: Claim) -> list[QuotaSelector]:
+    context = json.loads(claim.json).get("securityContext") or {}
+    return [QuotaSelector.parse(each) for each in context.get("ignoreQuotas") or ()]
+
+
+def selects(selector: QuotaSelector, shortage: Shortage) -> bool:
+    pairs = (
+        (selector.principal, shortage.principal),
+        (selector.resource, shortage.resource),
+        (selector.flavor, FLAVOR),
+    )
+    return all(wanted in ("*", found) for wanted, found in pairs)

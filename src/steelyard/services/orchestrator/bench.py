@@ -1,0 +1,197 @@
+"""The orchestrator in a world in memory, with hands that act in it and eyes that look. For tests."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from steelyard.accounts.ledger import Claim, Claims
+from steelyard.broker.log import EVENTS, STATE, Log, Message
+from steelyard.broker.memory import MemoryLog
+from steelyard.kube.leader import Timing
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, Resource
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.commands import CreateEntity, ForgetEntity
+from steelyard.schema.entities import AnyEntity, entity_of
+from steelyard.schema.names import namespace_of, resource_name
+from steelyard.schema.status import Source
+from steelyard.services.aggregator import run_aggregator
+from steelyard.services.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.doubles import START
+from steelyard.services.orchestrator.leader import Means
+from steelyard.services.orchestrator.run import orchestrate
+from steelyard.services.resources import KUBE
+from steelyard.services.scheduling import Limits
+from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.statuses import Status, status_command, time_text
+
+Json = dict[str, Any]
+QUICK = OrchestratorSettings(
+    reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
+)
+TIMING = Timing(duration=1, deadline=0.6, retry=0.05)
+
+
+@dataclass
+class Bench:
+    """Everything that outlives an orchestrator, and the orchestrators that run in it."""
+
+    claims: Claims
+    limits: Limits
+    log: Log = field(default_factory=MemoryLog)
+    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    settings: OrchestratorSettings = QUICK
+    now: datetime = START + timedelta(minutes=1)
+    metrics: OrchestratorMetrics = field(default_factory=OrchestratorMetrics)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    # ---- what runs
+
+    def start(self, owner: str = "one") -> asyncio.Task[None]:
+        """An orchestrator, until it is cancelled or dies."""
+        means = Means(
+            self.log,
+            self.claims,
+            self.cluster,
+            self.settings,
+            self.limits,
+            lambda entity: {"slots": "1"},
+            self.metrics,
+            owner,
+            lambda: self.now,
+        )
+        return self._run(orchestrate(means, asyncio.Event(), TIMING))
+
+    def aggregate(self) -> None:
+        self._run(run_aggregator(self.log, stop=asyncio.Event()))
+
+    def _run(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.append(task)
+        return task
+
+    async def kill(self, task: asyncio.Task[None]) -> None:
+        """The process is gone; what it wrote stays."""
+        task.cancel()
+        with suppress(BaseException):
+            await task
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            await self.kill(task)
+
+    # ---- hands
+
+    async def create(self, *entities: DyffEntity) -> None:
+        """As the API does: the command is in the log."""
+        await self.log.publish([_creation(each) for each in entities])
+
+    async def tell(
+        self, entity: DyffEntity, status: str, reason: str | None = None, source: Source = "api"
+    ) -> None:
+        said = Status(status, reason)
+        kind = entity.dump()["kind"]
+        command = status_command(entity.id, kind, said, source=source, time=self.now, command=uuid4().hex)
+        await self.log.publish([command])
+
+    async def forget(self, entity: DyffEntity) -> None:
+        command = ForgetEntity.model_validate({"data": {"id": entity.id, "kind": entity.dump()["kind"]}})
+        headers = {"id": uuid4().hex, "source": "reaper", "time": time_text(self.now)}
+        await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
+
+    def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
+        """The resource ends by itself, as the operator would write it."""
+        conditions = [_condition(condition), _condition("Finished")]
+        resource, name = place_of(entity)
+        self.cluster.store.set_status(
+            resource, name, namespace_of(entity.account), {"conditions": conditions}
+        )
+
+    def pod(self, entity: DyffEntity, phase: str) -> None:
+        """A Pod of the entity's workflow."""
+        metadata = {
+            "name": f"pod-of-{entity.id}",
+            "namespace": namespace_of(entity.account),
+            "labels": {"steelyard/entity": entity.id},
+        }
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}}
+        self.cluster.store.put(pod, PODS)
+
+    def remove(self, entity: DyffEntity) -> None:
+        """By hand."""
+        resource, name = place_of(entity)
+        self.cluster.store.remove(resource, name, namespace_of(entity.account))
+
+    # ---- eyes
+
+    async def entity(self, id: str) -> AnyEntity:
+        record = await self.log.latest(STATE, id)
+        assert record is not None
+        assert record.value
+        return entity_of(record.value)
+
+    async def status(self, id: str) -> str:
+        """Empty before the entity is there."""
+        return (await self.entity(id)).status if await self.log.latest(STATE, id) else ""
+
+    async def message(self, id: str) -> str:
+        return (await self.entity(id)).message or "" if await self.log.latest(STATE, id) else ""
+
+    def resource(self, entity: DyffEntity) -> Json | None:
+        resource, name = place_of(entity)
+        return self.cluster.store.find(resource, name, namespace_of(entity.account))
+
+    def made(self, entity: DyffEntity) -> int:
+        """How often the entity's resource was made."""
+        resource, name = place_of(entity)
+        changes = (each for each in self.cluster.store.since(0) if each.type == "ADDED" and each.key)
+        return sum(each.key.name == name and each.key.resource == resource for each in changes if each.key)
+
+    async def claim(self, id: str) -> Claim | None:
+        return (await self.claims.known([id])).get(id)
+
+    async def told(self, id: str) -> list[tuple[str, str | None]]:
+        """Status and reason of each command about the entity but its creation, in order."""
+        found = []
+        for partition in range(self.log.partitions):
+            for record in await self.log.read(EVENTS, partition, 0, 10_000):
+                attributes = _attributes(record.value) if record.key == id else None
+                if attributes:
+                    found.append((attributes["status"], attributes.get("reason")))
+        return found
+
+
+async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 5.0) -> None:
+    """Wait for it; a test that waits in vain says where."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = holds()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.005)
+
+
+def place_of(entity: DyffEntity) -> tuple[Resource, str]:
+    kind = entity.dump()["kind"]
+    return KUBE[kind], resource_name(kind, entity.id)
+
+
+def _creation(entity: DyffEntity) -> Message:
+    command = CreateEntity.model_validate({"data": entity.dump()})
+    headers = {"id": uuid4().hex, "source": "api", "time": time_text(entity.creationTime)}
+    return Message(EVENTS, entity.id, command.dump_json(), headers)
+
+
+def _condition(kind: str) -> Json:
+    return {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": "2026-01-01T00:05:00Z"}
+
+
+def _attributes(value: bytes | None) -> Json | None:
+    import json
+
+    content: Json = json.loads(value or b"{}").get("data", {}).get("attributes")
+    return content

@@ -1,0 +1,264 @@
+"""The orchestrator that leads: its tasks, and what they share.
+
+The consumer writes claims and nothing else. The scheduler admits. Workers take entities from a keyed queue and make or
+delete their resources. Once a minute all of it is compared, so that nothing depends on having seen a change.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from steelyard.accounts.ledger import Claim, Claims, LedgerError
+from steelyard.broker.consume import follow
+from steelyard.broker.log import STATE, Log, LogError, Message, Record
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import ApiError
+from steelyard.kube.workqueue import Backoff, WorkQueue
+from steelyard.schema.status import TERMINAL
+from steelyard.services.leading import Leading, surely
+from steelyard.services.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.cache import ResourceCache, finished
+from steelyard.services.orchestrator.changes import Allocation, change_of, position_of
+from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
+from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
+from steelyard.services.orchestrator.wanted import wanted
+from steelyard.services.orchestrator.world import World
+from steelyard.services.scheduling import Limits
+from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.statuses import Status, command_id, status_command
+from steelyard.services.waiting import failure
+
+Json = dict[str, Any]
+_log = logging.getLogger(__name__)
+
+FINISHED_FACTOR = 15
+"""A resource that had finished when it was deleted is missed later: the news of its end may be on its way."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What an orchestrator works with."""
+
+    log: Log
+    claims: Claims
+    cluster: Cluster
+    settings: OrchestratorSettings
+    limits: Limits
+    allocation: Allocation
+    metrics: OrchestratorMetrics
+    owner: str
+    now: Callable[[], datetime]
+
+
+class Leader:
+    """From an election to its end. It begins with nothing but what the log, the claims and Kubernetes hold."""
+
+    def __init__(self, means: Means, leading: Leading) -> None:
+        self._means = means
+        self._leading = leading
+        self._world = World(means.settings.retell_seconds)
+        self._queue: WorkQueue[str] = WorkQueue(Backoff(cap=10.0))
+        self._cache = ResourceCache(means.cluster, self._resource_changed)
+        known = Known(self._claim, self._newest, self._say, self._release)
+        self._edge = Edge(means.cluster, self._cache, known, means.settings)
+        self._scheduler = Scheduler(
+            means.claims, self._world, means.limits, means.settings.backfill_seconds, means.metrics
+        )
+        self._caught_up = asyncio.Event()
+        self._due = asyncio.Event()  # a pass of the scheduler
+        self._together = asyncio.Lock()  # the claims and what the leader knows of them change together
+        self._admitted: dict[str, tuple[int, int]] = {}  # who was told so, at which position of its state
+        self._epoch = 0
+
+    async def work(self) -> None:
+        """Until cancelled. Raises what the log or the claims raise."""
+        self._epoch = await self._means.claims.lead(self._means.owner, self._means.now())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow())
+                tasks.create_task(self._cache.run())
+                await self._caught_up.wait()
+                await self._cache.synced()
+                await self._begin()
+                tasks.create_task(self._schedule())
+                tasks.create_task(self._compare())
+                for _ in range(self._means.settings.workers):
+                    tasks.create_task(self._worker())
+        finally:
+            self._queue.close()
+
+    async def _begin(self) -> None:
+        """What is unfinished, but for what a log that was made anew no longer knows."""
+        async with self._together:
+            for claim in await self._means.claims.unfinished():
+                if claim.position[0] != self._means.log.epoch and not await self._in_log(claim.id):
+                    await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
+                else:
+                    self._world.see(claim.id, claim)
+
+    # ---- the consumer: the two methods of an outlet
+
+    async def _follow(self) -> None:
+        await follow(self._means.log, STATE, self, stop=asyncio.Event(), caught_up=self._caught_up.set)
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        return await self._means.claims.positions(epoch)
+
+    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
+        """States into claims; and to those who act on them, once all that was there at the start is read."""
+        changes = dict(change_of(each, self._means.allocation) for each in records)
+        async with self._together:
+            await self._means.claims.apply(list(changes.items()), epoch, positions)
+            if self._caught_up.is_set():
+                newest = await known_claims(self._means.claims, changes)
+                for id in changes:
+                    self._see(id, newest.get(id))
+        self._due.set()
+
+    def _see(self, id: str, claim: Claim | None) -> None:
+        self._world.see(id, claim)
+        if claim is None or claim.status in TERMINAL:
+            self._admitted.pop(id, None)
+            if self._cache.of(id) or id in self._world.held:
+                self._queue.add(id)
+
+    # ---- the scheduler
+
+    async def _schedule(self) -> None:
+        while True:
+            await self._pass()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._means.settings.retell_seconds):
+                    await self._due.wait()
+
+    async def _pass(self) -> None:
+        self._due.clear()
+        async with self._together:
+            await surely(self._leading)
+            now = self._means.now()
+            admitted, told = await self._scheduler.turn(now, self._epoch)
+            await self._means.log.publish([_command(claim, said, now, uuid4().hex) for claim, said in told])
+        for id in admitted:
+            self._queue.add(id)
+        if admitted:
+            self._due.set()  # what was kept for them is free for others
+        for _, said in told:
+            if said.status != "Created":
+                self._means.metrics.failed.labels(said.reason or "").inc()
+
+    # ---- the workers
+
+    def _resource_changed(self, id: str, gone: Json | None) -> None:
+        pause = self._means.settings.recreate_seconds if gone else 0
+        self._queue.add_after(id, pause * FINISHED_FACTOR if gone and finished(gone) else pause)
+
+    async def _worker(self) -> None:
+        while True:
+            id = await self._queue.get()
+            try:
+                await self._look(id)
+            finally:
+                self._queue.done(id)
+
+    async def _look(self, id: str) -> None:
+        try:
+            await surely(self._leading)
+            again = await self._edge.look(id, self._means.now())
+        except (LedgerError, LogError):
+            raise
+        except (ApiError, NotYet) as error:
+            level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG
+            _log.log(level, "%s: trying again: %s", id, error)
+            self._retry(id)
+        except Exception:  # noqa: BLE001 - the outermost edge: one entity's surprise must not stop the others
+            _log.exception("%s: a defect; trying again", id)
+            self._retry(id)
+        else:
+            self._queue.forget(id)
+            if again is not None:
+                self._queue.add_after(id, again)
+
+    def _retry(self, id: str) -> None:
+        self._means.metrics.retries.inc()
+        self._queue.retry(id)
+
+    # ---- what the workers ask and tell
+
+    async def _claim(self, id: str) -> Claim | None:
+        return (await self._means.claims.known([id])).get(id)
+
+    async def _newest(self, claim: Claim) -> bool:
+        latest = await self._means.log.latest(STATE, claim.id)
+        return latest is not None and bool(latest.value) and position_of(latest) <= claim.position
+
+    async def _in_log(self, id: str) -> bool:
+        latest = await self._means.log.latest(STATE, id)
+        return latest is not None and latest.value is not None
+
+    async def _say(self, claim: Claim, said: Status) -> None:
+        if self._admitted.get(claim.id) == claim.position:
+            return  # its state has not moved since it was told
+        now, metrics = self._means.now(), self._means.metrics
+        await self._means.log.publish([_command(claim, said, now, uuid4().hex)])
+        self._admitted[claim.id] = claim.position
+        if said.status == "Admitted":
+            metrics.admitted.labels(claim.kind).inc()
+            metrics.seconds.labels(claim.kind).observe((now - claim.created).total_seconds())
+        else:
+            metrics.failed.labels(said.reason or "").inc()
+
+    async def _release(self, id: str) -> None:
+        async with self._together:
+            await self._means.claims.release(id, self._means.now())
+            self._world.release(id)
+        self._due.set()
+
+    # ---- the comparison
+
+    async def _compare(self) -> None:
+        while True:
+            await self.compare()
+            await asyncio.sleep(self._means.settings.reconcile_seconds)
+
+    async def compare(self) -> None:
+        """Claims with resources, waiters with what they wait for, uploads with their time."""
+        now = self._means.now()
+        unfinished = await self._means.claims.unfinished()
+        for claim in unfinished:
+            settled = claim.status == "Admitted" and self._cache.of(claim.id)
+            if claim.admitted_at and not claim.released_at and not settled:
+                self._queue.add(claim.id)
+        seen = list(self._cache.entities())
+        known = await known_claims(self._means.claims, seen)
+        for id in seen:
+            if wanted(known.get(id), now, self._means.settings.keep_seconds).word == "absent":
+                self._queue.add(id)
+        await self._expire(unfinished, now)
+        async with self._together:
+            self._world.look_again()
+        self._due.set()
+
+    async def _expire(self, unfinished: Sequence[Claim], now: datetime) -> None:
+        limit = timedelta(seconds=self._means.settings.upload_seconds)
+        late = [
+            each for each in unfinished if each.status == "WaitingForUpload" and now - each.created >= limit
+        ]
+        message = f"the upload was not finalized within {limit}"
+        await surely(self._leading)
+        await self._means.log.publish(
+            [
+                _command(
+                    each, Status(failure(each.kind), "Expired", message), now, command_id("expired", each.id)
+                )
+                for each in late
+            ]
+        )
+
+
+def _command(claim: Claim, said: Status, now: datetime, command: str) -> Message:
+    return status_command(claim.id, claim.kind, said, source="orchestrator", time=now, command=command)

@@ -1,0 +1,45 @@
+"""Runs the orchestrator: one leader follows the state, admits, and keeps Kubernetes as the claims want it.
+
+`run_orchestrator` is started by the platform's process or by `steelyard service orchestrator`.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+
+from steelyard.accounts.ledger import Claims
+from steelyard.broker.log import Log
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.leader import LeaderElector, Timing
+from steelyard.services.leading import lead_until
+from steelyard.services.orchestrator.leader import Leader, Means
+from steelyard.services.settings import OrchestratorSettings
+
+LEASE = "steelyard-orchestrator"
+
+
+async def run_orchestrator(
+    log: Log,
+    claims: Claims,
+    cluster: Cluster,
+    settings: OrchestratorSettings,
+    *,
+    owner: str,
+    stop: asyncio.Event,
+) -> None:
+    """Work whenever elected, until `stop`. What the log or the claims raise ends the process: it starts anew."""
+
+
+async def orchestrate(means: Means, stop: asyncio.Event, timing: Timing | None = None) -> None:
+    """The same, with everything given."""
+
+    def elector() -> LeaderElector:
+        namespace = means.settings.lease_namespace
+        return LeaderElector(
+            means.cluster, namespace=namespace, name=LEASE, identity=means.owner, timing=timing
+        )
+
+    await lead_until(stop, elector, lambda leading: Leader(means, leading).work())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,358 @@
+"""The whole orchestrator beside the real aggregator, in memory: from created to gone."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from steelyard.accounts.ledger import Claim
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import GLOBAL, Shortage
+from steelyard.kube.errors import Invalid, Unreachable
+from steelyard.kube.resource import NAMESPACES, Resource
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.names import namespace_of
+from steelyard.services.namespaces import NETWORK_POLICIES
+from steelyard.services.orchestrator.bench import Bench, until
+from steelyard.services.orchestrator.doubles import (
+    ACCOUNT,
+    make_dataset,
+    make_evaluation,
+    make_model,
+    make_service,
+    make_session,
+)
+from steelyard.services.resources import manifest
+
+
+@dataclass
+class Slots:
+    """So many at once, of everybody."""
+
+    limit: int = 100
+
+    def shortages(self, claim: Claim, held: Sequence[Claim]) -> list[Shortage]:
+        if len(held) < self.limit:
+            return []
+        return [Shortage(GLOBAL, "slots", f"Global quota exceeded: slots: {len(held)}/{self.limit}")]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    ledger = await open_ledger("memory:")
+    bench = Bench(ledger.claims, Slots())
+    bench.aggregate()
+    yield bench
+    await bench.close()
+    await ledger.close()
+
+
+async def has_status(bench: Bench, id: str, status: str) -> None:
+    async def holds() -> bool:
+        return await bench.status(id) == status
+
+    await until(holds)
+
+
+async def released(bench: Bench, id: str) -> None:
+    async def holds() -> bool:
+        claim = await bench.claim(id)
+        return claim is not None and claim.released_at is not None
+
+    await until(holds)
+
+
+async def admitted(bench: Bench, entity: DyffEntity) -> None:
+    await bench.create(entity)
+    await until(lambda: bench.resource(entity) is not None)
+    await has_status(bench, entity.id, "Admitted")
+
+
+MODEL, SERVICE, EVALUATION = make_model(), make_service(status="Ready"), make_evaluation()
+
+
+async def test_what_waits_for_nothing_is_made_and_then_admitted(bench: Bench) -> None:
+    bench.start()
+    await admitted(bench, MODEL)
+    made = bench.resource(MODEL)
+    assert made
+    assert made["spec"] == manifest(MODEL)["spec"]
+    entity = await bench.entity("m1")
+    assert (entity.reason, entity.message) == (None, None)
+    assert await bench.told("m1") == [("Admitted", None)]
+    assert bench.metrics.admitted.labels("Model")._value.get() == 1
+
+
+async def test_the_namespace_stands_first_with_its_policies(bench: Bench) -> None:
+    order = list[str]()
+    bench.cluster.after_call = lambda verb, resource, name: (
+        order.append(f"{resource.kind} {name}") if verb == "create" and resource.kind != "Lease" else None
+    )
+    bench.start()
+    await admitted(bench, MODEL)
+    assert order == [
+        f"Namespace {namespace_of(ACCOUNT)}",
+        "NetworkPolicy steelyard-default",
+        "NetworkPolicy steelyard-runners",
+        "Model model-m1",
+    ]
+
+
+async def test_an_evaluation_waits_for_what_it_needs_and_says_so(bench: Bench) -> None:
+    bench.start()
+    await bench.create(EVALUATION, SERVICE)
+
+    async def says(words: str) -> None:
+        async def holds() -> bool:
+            return words in await bench.message("e1")
+
+        await until(holds)
+
+    await says("waiting for Dataset d1, which is not there yet")
+    await bench.create(make_dataset(status="WaitingForUpload"))
+    await says("waiting for Dataset digits, whose upload is not finalized")
+    assert (await bench.entity("e1")).reason == "UnsatisfiedDependency"
+    assert bench.resource(EVALUATION) is None
+    await bench.tell(make_dataset(), "Ready")
+    await has_status(bench, "e1", "Admitted")
+    assert (await bench.entity("e1")).message is None
+
+
+async def test_a_dependency_that_fails_fails_those_who_wait(bench: Bench) -> None:
+    bench.start()
+    await bench.create(SERVICE, EVALUATION, make_dataset(status="WaitingForUpload"))
+    await bench.tell(make_dataset(), "Error", "UploadFailed")
+    await has_status(bench, "e1", "Failed")
+    entity = await bench.entity("e1")
+    assert (entity.reason, entity.message) == ("FailedDependency", "Dataset digits failed: UploadFailed")
+    assert bench.resource(EVALUATION) is None
+
+
+async def test_who_finds_no_room_waits_until_another_lets_go(bench: Bench) -> None:
+    bench.limits = Slots(1)
+    first, second = make_model("m1"), make_model("m2")
+    bench.start()
+    await admitted(bench, first)
+    await bench.create(second)
+
+    async def waits() -> bool:
+        return "quota" in await bench.message("m2")
+
+    await until(waits)
+    assert (await bench.entity("m2")).message == "Global quota exceeded: slots: 1/1 (position 1)"
+    bench.pod(first, "Running")
+    bench.finish(first, "Ready")
+    await bench.tell(first, "Ready", source="informer")
+    await has_status(bench, "m1", "Ready")
+    await until(lambda: True)
+    assert await bench.status("m2") == "Created"  # a Pod of the first one runs still
+    bench.pod(first, "Succeeded")
+    await released(bench, "m1")
+    await has_status(bench, "m2", "Admitted")
+    assert (await bench.entity("m2")).message is None
+
+
+async def test_what_is_terminated_goes_at_once_and_what_is_complete_after_a_while(bench: Bench) -> None:
+    bench.start()
+    await bench.create(SERVICE)
+    one, other = make_session("i1"), make_model("m2")
+    await admitted(bench, one)
+    await admitted(bench, other)
+    bench.finish(other, "Ready")
+    await bench.tell(other, "Ready", source="informer")
+    await bench.tell(one, "Terminated", "TerminateCommand")
+    await until(lambda: bench.resource(one) is None)
+    await released(bench, "i1")
+    await released(bench, "m2")
+    assert bench.resource(other) is not None
+    bench.now += timedelta(hours=2)
+    await until(lambda: bench.resource(other) is None)
+    assert bench.made(one) == bench.made(other) == 1
+
+
+async def test_a_resource_deleted_by_hand_comes_back_while_its_entity_is_unfinished(bench: Bench) -> None:
+    bench.start()
+    await admitted(bench, MODEL)
+    bench.remove(MODEL)
+    await until(lambda: bench.resource(MODEL) is not None)
+    assert bench.made(MODEL) == 2
+    bench.finish(MODEL, "Ready")
+    await bench.tell(MODEL, "Ready", source="informer")
+    await released(bench, "m1")
+    bench.remove(MODEL)
+    await bench.create(make_model("m2"))
+    await has_status(bench, "m2", "Admitted")
+    assert bench.made(MODEL) == 2
+
+
+async def test_a_kubernetes_made_anew_gets_what_is_unfinished_again(bench: Bench) -> None:
+    running, ended = make_model("m1"), make_model("m2")
+    first = bench.start()
+    empty = bench.cluster.snapshot()
+    await admitted(bench, running)
+    await admitted(bench, ended)
+    bench.finish(ended, "Ready")
+    await bench.tell(ended, "Ready", source="informer")
+    await released(bench, "m2")
+    await bench.kill(first)
+    bench.cluster.restore(empty)
+    bench.start()
+    await until(lambda: bench.resource(running) is not None)
+    assert bench.resource(ended) is None
+    assert await bench.status("m1") == "Admitted"
+
+
+async def test_what_nobody_labelled_is_never_touched_and_what_nobody_wants_goes(bench: Bench) -> None:
+    theirs, stray = manifest(make_model("x1")), manifest(make_model("x2"))
+    theirs["metadata"]["labels"] = {}
+    bench.cluster.store.put(theirs)
+    bench.cluster.store.put(stray)
+    bench.start()
+    await admitted(bench, MODEL)
+    await until(lambda: bench.resource(make_model("x2")) is None)
+    assert bench.resource(make_model("x1")) is not None
+
+
+async def test_a_name_that_is_taken_is_said(bench: Bench) -> None:
+    theirs = manifest(MODEL)
+    theirs["metadata"]["labels"] = {}
+    bench.cluster.store.put(theirs)
+    bench.start()
+    await bench.create(MODEL)
+    await has_status(bench, "m1", "Error")
+    assert (await bench.entity("m1")).reason == "NameConflict"
+    await released(bench, "m1")
+    assert bench.resource(MODEL) is not None
+
+
+async def test_what_the_api_server_refuses_is_said(bench: Bench) -> None:
+    def refuse(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource.kind) == ("create", "Model"):
+            raise Invalid("spec.name: Too long: may not be more than 10 bytes")
+
+    bench.cluster.before_call = refuse
+    bench.start()
+    await bench.create(MODEL)
+    await has_status(bench, "m1", "Error")
+    entity = await bench.entity("m1")
+    assert (entity.reason, entity.message) == (
+        "BadRequest",
+        "spec.name: Too long: may not be more than 10 bytes",
+    )
+
+
+async def test_while_kubernetes_is_away_everything_waits(bench: Bench) -> None:
+    bench.start()
+    await admitted(bench, make_model("m2"))
+
+    def away(verb: str, resource: Resource, name: str) -> None:
+        raise Unreachable("no route to host")
+
+    bench.cluster.before_call = away
+    bench.cluster.end_watches()
+    await bench.create(MODEL)
+    await bench.tell(make_model("m2"), "Terminated")
+    await has_status(bench, "m2", "Terminated")
+    bench.cluster.before_call = None
+    await until(lambda: bench.resource(MODEL) is not None)
+    await has_status(bench, "m1", "Admitted")
+    await until(lambda: bench.resource(make_model("m2")) is None)
+    assert bench.made(MODEL) == 1
+
+
+async def test_a_namespace_deleted_by_hand_is_made_again(bench: Bench) -> None:
+    """The double knows no namespaces: what the API would say of a missing one is said here."""
+    there = set[str]()
+
+    def check(verb: str, resource: Resource, name: str) -> None:
+        if verb == "create" and resource.kind == "Model" and namespace_of(ACCOUNT) not in there:
+            from steelyard.kube.errors import NotFound
+
+            raise NotFound("namespaces not found")
+
+    def note(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == ("create", NAMESPACES):
+            there.add(name)
+
+    bench.cluster.before_call, bench.cluster.after_call = check, note
+    bench.start()
+    await admitted(bench, MODEL)
+    bench.cluster.store.remove(NAMESPACES, namespace_of(ACCOUNT))
+    there.clear()
+    await admitted(bench, make_model("m2"))
+    policies = bench.cluster.store.objects(NETWORK_POLICIES)
+    assert [each["metadata"]["name"] for each in policies] == ["steelyard-default", "steelyard-runners"]
+
+
+async def test_an_upload_that_is_never_finalized_expires(bench: Bench) -> None:
+    bench.settings = bench.settings.model_copy(update={"upload_seconds": 3600})
+    bench.start()
+    await bench.create(make_dataset(status="WaitingForUpload"))
+    await has_status(bench, "d1", "WaitingForUpload")
+    bench.now += timedelta(hours=1)
+    await has_status(bench, "d1", "Error")
+    assert (await bench.entity("d1")).reason == "Expired"
+
+
+async def test_two_orchestrators_and_one_leader(bench: Bench) -> None:
+    first, second = bench.start("one"), bench.start("two")
+    models = [make_model(f"m{number}") for number in range(8)]
+    await bench.create(*models[:4])
+    for model in models[:4]:
+        await has_status(bench, model.id, "Admitted")
+    await bench.kill(first)
+    await bench.create(*models[4:])
+    for model in models:
+        await has_status(bench, model.id, "Admitted")
+    assert [bench.made(model) for model in models] == [1] * 8
+    assert not second.done()
+
+
+async def test_a_leader_that_was_overtaken_admits_nobody(bench: Bench) -> None:
+    leader = bench.start()
+    await admitted(bench, MODEL)
+    await bench.claims.lead("another", bench.now)
+    await bench.create(make_model("m2"))
+    await until(leader.done)
+    assert "has been succeeded" in str(_leaves(leader.exception()))
+    assert bench.resource(make_model("m2")) is None
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error] if error else []
+
+
+async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:
+    bench.limits = Slots(1)
+    first = bench.start()
+    await admitted(bench, MODEL)
+    await bench.kill(first)
+    ledger = await open_ledger("memory:")
+    bench.claims = ledger.claims
+    second = bench.start()
+    await bench.create(make_model("m2"))
+
+    async def waits() -> bool:
+        return "quota" in await bench.message("m2")
+
+    await until(waits)
+    assert bench.made(MODEL) == 1
+    await bench.kill(second)
+    await ledger.close()
+
+
+async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
+    bench.start()
+    await admitted(bench, MODEL)
+    await bench.tell(MODEL, "Deleted")
+    await until(lambda: bench.resource(MODEL) is None)
+    await released(bench, "m1")
+    await bench.forget(MODEL)
+
+    async def unknown() -> bool:
+        return await bench.claim("m1") is None
+
+    await until(unknown)

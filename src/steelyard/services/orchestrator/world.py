@@ -1,0 +1,128 @@
+"""What the leader knows of those who wait and those who are admitted, made anew from the claims at each start.
+
+It spares asking the claims for everything at every change: who waits for what stands in an index. What is decided on it
+is judged once more where it counts, in the transaction that admits.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from steelyard.accounts.ledger import Claim
+from steelyard.schema.entities import entity_of
+from steelyard.services.resources import KUBE
+from steelyard.services.scheduling import QUOTA, worth_telling
+from steelyard.services.waiting import Decision, Fail, Wait, Waiter, in_the_way, waiter_of
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What was last said of one who waits, and when."""
+
+    decision: Wait | Fail
+    time: datetime
+
+
+@dataclass
+class World:
+    """Claims of kinds that run in Kubernetes: those that wait, by id, and those that hold something."""
+
+    retell_seconds: float
+    waiting: dict[str, Waiter] = field(default_factory=dict)
+    free: dict[str, Claim] = field(default_factory=dict)
+    held: dict[str, Claim] = field(default_factory=dict)
+    turns: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    _waiters: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _look: set[str] = field(default_factory=set)
+    _told: dict[str, _Told] = field(default_factory=dict)
+
+    def see(self, id: str, claim: Claim | None) -> None:
+        """The newest state of an entity; those who wait for it are looked at again."""
+        self._look |= self._waiters.get(id, set())
+        self._drop(id)
+        if claim is None or claim.kind not in KUBE:
+            self.forget(id)
+        elif claim.admitted_at is not None:
+            self.forget(id)
+            if claim.released_at is None:
+                self.admit(claim, claim.admitted_at)
+        elif claim.status == "Created":
+            self._add(waiter_of(claim, entity_of(claim.json)))
+        else:
+            self.forget(id)
+
+    def admit(self, claim: Claim, now: datetime) -> None:
+        self._drop(claim.id)
+        self.forget(claim.id)
+        self.held[claim.id] = replace(claim, admitted_at=now)
+        for resource in claim.quantities:
+            turn = (claim.account, resource)
+            self.turns[turn] = max(now, self.turns.get(turn, now))
+
+    def forget(self, id: str) -> None:
+        """Nothing more will be said of its waiting."""
+        self._told.pop(id, None)
+
+    def release(self, id: str) -> None:
+        self.held.pop(id, None)
+
+    def look_again(self) -> None:
+        """At all who wait."""
+        self._look |= self.waiting.keys()
+
+    def to_look_at(self) -> list[Waiter]:
+        """Those about whom something has changed."""
+        return [self.waiting[id] for id in self._look & self.waiting.keys()]
+
+    def judge(self, waiters: Iterable[Waiter], known: Mapping[str, Claim]) -> dict[str, Decision]:
+        """What is in their way besides room; the others are free from now on."""
+        obstacles: dict[str, Decision] = {}
+        for waiter in waiters:
+            id = waiter.claim.id
+            self._look.discard(id)
+            if obstacle := in_the_way(waiter, known):
+                obstacles[id] = obstacle
+                self.free.pop(id, None)
+            else:
+                self.free[id] = waiter.claim
+        return obstacles
+
+    def news(self, id: str, decision: Wait | Fail, now: datetime) -> bool:
+        """Whether it is to be said, and then it counts as said. A position alone is told now and then only."""
+        told = self._told.get(id)
+        if isinstance(decision, Fail):
+            fresh = told is None or told.decision != decision
+        else:
+            before = told.decision if told else self._state_says(id)
+            fresh = not isinstance(before, Wait) or worth_telling(before, decision)
+            if fresh and told and isinstance(before, Wait) and before.reason == decision.reason == QUOTA:
+                fresh = (now - told.time).total_seconds() >= self.retell_seconds
+        if fresh:
+            self._told[id] = _Told(decision, now)
+        return fresh
+
+    def reasons(self) -> Counter[str]:
+        """How many wait, by the reason that was said."""
+        said = (self._told[id].decision if id in self._told else self._state_says(id) for id in self.waiting)
+        return Counter(each.reason for each in said if each)
+
+    def _state_says(self, id: str) -> Wait | None:
+        claim = self.waiting[id].claim
+        return Wait(claim.reason, claim.message or "") if claim.reason else None
+
+    def _add(self, waiter: Waiter) -> None:
+        id = waiter.claim.id
+        self.waiting[id] = waiter
+        self._look.add(id)
+        for need in waiter.needs:
+            self._waiters[need.id].add(id)
+
+    def _drop(self, id: str) -> None:
+        self.free.pop(id, None)
+        self.held.pop(id, None)
+        waiter = self.waiting.pop(id, None)
+        for need in waiter.needs if waiter else ():
+            self._waiters[need.id].discard(id)
+            if not self._waiters[need.id]:
+                del self._waiters[need.id]

@@ -1,0 +1,41 @@
+"""Settings of the services. `steelyard.settings` reads them from the one settings file."""
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from steelyard.accounts.quotas import QuotaSettings
+
+
+class OrchestratorSettings(BaseModel):
+    """What the orchestrator needs to know besides the entities themselves. Times are in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    quotas: QuotaSettings = Field(default=QuotaSettings(), description="How much may be admitted at once.")
+    keep_seconds: int = Field(
+        default=3600, ge=0, description="How long the resource of a finished workflow stays for inspection."
+    )
+    upload_seconds: int = Field(
+        default=7 * 24 * 3600, ge=1, description="How long an upload may take from its entity's creation."
+    )
+    backfill_seconds: int = Field(
+        default=600, ge=0, description="Age from which on what a waiting workflow lacks is kept for it."
+    )
+    reconcile_seconds: float = Field(
+        default=60.0, gt=0, description="Pause between two comparisons of claims with resources."
+    )
+    release_seconds: float = Field(
+        default=1.0, gt=0, description="Pause between two looks whether an ended workflow's Pods have ended."
+    )
+    recreate_seconds: float = Field(
+        default=2.0, ge=0, description="Pause before a resource that somebody deleted is made again."
+    )
+    retell_seconds: float = Field(
+        default=5.0, ge=0, description="Least time between two messages that differ in the position alone."
+    )
+    workers: int = Field(default=8, ge=1, description="Resources made or deleted at the same time.")
+    lease_namespace: str = Field(default="default", description="Namespace of the leader's lease.")
+    storage_credentials: dict[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Environment variables that open the storage, such as AWS_ACCESS_KEY_ID; kept in a Secret "
+        "of each account's namespace. Storage in a folder needs none.",
+    )
