@@ -26,7 +26,9 @@ class NoSuchAccount(LedgerError):
 class Accounts(Protocol):
     """Accounts and keys. `sqlite.py` keeps a key's SHA-256 digest of its token, never the token."""
 
-    async def create(self, name: str, identity: Identity, now: datetime) -> Account:
+    async def create(
+        self, name: str, identity: Identity, now: datetime, permissions: Sequence[AccessGrant] = ()
+    ) -> Account:
         """Raises NameTaken."""
         ...
 
@@ -48,8 +50,11 @@ class Accounts(Protocol):
         """The account stays, Deleted and without keys. Raises NoSuchAccount."""
         ...
 
-    async def add_key(self, account: str, key: APIKey, digest: str) -> None:
-        """Raises NoSuchAccount."""
+    async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
+        """An account has one key of a purpose: an earlier one is revoked at once. Raises NoSuchAccount.
+
+        Keys that ended long before this one begins are removed, of any account.
+        """
         ...
 
     async def key(self, id: str) -> tuple[APIKey, str, Account | None] | None:
@@ -173,7 +178,8 @@ class Claims(Protocol):
     ) -> None:
         """Newest states by id (None: forgotten) and positions, in one transaction.
 
-        An admission already there is kept; a change older than what is there is left out.
+        An admission already there is kept; a change that is no newer than what is there is left out. An entity that
+        goes on after its release was restored: it is to be admitted anew.
         """
         ...
 
@@ -186,13 +192,25 @@ class Claims(Protocol):
     async def known(self, ids: Sequence[str]) -> Mapping[str, Claim]: ...
 
     async def admit(
-        self, id: str, now: datetime, allowed: Callable[[Sequence[Claim]], str | None], leader: int
+        self,
+        id: str,
+        now: datetime,
+        allowed: Callable[[Sequence[Claim]], str | None],
+        leader: int,
+        since: datetime | None = None,
     ) -> str | None:
-        """Claim in one transaction with the judgement `allowed` over the claims that are held: None when admitted
-        (also when it was before), else why not. Raises LedgerError when `leader` is not the newest epoch."""
+        """Claim in one transaction with the judgement `allowed`: None when admitted, also when it was before; else why
+        not. What is terminal or unknown is not admitted.
+
+        `allowed` is given the claims that are held, and with `since` also those admitted from then on and released
+        again, which the windows of rates count; all without their `json`. Raises LedgerError when `leader` is not the
+        newest epoch.
+        """
         ...
 
-    async def release(self, id: str, now: datetime) -> None: ...
+    async def release(self, id: str, now: datetime) -> None:
+        """What was admitted and is over. Does nothing to any other."""
+        ...
 
     async def lead(self, owner: str, now: datetime) -> int:
         """A new leader's epoch, greater than any before."""

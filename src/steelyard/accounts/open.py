@@ -1,6 +1,8 @@
 """The accounts database that an address names."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from steelyard.accounts import sqlite_accounts, sqlite_claims, sqlite_outbox
 from steelyard.accounts.ledger import Accounts, Claims, LedgerError, Outbox
@@ -30,7 +32,18 @@ async def open_ledger(url: str) -> Ledger:
     scheme, _, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
         raise LedgerError(f"accounts {url!r}: PostgreSQL is not implemented yet; use sqlite:PATH")
-    if scheme not in {"sqlite", "memory"} or (scheme == "sqlite" and not rest):
+    if scheme not in {"sqlite", "memory"} or bool(rest) != (scheme == "sqlite"):
         raise LedgerError(f"accounts {url!r}: should be sqlite:PATH or memory:")
-    database = await Database.open(rest if scheme == "sqlite" else ":memory:", MIGRATIONS)
+    path = _private(Path(rest)) if rest else ":memory:"
+    database = await Database.open(path, MIGRATIONS)
     return Ledger(SqliteAccounts(database), SqliteOutbox(database), SqliteClaims(database), database)
+
+
+def _private(path: Path) -> Path:
+    """There, and of its owner alone, before anything is in it: it will hold the keys that sign tokens."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise LedgerError(f"accounts {path}: {error.strerror}") from error
+    return path

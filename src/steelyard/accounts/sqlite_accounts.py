@@ -3,7 +3,7 @@
 import sqlite3
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from steelyard.accounts.ledger import NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -11,12 +11,17 @@ from steelyard.sqlite import Database
 
 MIGRATION = """
 CREATE TABLE accounts (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, json TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE keys (id TEXT PRIMARY KEY, account TEXT, digest TEXT NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY, account TEXT, digest TEXT NOT NULL, purpose TEXT, expires REAL NOT NULL, json TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE INDEX keys_by_account ON keys (account);
-CREATE TABLE signing_keys (kid TEXT PRIMARY KEY, pem BLOB NOT NULL, made TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX keys_by_end ON keys (expires);
+CREATE TABLE signing_keys (number INTEGER PRIMARY KEY, kid TEXT NOT NULL UNIQUE, pem BLOB NOT NULL, made TEXT NOT NULL);
 CREATE TABLE version (number INTEGER NOT NULL);
 INSERT INTO version VALUES (0);
 """
+ENDED_KEPT = timedelta(days=7)
+"""As long a key that has ended is still listed."""
 _TOUCH = "UPDATE version SET number = number + 1"
 
 
@@ -27,10 +32,14 @@ class SqliteAccounts:
         self._database = database
         self._seen = (-1, -1)
 
-    async def create(self, name: str, identity: Identity, now: datetime) -> Account:
+    async def create(
+        self, name: str, identity: Identity, now: datetime, permissions: Sequence[AccessGrant] = ()
+    ) -> Account:
         account = Account(
             id=uuid.uuid4().hex, name=name, identity=identity, creationTime=now, lastTransitionTime=now
         )
+        if permissions:
+            _permit(account, permissions)
 
         def insert(connection: sqlite3.Connection) -> Account:
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
@@ -56,40 +65,28 @@ class SqliteAccounts:
         return await self._database.read(read)
 
     async def set_permissions(self, id: str, permissions: Sequence[AccessGrant]) -> Account:
-        def change(account: Account) -> None:
-            account.auth.permissions = [*permissions]
-            account.auth.permissionsVersion = uuid.uuid4().hex
-
-        return await self._change(id, change)
+        return await self._change(id, lambda account: _permit(account, permissions))
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
-        def change(account: Account) -> None:
-            account.status, account.reason, account.lastTransitionTime = status, reason, now
-
-        return await self._change(id, change)
+        return await self._change(id, lambda account: _transit(account, status, reason, now))
 
     async def delete(self, id: str, now: datetime) -> None:
-        await self.set_status(id, "Deleted", "DeleteCommand", now)
-        await self.revoke(id)
+        def remove(connection: sqlite3.Connection) -> None:
+            _update(connection, id, lambda account: _transit(account, "Deleted", "DeleteCommand", now))
+            connection.execute("DELETE FROM keys WHERE account = ?", (id,))
+
+        await self._database.write(remove)
 
     async def _change(self, id: str, change: Callable[[Account], None]) -> Account:
-        def update(connection: sqlite3.Connection) -> Account:
-            account = _account(connection, "id", id)
-            if account is None:
-                raise NoSuchAccount(f"id: there is no account {id}")
-            change(account)
-            kept = account.model_copy(update={"apiKeys": []})
-            connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
-            connection.execute(_TOUCH)
-            return account
+        return await self._database.write(lambda connection: _update(connection, id, change))
 
-        return await self._database.write(update)
-
-    async def add_key(self, account: str, key: APIKey, digest: str) -> None:
+    async def add_key(self, account: str, key: APIKey, digest: str, purpose: str | None = None) -> None:
         def insert(connection: sqlite3.Connection) -> None:
             if connection.execute("SELECT 1 FROM accounts WHERE id = ?", (account,)).fetchone() is None:
                 raise NoSuchAccount(f"id: there is no account {account}")
-            _insert_key(connection, account, key, digest)
+            if purpose is not None:
+                connection.execute("DELETE FROM keys WHERE account = ? AND purpose = ?", (account, purpose))
+            _insert_key(connection, account, key, digest, purpose)
 
         await self._database.write(insert)
 
@@ -117,18 +114,17 @@ class SqliteAccounts:
 
     async def signing_keys(self) -> Mapping[str, tuple[bytes, bool]]:
         def read(connection: sqlite3.Connection) -> dict[str, tuple[bytes, bool]]:
-            rows = connection.execute("SELECT kid, pem FROM signing_keys ORDER BY made, kid").fetchall()
+            rows = connection.execute("SELECT kid, pem FROM signing_keys ORDER BY number").fetchall()
             return {kid: (pem, kid == rows[-1][0]) for kid, pem in rows}
 
         return self._database.read_now(read)
 
     async def add_signing_key(self, kid: str, pem: bytes, now: datetime, *, first: bool = False) -> None:
-        """`first`: only if there is none yet, so that of several processes one makes it."""
-
         def insert(connection: sqlite3.Connection) -> None:
             if first and connection.execute("SELECT 1 FROM signing_keys").fetchone():
                 return
-            connection.execute("INSERT INTO signing_keys VALUES (?, ?, ?)", (kid, pem, now.isoformat()))
+            row = (kid, pem, now.isoformat())
+            connection.execute("INSERT INTO signing_keys (kid, pem, made) VALUES (?, ?, ?)", row)
             connection.execute(_TOUCH)
 
         await self._database.write(insert)
@@ -153,6 +149,31 @@ def _account(connection: sqlite3.Connection, column: str, value: str) -> Account
     return account
 
 
-def _insert_key(connection: sqlite3.Connection, account: str | None, key: APIKey, digest: str) -> None:
-    connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?)", (key.id, account, digest, key.dump_json()))
+def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account], None]) -> Account:
+    account = _account(connection, "id", id)
+    if account is None:
+        raise NoSuchAccount(f"id: there is no account {id}")
+    change(account)
+    kept = account.model_copy(update={"apiKeys": []})
+    connection.execute("UPDATE accounts SET json = ? WHERE id = ?", (kept.dump_json(), id))
+    connection.execute(_TOUCH)
+    return account
+
+
+def _permit(account: Account, permissions: Sequence[AccessGrant]) -> None:
+    account.auth.permissions = [*permissions]
+    account.auth.permissionsVersion = uuid.uuid4().hex
+
+
+def _transit(account: Account, status: str, reason: str, now: datetime) -> None:
+    account.status, account.reason, account.lastTransitionTime = status, reason, now
+
+
+def _insert_key(
+    connection: sqlite3.Connection, account: str | None, key: APIKey, digest: str, purpose: str | None = None
+) -> None:
+    forgotten = (key.created - ENDED_KEPT).timestamp()
+    connection.execute("DELETE FROM keys WHERE expires < ?", (forgotten,))
+    row = (key.id, account, digest, purpose, key.expires.timestamp(), key.dump_json())
+    connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", row)
     connection.execute(_TOUCH)

@@ -18,6 +18,7 @@ CREATE TABLE claims (
 CREATE INDEX claims_unfinished ON claims (created, id)
     WHERE terminal IS NULL OR (admitted IS NOT NULL AND released IS NULL);
 CREATE INDEX claims_held ON claims (admitted) WHERE admitted IS NOT NULL AND released IS NULL;
+CREATE INDEX claims_admitted ON claims (admitted) WHERE admitted IS NOT NULL;
 CREATE TABLE claim_positions (partition INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, next INTEGER NOT NULL);
 CREATE TABLE leaders (epoch INTEGER PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL);
 """
@@ -31,6 +32,8 @@ _Row = tuple[
 ]  # fmt: skip
 _UNFINISHED = "terminal IS NULL OR (admitted IS NOT NULL AND released IS NULL)"
 _HELD = "admitted IS NOT NULL AND released IS NULL"
+_WITHOUT_JSON = _COLUMNS.replace("json", "x''")
+"""What the judge of an admission looks at: an entity may be 512 KiB."""
 
 
 class SqliteClaims:
@@ -77,25 +80,32 @@ class SqliteClaims:
         return {row[0]: _claim(row) for row in rows}
 
     async def admit(
-        self, id: str, now: datetime, allowed: Callable[[Sequence[Claim]], str | None], leader: int
+        self,
+        id: str,
+        now: datetime,
+        allowed: Callable[[Sequence[Claim]], str | None],
+        leader: int,
+        since: datetime | None = None,
     ) -> str | None:
         def decide(connection: sqlite3.Connection) -> str | None:
             _check_leader(connection, leader)
             claim = _get(connection, id)
             if claim is None:
-                return f"entity {id} is not known any more"
-            if claim.admitted_at is not None:
+                return f"entity {id} is not known"
+            if claim.terminal_at is not None:
+                return f"{claim.kind} {id} is {claim.status}"
+            if claim.admitted_at is not None and claim.released_at is None:
                 return None
-            held = connection.execute(f"SELECT {_COLUMNS} FROM claims WHERE {_HELD} ORDER BY admitted")
-            if refusal := allowed([_claim(each) for each in held]):
+            if refusal := allowed(_counted(connection, since)):
                 return refusal
-            connection.execute("UPDATE claims SET admitted = ? WHERE id = ?", (now.timestamp(), id))
+            query = "UPDATE claims SET admitted = ?, released = NULL WHERE id = ?"
+            connection.execute(query, (now.timestamp(), id))
             return None
 
         return await self._database.write(decide)
 
     async def release(self, id: str, now: datetime) -> None:
-        query = "UPDATE claims SET released = ? WHERE id = ? AND released IS NULL"
+        query = f"UPDATE claims SET released = ? WHERE id = ? AND {_HELD}"
         await self._database.write(lambda connection: connection.execute(query, (now.timestamp(), id)))
 
     async def lead(self, owner: str, now: datetime) -> int:
@@ -109,15 +119,20 @@ class SqliteClaims:
 
 
 def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
-    """The newest state; an admission and a release that are there stay."""
+    """The newest state. Its admission and release stay; but what goes on after its release has been restored, and is
+    to be admitted anew.
+    """
+    again = "released IS NOT NULL AND excluded.terminal IS NULL"
     connection.execute(
         f"""INSERT INTO claims ({_COLUMNS}) VALUES ({", ".join("?" * 15)})
             ON CONFLICT (id) DO UPDATE SET
-                status = excluded.status, json = excluded.json, epoch = excluded.epoch, offset = excluded.offset,
+                kind = excluded.kind, account = excluded.account, status = excluded.status, json = excluded.json,
+                epoch = excluded.epoch, offset = excluded.offset, created = excluded.created,
                 reason = excluded.reason, message = excluded.message, blocked = excluded.blocked,
                 quantities = excluded.quantities, terminal = excluded.terminal,
-                admitted = coalesce(admitted, excluded.admitted), released = coalesce(released, excluded.released)
-            WHERE (excluded.epoch, excluded.offset) >= (epoch, offset)""",
+                admitted = iif({again}, excluded.admitted, coalesce(admitted, excluded.admitted)),
+                released = iif({again}, excluded.released, coalesce(released, excluded.released))
+            WHERE (excluded.epoch, excluded.offset) > (epoch, offset)""",
         (
             claim.id, claim.kind, claim.account, claim.status, claim.json, *claim.position,
             claim.created.timestamp(), claim.reason, claim.message, orjson.dumps(sorted(claim.blocked)),
@@ -131,6 +146,15 @@ def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
     newest = connection.execute("SELECT max(epoch) FROM leaders").fetchone()[0]
     if newest != leader:
         raise LedgerError(f"leader {leader} has been succeeded by {newest}")
+
+
+def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:
+    """Those held; and those admitted since then."""
+    queries, values = [f"SELECT {_WITHOUT_JSON} FROM claims WHERE {_HELD}"], []
+    if since is not None:
+        queries.append(f"SELECT {_WITHOUT_JSON} FROM claims WHERE admitted IS NOT NULL AND admitted >= ?")
+        values.append(since.timestamp())
+    return [_claim(each) for each in connection.execute(" UNION ".join(queries), values)]
 
 
 def _get(connection: sqlite3.Connection, id: str) -> Claim | None:

@@ -1,7 +1,8 @@
-"""Bearer tokens: JSON Web Tokens signed with EdDSA, each the visible half of a key in the accounts database.
+"""Bearer tokens: JSON Web Tokens, each the visible half of a key. The database keeps a token's SHA-256 alone.
 
-A token is as good as its key: revoked, it is refused at the next use; what it may do is what its grants and, at that
-moment, the permissions of its account have in common. The database keeps the SHA-256 of the token alone.
+A token is as good as its key: revoked, it is refused at the next use, by every process. What it may do is what its
+grants and, at that moment, the permissions of its account have in common; a session's token is good for its session
+only. The API asks at every request, so what is known is remembered until an account or a key changes.
 """
 
 import hashlib
@@ -9,24 +10,25 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import jwt
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
+from steelyard.accounts.grants import allows, common, covers, scope
+from steelyard.accounts.ledger import Accounts, NameTaken
+from steelyard.accounts.signing import NotOurs, Signatures
+from steelyard.schema.account import (
+    AccessGrant,
+    Account,
+    APIFunction,
+    APIKey,
+    APIResource,
+    Identity,
+    Scope,
 )
 
-from steelyard.accounts.ledger import Accounts, NameTaken
-from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
-
-ALGORITHM = "EdDSA"
 CACHED = 10_000
 BOOTSTRAP_DAYS = 365
+BOOTSTRAP = "bootstrap"
 EVERYTHING = AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])
+_ACCOUNTS, _SESSIONS = "accounts/", "inferencesessions/"
 
 
 class Unauthenticated(Exception):
@@ -43,15 +45,24 @@ class Principal:
     grants: tuple[AccessGrant, ...]
     expires: datetime
 
+    def allows(self, resource: APIResource, function: APIFunction, account: str, entity: str) -> bool:
+        return allows(self.grants, resource, function, account, entity)
+
+    def scope(self, resource: APIResource, function: APIFunction) -> Scope:
+        return scope(self.grants, resource, function)
+
+    def covers(self, requested: Sequence[AccessGrant]) -> bool:
+        return covers(self.grants, requested)
+
 
 class Tokens:
     """Makes and checks tokens, for one process."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
-        self._known: dict[str, Principal] = {}
+        self._signatures = Signatures(accounts)
+        self._known: dict[bytes, Principal] = {}
         self._version = -1
-        self._keys: dict[str, Ed25519PrivateKey] = {}
 
     async def mint(
         self,
@@ -60,8 +71,15 @@ class Tokens:
         grants: Sequence[AccessGrant],
         expires: datetime,
         now: datetime,
+        *,
+        purpose: str | None = None,
     ) -> str:
-        """A new token; of an account, or of a session, which has none. Raises NoSuchAccount."""
+        """A new token: of an account, or of a session, which has none.
+
+        With a `purpose` it takes the place of the account's earlier token of that purpose. Raises NoSuchAccount.
+        """
+        if account is None and not subject.startswith(_SESSIONS):
+            raise ValueError(f"subject: {subject!r} should be {_SESSIONS}<id>, as there is no account")
         key = APIKey(
             id=uuid.uuid4().hex,
             subject=subject,
@@ -70,149 +88,97 @@ class Tokens:
             grants=list(grants),
             permissionsVersion=account.auth.permissionsVersion if account else None,
         )
-        token = await self._signed(key, now)
+        token = await self._signatures.sign(_claims(key), now)
         if account is None:
-            await self._accounts.add_session_key(key, _digest(token))
+            await self._accounts.add_session_key(key, _digest(token).hex())
         else:
-            await self._accounts.add_key(account.id or "", key, _digest(token))
+            await self._accounts.add_key(account.id or "", key, _digest(token).hex(), purpose)
         return token
 
     async def authenticate(self, token: str, now: datetime) -> Principal:
         """Who the bearer is. Raises Unauthenticated."""
         version = self._accounts.version()
         if version != self._version:
-            self._known.clear()
-            self._version = version
-        principal = self._known.get(token)
+            self._known, self._version = {}, version
+        known = self._known  # what is found out below belongs to this version, whatever happens meanwhile
+        digest = _digest(token)
+        principal = known.get(digest)
         if principal is None:
-            principal = await self._checked(token)
-            if len(self._known) >= CACHED:
-                self._known.clear()
-            self._known[token] = principal
+            principal = await self._found(token, digest)
+            if len(known) >= CACHED:
+                known.clear()
+            known[digest] = principal
         if principal.expires <= now:
             raise Unauthenticated(f"the token expired at {principal.expires.isoformat()}")
         return principal
 
     async def rotate(self, now: datetime) -> str:
         """A new signing key, whose id is returned; tokens of earlier ones stay good."""
-        return await self._new_key(now, first=False)
+        return await self._signatures.rotate(now)
 
-    async def _checked(self, token: str) -> Principal:
-        claims = await self._verified(token)
-        found = await self._accounts.key(str(claims.get("jti", "")))
-        if found is None or found[1] != _digest(token):
+    async def _found(self, token: str, digest: bytes) -> Principal:
+        try:
+            claims = await self._signatures.claims(token)
+        except NotOurs as error:
+            raise Unauthenticated(f"the token is none of ours: {error}") from error
+        found = await self._accounts.key(str(claims["jti"]))
+        if found is None or found[1] != digest.hex():
             raise Unauthenticated("the token was revoked")
         key, _, account = found
-        if key.subject.startswith("accounts/") and account is None:
+        if account is None and key.subject.startswith(_ACCOUNTS):
             raise Unauthenticated("the token's account is gone")
         if account is not None and account.status != "Active":
             raise Unauthenticated(f"account {account.name} is {account.status}")
-        grants = key.grants if account is None else common(key.grants, account.auth.permissions)
+        grants = common(key.grants, _permissions(key, account))
         return Principal(key.subject, key.id, account, tuple(grants), key.expires)
 
-    async def _verified(self, token: str) -> dict[str, Any]:
-        """The claims of a token that is ours; its end is looked at by `authenticate`, with the caller's clock."""
-        try:
-            kid = jwt.get_unverified_header(token).get("kid", "")
-            key = await self._key(kid)
-            if key is None:
-                raise Unauthenticated("the token was signed with a key that is not ours")
-            options = {"verify_exp": False, "verify_iat": False, "require": ["jti", "sub", "exp"]}
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                key.public_key(),
-                algorithms=[ALGORITHM],
-                options=options,  # type: ignore[arg-type]
-            )
-        except jwt.InvalidTokenError as error:
-            raise Unauthenticated(f"the token is none of ours: {error}") from error
-        return claims
 
-    async def _signed(self, key: APIKey, now: datetime) -> str:
-        kid, secret = await self._newest(now)
-        claims = {
-            "jti": key.id,
-            "sub": key.subject,
-            "iat": int(key.created.timestamp()),
-            "exp": int(key.expires.timestamp()),
-            "grants": [each.model_dump(mode="json") for each in key.grants],
-        }
-        return jwt.encode(claims, secret, algorithm=ALGORITHM, headers={"kid": kid})
-
-    async def _newest(self, now: datetime) -> tuple[str, Ed25519PrivateKey]:
-        if not await self._accounts.signing_keys():
-            await self._new_key(now, first=True)
-        kid = next(kid for kid, (_, newest) in (await self._accounts.signing_keys()).items() if newest)
-        key = await self._key(kid)
-        assert key is not None
-        return kid, key
-
-    async def _key(self, kid: str) -> Ed25519PrivateKey | None:
-        if kid not in self._keys:
-            found = (await self._accounts.signing_keys()).get(kid)
-            if found is None:
-                return None
-            key = load_pem_private_key(found[0], None)
-            assert isinstance(key, Ed25519PrivateKey)
-            self._keys[kid] = key
-        return self._keys[kid]
-
-    async def _new_key(self, now: datetime, *, first: bool) -> str:
-        kid = uuid.uuid4().hex[:16]
-        pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        await self._accounts.add_signing_key(kid, pem, now, first=first)
-        return kid
+def _permissions(key: APIKey, account: Account | None) -> Sequence[AccessGrant]:
+    """What a key may do at most."""
+    if account is not None:
+        return account.auth.permissions
+    session = key.subject.removeprefix(_SESSIONS)
+    return [AccessGrant(resources=["inferencesessions"], functions=["*"], entities=[session])]
 
 
-def common(grants: Sequence[AccessGrant], permissions: Sequence[AccessGrant]) -> list[AccessGrant]:
-    """What both allow: the intersection of each grant with each permission, where there is any."""
-    pairs = ((grant, permission) for grant in grants for permission in permissions)
-    return [each for pair in pairs if (each := _both(*pair)) is not None]
+def _claims(key: APIKey) -> dict[str, object]:
+    return {
+        "jti": key.id,
+        "sub": key.subject,
+        "iat": int(key.created.timestamp()),
+        "exp": int(key.expires.timestamp()),
+        "grants": [each.model_dump(mode="json") for each in key.grants],
+    }
 
 
-def _both(grant: AccessGrant, permission: AccessGrant) -> AccessGrant | None:
-    resources = _shared(grant.resources, permission.resources)
-    functions = _shared(grant.functions, permission.functions)
-    accounts = _shared(grant.accounts, permission.accounts)
-    entities = _shared(grant.entities, permission.entities)
-    # An account's permission for all of its entities holds for single ones of them too; whose they are, only the
-    # question itself tells, so a grant of entities asks for a permission that names them or any.
-    if not resources or not functions or not (accounts or entities):
-        return None
-    return AccessGrant.parse(
-        {"resources": resources, "functions": functions, "accounts": accounts, "entities": entities}
-    )
-
-
-def _shared(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    if "*" in left:
-        return list(right)
-    return list(left) if "*" in right else [each for each in left if each in right]
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 async def bootstrap(accounts: Accounts, name: str, now: datetime) -> str:
     """A token of the first administrator, whose account is made where it is not there yet.
 
-    Each call makes a key and revokes those of earlier calls: the token of the last `up` alone is good.
+    Whoever can open the database is let in, also after the account was suspended or has lost its permissions. Each call
+    makes a token in place of that of the call before, which is refused from then on: nobody has to keep one, and one
+    that was lost is no danger. The account's other tokens stay. Of several calls at once the last one's token is good.
     """
+    account = await _administrator(accounts, name, now)
+    expires = now + timedelta(days=BOOTSTRAP_DAYS)
+    subject = f"{_ACCOUNTS}{account.id}"
+    return await Tokens(accounts).mint(account, subject, [EVERYTHING], expires, now, purpose=BOOTSTRAP)
+
+
+async def _administrator(accounts: Accounts, name: str, now: datetime) -> Account:
     account = await accounts.named(name)
     if account is None:
         try:
-            account = await accounts.create(name, Identity(), now)
+            return await accounts.create(name, Identity(), now, [EVERYTHING])
         except NameTaken:  # by another process, just now
             account = await accounts.named(name)
     assert account is not None
     id = account.id or ""
+    if account.status != "Active":
+        account = await accounts.set_status(id, "Active", "ReactivateCommand", now)
     if EVERYTHING not in account.auth.permissions:
-        account = await accounts.set_permissions(id, [EVERYTHING])
-    earlier = [key.id for key in account.apiKeys]
-    token = await Tokens(accounts).mint(
-        account, f"accounts/{id}", [EVERYTHING], now + timedelta(days=BOOTSTRAP_DAYS), now
-    )
-    for key in earlier:
-        await accounts.revoke(id, key)
-    return token
+        account = await accounts.set_permissions(id, [*account.auth.permissions, EVERYTHING])
+    return account

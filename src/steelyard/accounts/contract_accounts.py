@@ -1,0 +1,191 @@
+"""How every form of the accounts behaves. `test_ledger.py` runs these cases; those of outbox and claims lie beside."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from steelyard.accounts.ledger import Accounts, LedgerError, NameTaken, NoSuchAccount
+from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
+
+Case = Callable[[Accounts], Awaitable[None]]
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+GET = AccessGrant(resources=["datasets"], functions=["get"], accounts=["a"])
+
+
+def key(id: str, *, ends: datetime = LATER, created: datetime = NOW, subject: str = "accounts/a") -> APIKey:
+    return APIKey(id=id, subject=subject, created=created, expires=ends, grants=[GET])
+
+
+async def account(accounts: Accounts, name: str = "alice") -> str:
+    return (await accounts.create(name, Identity(), NOW)).id or ""
+
+
+async def current(accounts: Accounts, id: str) -> Account:
+    found = await accounts.get(id)
+    assert found is not None
+    return found
+
+
+async def refusal(attempt: Awaitable[object], kind: type[LedgerError]) -> str:
+    """What the refusal says."""
+    try:
+        await attempt
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+async def what_is_created_is_found_by_id_and_by_name(accounts: Accounts) -> None:
+    made = await accounts.create("alice", Identity(github="al"), NOW)
+    assert (made.name, made.status, made.creationTime) == ("alice", "Active", NOW)
+    assert made.auth.permissions == []
+    assert await accounts.get(made.id or "") == made == await accounts.named("alice")
+    assert await accounts.get("nobody") is None is await accounts.named("nobody")
+
+
+async def an_account_may_begin_with_permissions(accounts: Accounts) -> None:
+    made = await accounts.create("alice", Identity(), NOW, [GET])
+    assert (await current(accounts, made.id or "")).auth.permissions == [GET]
+
+
+async def a_name_is_given_once(accounts: Accounts) -> None:
+    await account(accounts)
+    assert "'alice' is taken" in await refusal(accounts.create("alice", Identity(), LATER), NameTaken)
+    assert len(await accounts.list()) == 1
+
+
+async def all_are_listed_by_name(accounts: Accounts) -> None:
+    for name in ("carol", "alice", "bob"):
+        await account(accounts, name)
+    assert [each.name for each in await accounts.list()] == ["alice", "bob", "carol"]
+
+
+async def permissions_are_replaced_and_have_a_new_version(accounts: Accounts) -> None:
+    id = await account(accounts)
+    first = await accounts.set_permissions(id, [GET])
+    second = await accounts.set_permissions(id, [])
+    assert first.auth.permissionsVersion != second.auth.permissionsVersion
+    assert (await current(accounts, id)).auth == second.auth
+    assert second.auth.permissions == []
+
+
+async def a_status_is_set_with_its_reason_and_time(accounts: Accounts) -> None:
+    id = await account(accounts)
+    await accounts.set_status(id, "Suspended", "SuspendCommand", LATER)
+    found = await current(accounts, id)
+    assert (found.status, found.reason, found.lastTransitionTime) == ("Suspended", "SuspendCommand", LATER)
+    assert found.creationTime == NOW
+
+
+async def nothing_is_done_to_an_account_that_is_not(accounts: Accounts) -> None:
+    for attempt in (
+        accounts.set_permissions("x", []),
+        accounts.set_status("x", "Suspended", "SuspendCommand", NOW),
+        accounts.delete("x", NOW),
+        accounts.add_key("x", key("k"), "digest"),
+    ):
+        assert "no account x" in await refusal(attempt, NoSuchAccount)
+    assert await accounts.key("k") is None
+
+
+async def a_deleted_account_stays_without_keys(accounts: Accounts) -> None:
+    id = await account(accounts)
+    await accounts.add_key(id, key("k"), "digest")
+    await accounts.delete(id, LATER)
+    found = await current(accounts, id)
+    assert (found.status, found.reason, found.apiKeys) == ("Deleted", "DeleteCommand", [])
+    assert await accounts.key("k") is None
+
+
+async def a_key_is_found_with_its_digest_and_its_account_as_it_is_now(accounts: Accounts) -> None:
+    id = await account(accounts)
+    await accounts.add_key(id, key("k"), "digest")
+    await accounts.set_permissions(id, [GET])
+    assert await accounts.key("k") == (key("k"), "digest", await current(accounts, id))
+    assert (await current(accounts, id)).apiKeys == [key("k")]
+
+
+async def a_sessions_key_belongs_to_no_account(accounts: Accounts) -> None:
+    await accounts.add_session_key(key("k", subject="inferencesessions/s"), "digest")
+    assert await accounts.key("k") == (key("k", subject="inferencesessions/s"), "digest", None)
+
+
+async def one_key_is_revoked_or_all_of_an_account(accounts: Accounts) -> None:
+    id, other = await account(accounts), await account(accounts, "bob")
+    for number in range(3):
+        await accounts.add_key(id, key(f"k{number}"), "digest")
+    await accounts.add_key(other, key("other"), "digest")
+    assert await accounts.revoke(id, "other") == 0
+    assert await accounts.revoke(id, "k1") == 1
+    assert [each.id for each in (await current(accounts, id)).apiKeys] == ["k0", "k2"]
+    assert await accounts.revoke(id) == 2
+    assert await accounts.key("other") is not None
+
+
+async def a_key_takes_the_place_of_the_one_with_its_purpose(accounts: Accounts) -> None:
+    id, other = await account(accounts), await account(accounts, "bob")
+    await accounts.add_key(other, key("others"), "digest", "bootstrap")
+    await accounts.add_key(id, key("plain"), "digest")
+    await accounts.add_key(id, key("first"), "digest", "bootstrap")
+    await accounts.add_key(id, key("second"), "digest", "bootstrap")
+    assert [each.id for each in (await current(accounts, id)).apiKeys] == ["plain", "second"]
+    assert await accounts.key("others") is not None
+
+
+async def keys_that_ended_long_ago_go(accounts: Accounts) -> None:
+    id, end = await account(accounts), NOW + timedelta(days=90)
+    await accounts.add_session_key(key("old", ends=LATER), "digest")
+    await accounts.add_key(id, key("young", ends=end - timedelta(days=1)), "digest")
+    await accounts.add_key(id, key("new", created=end, ends=end + timedelta(days=1)), "digest")
+    assert await accounts.key("old") is None
+    assert await accounts.key("young") is not None
+
+
+async def the_newest_signing_key_signs(accounts: Accounts) -> None:
+    assert await accounts.signing_keys() == {}
+    await accounts.add_signing_key("one", b"1", NOW, first=True)
+    await accounts.add_signing_key("late", b"0", NOW, first=True)
+    assert await accounts.signing_keys() == {"one": (b"1", True)}
+    await accounts.add_signing_key("two", b"2", NOW - timedelta(days=1))
+    assert await accounts.signing_keys() == {"one": (b"1", False), "two": (b"2", True)}
+
+
+async def every_change_changes_the_version(accounts: Accounts) -> None:
+    seen = [accounts.version()]
+    id = await account(accounts)
+    changes: list[Callable[[], Awaitable[object]]] = [
+        lambda: accounts.set_permissions(id, [GET]),
+        lambda: accounts.set_status(id, "Suspended", "SuspendCommand", NOW),
+        lambda: accounts.add_key(id, key("k"), "digest"),
+        lambda: accounts.revoke(id, "k"),
+        lambda: accounts.delete(id, NOW),
+        lambda: accounts.add_signing_key("one", b"1", NOW),
+    ]
+    for change in changes:
+        seen.append(accounts.version())
+        await change()
+    seen.append(accounts.version())
+    assert len(set(seen)) == len(seen)
+    assert accounts.version() == seen[-1]
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        what_is_created_is_found_by_id_and_by_name,
+        an_account_may_begin_with_permissions,
+        a_name_is_given_once,
+        all_are_listed_by_name,
+        permissions_are_replaced_and_have_a_new_version,
+        a_status_is_set_with_its_reason_and_time,
+        nothing_is_done_to_an_account_that_is_not,
+        a_deleted_account_stays_without_keys,
+        a_key_is_found_with_its_digest_and_its_account_as_it_is_now,
+        a_sessions_key_belongs_to_no_account,
+        one_key_is_revoked_or_all_of_an_account,
+        a_key_takes_the_place_of_the_one_with_its_purpose,
+        keys_that_ended_long_ago_go,
+        the_newest_signing_key_signs,
+        every_change_changes_the_version,
+    )
+}

@@ -1,0 +1,47 @@
+"""Every form of the accounts database keeps to the contract."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.accounts import contract_accounts
+from steelyard.accounts.ledger import LedgerError
+from steelyard.accounts.open import Ledger, open_ledger
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
+    opened = await open_ledger("memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'ledger.db'}")
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize("case", contract_accounts.CASES.values(), ids=contract_accounts.CASES)
+async def test_accounts_keep_to_the_contract(ledger: Ledger, case: contract_accounts.Case) -> None:
+    await case(ledger.accounts)
+
+
+@pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "ledger.db"])
+async def test_a_url_that_is_no_ledger_is_refused(url: str) -> None:
+    with pytest.raises(LedgerError, match="should be sqlite:PATH or memory:"):
+        await open_ledger(url)
+
+
+async def test_postgresql_is_said_to_come() -> None:
+    with pytest.raises(LedgerError, match="not implemented yet; use sqlite:PATH"):
+        await open_ledger("postgresql://db/steelyard")
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+
+
+async def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
+    """It holds the keys that sign tokens."""
+    opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
+    await opened.outbox.answered(["x"])
+    found = modes(tmp_path)
+    await opened.close()
+    assert set(found) >= {"ledger.db", "ledger.db-wal"}
+    assert set(found.values()) == {0o600}
