@@ -86,6 +86,7 @@ async def _serve(
     from steelyard.api.app import Platform, make_app
     from steelyard.api.serve import serve
 
+    os.environ.setdefault("STEELYARD_HOSTS", str(state.hosts))  # one machine has no DNS for its Services
     host, port = settings.api.host, settings.api.port or port
     platform = Platform(
         log=opened.log,
@@ -145,26 +146,13 @@ async def _service(
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster, owner: str) -> Service:
-    from steelyard.accounts.quotas import Quotas, resource_allocation
     from steelyard.services import informer
-    from steelyard.services.metrics import OrchestratorMetrics
-    from steelyard.services.orchestrator.leader import Means
-    from steelyard.services.orchestrator.run import orchestrate
+    from steelyard.services.orchestrator import run_orchestrator
 
     if name == "informer":
         return lambda stop: informer.run_informer(opened.log, cluster, identity=owner, stop=stop)
-    means = Means(
-        opened.log,
-        opened.ledger.claims,
-        cluster,
-        settings.orchestrator,
-        Quotas(settings.quotas),
-        resource_allocation,
-        OrchestratorMetrics(),
-        owner,
-        _now,
-    )
-    return lambda stop: orchestrate(means, stop)
+    claims, chosen, quotas = opened.ledger.claims, settings.orchestrator, settings.quotas
+    return lambda stop: run_orchestrator(opened.log, claims, cluster, chosen, quotas, owner=owner, stop=stop)
 
 
 def _now() -> datetime:

@@ -2,15 +2,12 @@
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from steelyard.accounts.quotas import QuotaSettings
-
 
 class OrchestratorSettings(BaseModel):
     """What the orchestrator needs to know besides the entities themselves. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    quotas: QuotaSettings = Field(default=QuotaSettings(), description="How much may be admitted at once.")
     keep_seconds: int = Field(
         default=3600, ge=0, description="How long the resource of a finished workflow stays for inspection."
     )

@@ -22,6 +22,7 @@ async def run_orchestrator(
     claims: Claims,
     cluster: Cluster,
     settings: OrchestratorSettings,
+    quotas: QuotaSettings,
     *,
     owner: str,
     stop: asyncio.Event,
