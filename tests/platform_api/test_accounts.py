@@ -1,0 +1,123 @@
+"""Accounts: names, permissions, tokens, and that nobody hands on more than they have."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from steelyard.schema.account import AccessGrant
+from tests.platform_api.world import Json, World, grant, model
+
+EXPIRES = "2030-01-02T00:00:00Z"
+READ = {"resources": ["models"], "functions": ["get", "query"], "accounts": ["acme"]}
+WRITE = {"resources": ["models"], "functions": ["*"], "accounts": ["acme"]}
+ALL = {"resources": ["*"], "functions": ["*"], "accounts": ["*"], "entities": ["*"]}
+
+
+async def account(world: World, *permissions: Json) -> Json:
+    made = (await world.admin.post("/accounts", json={"name": f"n-{len(permissions)}"})).json()
+    path = f"/accounts/{made['id']}/permissions"
+    given = await world.admin.put(path, json={"permissions": list(permissions)})
+    assert given.status_code == 200
+    assert (await world.admin.get(path)).json() == given.json()
+    return dict(made)
+
+
+async def minted(world: World, made: Json, *grants: Json, expires: str = EXPIRES) -> httpx.Response:
+    return await world.admin.post(
+        f"/accounts/{made['id']}/tokens", json={"grants": list(grants), "expires": expires}
+    )
+
+
+async def test_an_account_and_its_token(world: World) -> None:
+    made = await account(world, WRITE)
+    got = (await world.admin.get(f"/accounts/{made['id']}")).json()
+    assert (got["id"], got["name"], got["status"]) == (made["id"], made["name"], "Active")
+    assert [
+        each["id"] for each in (await world.admin.get("/accounts", params={"name": made["name"]})).json()
+    ] == [made["id"]]
+    token = (await minted(world, made, READ)).json()
+    entity = await world.created("models", **model())
+    async with world.client(token) as client:
+        assert (await client.get(f"/models/{entity['id']}")).status_code == 200
+        assert (await client.put(f"/models/{entity['id']}/delete")).status_code == 403
+    (key,) = (await world.admin.get(f"/accounts/{made['id']}/tokens")).json()
+    assert "secret" not in key
+    assert token not in str(key)
+    assert key["subject"] == f"accounts/{made['id']}"
+    assert (await world.admin.get(f"/accounts/{made['id']}/tokens/{key['id']}")).json() == key
+
+
+async def test_a_revoked_token_counts_no_more(world: World) -> None:
+    made = await account(world, WRITE)
+    tokens = [(await minted(world, made, READ)).json() for _ in range(3)]
+    clients = [world.client(token) for token in tokens]
+    (first, *_) = (await world.admin.get(f"/accounts/{made['id']}/tokens")).json()
+    assert [(await client.get("/models")).status_code for client in clients] == [200] * 3
+    path = f"/accounts/{made['id']}/tokens"
+    assert (await world.admin.delete(f"{path}/{first['id']}")).status_code == 200
+    assert sorted([(await client.get("/models")).status_code for client in clients]) == [200, 200, 401]
+    assert (await world.admin.delete(f"{path}/{first['id']}")).status_code == 404
+    await world.admin.delete(path)
+    assert [(await client.get("/models")).status_code for client in clients] == [401] * 3
+
+
+async def test_what_the_account_may_now_counts(world: World) -> None:
+    made = await account(world, WRITE)
+    async with world.client((await minted(world, made, WRITE)).json()) as client:
+        assert (await client.get("/models")).status_code == 200
+        await world.admin.put(f"/accounts/{made['id']}/permissions", json={"permissions": []})
+        assert (await client.get("/models")).status_code == 403
+        assert (await world.admin.put(f"/accounts/{made['id']}/delete")).json()["status"] == "Deleted"
+        assert (await client.get("/models")).status_code == 401
+
+
+async def test_a_token_ends(world: World) -> None:
+    made = await account(world, WRITE)
+    async with world.client((await minted(world, made, READ)).json()) as client:
+        world.engines.clock.now += timedelta(days=2)
+        late = await client.get("/models")
+        assert (late.status_code, late.json()["reason"]) == (401, "Unauthenticated")
+        assert late.headers["www-authenticate"] == "Bearer"
+    past = await minted(world, made, READ)
+    assert (past.status_code, past.json()["field"]) == (422, "expires")
+
+
+@pytest.mark.parametrize("grants", [[WRITE], [ALL], [READ, WRITE], [{**READ, "accounts": ["*"]}]])
+async def test_a_token_is_within_what_its_account_may_whoever_makes_it(
+    world: World, grants: list[Json]
+) -> None:
+    made = await account(world, READ)
+    refused = await minted(world, made, *grants)
+    assert (refused.status_code, refused.json()["field"]) == (403, "grants")
+
+
+async def test_nobody_hands_on_more_than_they_have(world: World) -> None:
+    made = await account(world, WRITE, READ)
+    editor = await world.holder(grant("accounts", ["get", "edit"], ["*"]), AccessGrant.parse(READ))
+    body = {"grants": [WRITE], "expires": EXPIRES}
+    path = f"/accounts/{made['id']}"
+    for response in (
+        await editor.post(f"{path}/tokens", json=body),
+        await editor.put(f"{path}/permissions", json={"permissions": [WRITE]}),
+        await editor.put(f"{path}/permissions", json={"permissions": [ALL]}),
+    ):
+        assert response.status_code == 403
+    assert (await editor.post(f"{path}/tokens", json={**body, "grants": [READ]})).status_code == 200
+
+
+async def test_names_are_one_accounts_alone(world: World) -> None:
+    assert (await world.admin.post("/accounts", json={"name": "x"})).status_code == 200
+    again = await world.admin.post("/accounts", json={"name": "x"})
+    assert (again.status_code, again.json()["field"]) == (409, "name")
+    bad = await world.admin.post("/accounts", json={"name": "no spaces"})
+    assert (bad.status_code, bad.json()["field"]) == (422, "name")
+
+
+async def test_who_sees_one_account_sees_no_other(world: World) -> None:
+    one, two = await account(world, READ), await account(world, READ, READ)
+    client = await world.holder(grant("accounts", ["get", "query", "edit"], [], [one["id"]]))
+    assert [each["id"] for each in (await client.get("/accounts")).json()] == [one["id"]]
+    assert (await client.get(f"/accounts/{one['id']}")).status_code == 200
+    for path in (f"/accounts/{two['id']}", f"/accounts/{two['id']}/tokens", "/accounts/none"):
+        assert (await client.get(path)).status_code == 404

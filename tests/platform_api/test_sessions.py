@@ -1,0 +1,188 @@
+"""Inference sessions: created with a token, ready when a replica is, asked through the API, ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+from aiohttp import web
+
+from steelyard.api.replicas import PORT, Replicas
+from steelyard.evaluation.doubles import free_host, free_port, identity_server
+from steelyard.schema.names import namespace_of
+from tests.platform_api.test_collection import a_service
+from tests.platform_api.world import Json, World, grant, make_world
+
+
+@dataclass
+class Pods:
+    """Where the session's replicas are, as the hosts file says."""
+
+    world: World
+    hosts: Path
+    identity_port: int
+    asked: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def name(self, session: str, *addresses: str) -> None:
+        host = f"inferencesession-{session}.{namespace_of('acme')}.svc"
+        self.hosts.write_text("".join(f"{address} {host}\n" for address in addresses))
+
+    @asynccontextmanager
+    async def replica(self, session: str, host: str) -> AsyncIterator[None]:
+        """A replica of the session at an address of its own."""
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.0)
+        await runner.setup()
+        await web.TCPSite(runner, host, PORT, reuse_address=True).start()
+        async with identity_server(session, host, self.identity_port):
+            yield
+        await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        assert "Authorization" not in request.headers
+        self.asked.append((request.path_qs, body))
+        match request.match_info["path"]:
+            case "refuse":
+                return web.json_response({"error": "no"}, status=422)
+            case "stream":
+                return await _streamed(request)
+            case "break":
+                assert request.transport is not None
+                request.transport.abort()
+        return web.json_response({"path": request.path, "got": orjson.loads(body)})
+
+
+async def _streamed(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for number in range(3):
+        await response.write(f"data: {number}\n\n".encode())
+        await asyncio.sleep(0)
+    return response
+
+
+@pytest.fixture
+async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
+    hosts, port = tmp_path / "hosts", free_port()
+    replicas = Replicas({"STEELYARD_HOSTS": str(hosts)}, port)
+    async with make_world(replicas=replicas) as world:
+        yield Pods(world, hosts, port)
+
+
+async def session(world: World, **fields: object) -> tuple[Json, str]:
+    made = await world.created("inferencesessions", inferenceService=(await a_service(world))["id"], **fields)
+    return made["inferencesession"], made["token"]
+
+
+async def test_a_session_from_its_request_to_its_end(pods: Pods) -> None:
+    world = pods.world
+    made, token = await session(world)
+    path = f"/inferencesessions/{made['id']}"
+    assert made["expires"].startswith("2030-01-01T01:00:00")
+    assert (await world.admin.get(f"{path}/ready")).json() == {"ready": False, "status": "Created"}
+    async with world.client(token) as client:
+        assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
+        host = free_host()
+        async with pods.replica(made["id"], host):
+            pods.name(made["id"], host)
+            await world.says("InferenceSession", made["id"], "Admitted")
+            for method in ("GET", "POST"):
+                ready = await world.admin.request(method, f"{path}/ready")
+                assert (ready.status_code, ready.json()) == (200, {"ready": True, "status": "Admitted"})
+            answer = await client.post(f"{path}/infer/openai/v1/completions?x=1", json={"number": 5})
+            assert answer.json() == {"path": "/openai/v1/completions", "got": {"number": 5}}
+            assert pods.asked == [("/openai/v1/completions?x=1", b'{"number":5}')]
+            await _passes_on_what_comes(client, path)
+            assert (await world.admin.put(f"{path}/terminate")).json()["status"] == "Terminated"
+            ended = await client.post(f"{path}/infer/v1/x", json={})
+            assert (ended.status_code, ended.json()["reason"]) == (409, "Conflict")
+    assert (await world.admin.get(f"{path}/ready")).json()["ready"] is False
+    assert (await world.admin.post(f"{path}/token", json={})).status_code == 409
+
+
+async def _passes_on_what_comes(client: httpx.AsyncClient, path: str) -> None:
+    refused = await client.post(f"{path}/infer/refuse", json={})
+    assert (refused.status_code, refused.json()) == (422, {"error": "no"})
+    streamed = await client.post(f"{path}/infer/stream", json={})
+    assert streamed.text == "data: 0\n\ndata: 1\n\ndata: 2\n\n"
+    assert streamed.headers["content-type"] == "text/event-stream"
+    broken = await client.post(f"{path}/infer/break", json={})
+    assert (broken.status_code, broken.json()["reason"]) == (502, "BadGateway")
+    form = await client.post(f"{path}/infer/v1/upload", files={"file": b"x"})
+    assert (form.status_code, form.json()["reason"]) == (501, "NotImplemented")
+
+
+async def test_an_address_of_another_session_is_never_asked(pods: Pods) -> None:
+    made, token = await session(pods.world)
+    await pods.world.says("InferenceSession", made["id"], "Admitted")
+    ours, theirs = free_host(), free_host()
+    async with pods.replica("another", theirs), pods.world.client(token) as client:
+        pods.name(made["id"], theirs, free_host())
+        alone = await client.post(f"/inferencesessions/{made['id']}/infer/v1/x", json={})
+        assert (alone.status_code, pods.asked) == (503, [])
+        async with pods.replica(made["id"], ours):
+            pods.name(made["id"], theirs, ours)
+            for _ in range(4):
+                answer = await client.post(f"/inferencesessions/{made['id']}/infer/v1/x", json={})
+                assert answer.status_code == 200
+
+
+async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> None:
+    made, token = await session(world)
+    other, _ = await session(world)
+    path = f"/inferencesessions/{made['id']}"
+    async with world.client(token) as client:
+        assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 503
+        for asked in (f"/inferencesessions/{other['id']}", "/inferencesessions/none"):
+            assert (await client.post(f"{asked}/infer/v1/x", json={})).status_code == 404
+        for method, asked in (("GET", path), ("PUT", f"{path}/terminate"), ("POST", f"{path}/token")):
+            assert (await client.request(method, asked)).status_code == 403
+        for asked in ("/inferencesessions", "/models", "/datasets"):
+            assert (await client.get(asked)).status_code == 403
+        world.engines.clock.now = world.engines.clock.now.replace(hour=2)
+        assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 401
+    async with world.client("eyJhbGciOiJub25lIn0.e30.") as client:
+        assert (await client.post(f"{path}/infer/v1/x", json={})).status_code == 401
+
+
+async def test_more_tokens_of_a_session(world: World) -> None:
+    made, first = await session(world, expires="2030-01-01T04:00:00Z")
+    path = f"/inferencesessions/{made['id']}/token"
+    for response in (await world.admin.get(path), await world.admin.post(path, json={})):
+        token = response.json()
+        assert isinstance(token, str)
+        assert token.count(".") == 2
+        assert token != first
+    short = await world.admin.post(path, json={"expires": "2030-01-01T00:10:00+00:00"})
+    assert short.status_code == 200
+    for wrong in ("2030-01-01T05:00:00Z", "2029-01-01T00:00:00Z", "2030-01-01T00:10:00"):
+        refused = await world.admin.post(path, json={"expires": wrong})
+        assert (refused.status_code, refused.json()["field"]) == (422, "expires")
+
+
+async def test_an_evaluation_may_refer_to_a_session(world: World) -> None:
+    from tests.platform_api.world import dataset
+
+    made, _ = await session(world, replicas=3)
+    data = await world.created("datasets", **dataset())
+    evaluation = await world.created("evaluations", dataset=data["id"], inferenceSessionReference=made["id"])
+    assert evaluation["inferenceSessionReference"] == made["id"]
+    assert evaluation["inferenceSession"]["inferenceService"] == made["inferenceService"]
+    assert evaluation["inferenceSession"]["replicas"] == 3
+    stranger = await world.holder(
+        grant("evaluations", ["create"], ["acme"]),
+        grant("datasets", ["consume"], ["acme"]),
+        grant("inferencesessions", ["get"], ["acme"]),
+    )
+    body = {"account": "acme", "dataset": data["id"], "inferenceSessionReference": made["id"]}
+    refused = await stranger.post("/evaluations", json=body)
+    assert (refused.status_code, refused.json()["field"]) == (403, "inferenceSessionReference")
+    await world.admin.put(f"/inferencesessions/{made['id']}/terminate")
+    ended = await world.admin.post("/evaluations", json=body)
+    assert (ended.status_code, ended.json()["field"]) == (422, "inferenceSessionReference")
