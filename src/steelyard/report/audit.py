@@ -47,7 +47,7 @@ async def make_audit(request: Request, folder: Path) -> Audit:
     """The audit; `folder` is scratch space. ReportFailed says why there is none."""
     if not request.reports:
         raise ReportFailed("NothingToAudit", "there is no report to put into the audit")
-    reports = [await read_report(key, store, folder) for key, store in sorted(request.reports.items())]
+    reports = [await read_report(key, store, folder) for key, store in request.reports.items()]
     for report in reports:
         _check_system(report, request.subject)
     reports.sort(key=lambda each: (each.numbers.names.get("dataset", ""), each.numbers.rubric, each.id))

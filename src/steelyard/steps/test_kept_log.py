@@ -193,9 +193,12 @@ async def test_a_kill_loses_the_last_piece_at_most_and_the_whole_log_says_so(tmp
     )
     assert process.stdout is not None
     lines = []
-    while not (tmp_path / "output" / f".dyff/logs/{POD}/000003").exists():
-        lines.append(await process.stdout.readline())
-    process.kill()
+    try:
+        async with asyncio.timeout(10):
+            while not (tmp_path / "output" / f".dyff/logs/{POD}/000003").exists():
+                lines.append(await process.stdout.readline())
+    finally:
+        process.kill()
     lines += (await process.stdout.read()).splitlines()
     await process.wait()
     store = FileStore(tmp_path / "output")
