@@ -7,10 +7,13 @@ import asyncio
 from datetime import UTC, datetime
 
 from steelyard.accounts.ledger import Claims
+from steelyard.accounts.quotas import Quotas, QuotaSettings, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import LeaderElector, Timing
+from steelyard.services.exemptions import ExemptingLimits
 from steelyard.services.leading import lead_until
+from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.leader import Leader, Means
 from steelyard.services.settings import OrchestratorSettings
 
