@@ -20,7 +20,7 @@ from steelyard.services.settings import OrchestratorSettings
 LEASE = "steelyard-orchestrator"
 
 
-async def run_orchestrator(
+async def run_orchestrator(  # noqa: PLR0913 (what it works on, each of its own kind)
     log: Log,
     claims: Claims,
     cluster: Cluster,
@@ -29,8 +29,13 @@ async def run_orchestrator(
     *,
     owner: str,
     stop: asyncio.Event,
+    metrics: OrchestratorMetrics | None = None,
 ) -> None:
     """Work whenever elected, until `stop`. What the log or the claims raise ends the process: it starts anew."""
+    limits = ExemptingLimits(Quotas(quotas))
+    counts = metrics or OrchestratorMetrics()
+    means = Means(log, claims, cluster, settings, limits, resource_allocation, counts, owner, _now)
+    await orchestrate(means, stop)
 
 
 async def orchestrate(means: Means, stop: asyncio.Event, timing: Timing | None = None) -> None:

@@ -1,5 +1,6 @@
 """The whole orchestrator beside the real aggregator, in memory: from created to gone."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,7 +9,7 @@ import pytest
 
 from steelyard.accounts.ledger import Claim
 from steelyard.accounts.open import open_ledger
-from steelyard.accounts.quotas import GLOBAL, Shortage
+from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
 from steelyard.kube.errors import Invalid, Unreachable
 from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.schema.base import DyffEntity
@@ -23,7 +24,9 @@ from steelyard.services.orchestrator.doubles import (
     make_service,
     make_session,
 )
+from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.resources import manifest
+from steelyard.services.settings import OrchestratorSettings
 
 
 @dataclass
@@ -63,8 +66,8 @@ async def released(bench: Bench, id: str) -> None:
     await until(holds)
 
 
-async def admitted(bench: Bench, entity: DyffEntity) -> None:
-    await bench.create(entity)
+async def admitted(bench: Bench, entity: DyffEntity, *others: DyffEntity) -> None:
+    await bench.create(entity, *others)
     await until(lambda: bench.resource(entity) is not None)
     await has_status(bench, entity.id, "Admitted")
 
@@ -356,3 +359,17 @@ async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
         return await bench.claim("m1") is None
 
     await until(unknown)
+
+
+async def test_it_runs_with_the_settings_as_they_are(bench: Bench) -> None:
+    stop = asyncio.Event()
+    settings, quotas = OrchestratorSettings(), QuotaSettings()
+    running = asyncio.create_task(
+        run_orchestrator(bench.log, bench.claims, bench.cluster, settings, quotas, owner="one", stop=stop)
+    )
+    await admitted(bench, make_session("i1"), make_service(status="Ready"))
+    claim = await bench.claim("i1")
+    assert claim
+    assert claim.quantities == {"cpu": "1", "memory": "1Gi", "workflows.dyff.io/admitted": "1"}
+    stop.set()
+    await asyncio.wait_for(running, 5)
