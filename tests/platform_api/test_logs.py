@@ -1,0 +1,106 @@
+"""Logs: the steps' pieces, what runners of others say, and lines as they are written."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from steelyard.api.logs import FolderPodLogs, _text
+from steelyard.schema.entities import entity_of
+from steelyard.schema.names import namespace_of
+from tests.platform_api.test_collection import an_evaluation
+from tests.platform_api.world import Json, World
+
+
+def line(second: int, message: str) -> bytes:
+    time = datetime(2030, 1, 1, 0, 0, second, tzinfo=UTC).isoformat(timespec="milliseconds")
+    content = {"time": time, "level": "info", "step": "evaluation_client", "message": message}
+    return orjson.dumps(content) + b"\n"
+
+
+async def piece(world: World, made: Json, pod: str, number: int, *lines: bytes) -> None:
+    key = f"evaluations/{made['id']}/.dyff/logs/{pod}/{number:06d}"
+    await world.engines.store.put(key, b"".join(lines))
+
+
+async def said(world: World, made: Json, **params: str) -> list[str]:
+    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
+    assert response.status_code == 200, response.text
+    content = response.json()
+    assert content["workflow"] == {"id": made["id"], "kind": "Evaluation"}
+    return [orjson.loads(entry["message"])["message"] for entry in content["logs"]]
+
+
+async def test_lines_of_all_pods_come_in_order_of_time(world: World) -> None:
+    made = await an_evaluation(world)
+    assert await said(world, made) == []
+    await piece(world, made, "p1", 0, line(1, "a"), line(3, "c"))
+    await piece(world, made, "p1", 1, line(5, "e"))
+    await piece(world, made, "p2", 0, line(2, "b"), line(4, "d"))
+    assert await said(world, made) == ["a", "b", "c", "d", "e"]
+    assert await said(world, made, limit="2") == ["d", "e"]
+    world.engines.clock.now = datetime(2030, 1, 1, 0, 1, 3, tzinfo=UTC)
+    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params={"limit": "1"})
+    assert response.json()["totalLines"] == 5
+    assert response.json()["logs"][0]["labels"]["pod_uid"] == "p1"
+
+
+@pytest.mark.parametrize("params", [{"limit": "0"}, {"limit": "x"}, {"since": "yesterday"}, {"since": "1w"}])
+async def test_a_wrong_parameter_is_named(world: World, params: dict[str, str]) -> None:
+    made = await an_evaluation(world)
+    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
+    assert (response.status_code, response.json()["field"]) == (422, next(iter(params)))
+
+
+async def test_since_leaves_out_older_lines(world: World) -> None:
+    made = await an_evaluation(world)
+    await piece(world, made, "p1", 0, line(1, "a"), line(30, "b"))
+    world.engines.clock.now = datetime(2030, 1, 1, 0, 0, 40, tzinfo=UTC)
+    # The pieces themselves were written today, by the store's own clock: after `since`, whatever it is.
+    (info,) = [info async for info in world.engines.store.list(f"evaluations/{made['id']}/.dyff")]
+    world.engines.clock.now = info.last_modified
+    assert await said(world, made, since="1h") == ["a", "b"]
+
+
+async def test_the_whole_log_is_a_file_once_the_workflow_has_ended(world: World) -> None:
+    made = await an_evaluation(world)
+    path = f"/evaluations/{made['id']}/logs"
+    await piece(world, made, "p1", 0, line(1, "a"), b"no JSON\n")
+    early = await world.admin.get(path)
+    assert (early.status_code, early.json()["reason"]) == (404, "NotFound")
+    await world.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    for _ in range(2):
+        link = (await world.admin.get(path)).json()
+        async with world.client(None) as client:
+            got = await client.get(link["signedURL"]["url"])
+        assert sorted(got.content.splitlines()) == sorted([line(1, "a").strip(), b"no JSON"])
+        assert got.headers["content-length"] == str(len(got.content))
+
+
+async def test_runners_of_others_are_read_where_their_logs_lie(world: World, tmp_path: Path) -> None:
+    made = await an_evaluation(world)
+    step = {"namespace": namespace_of("acme"), "name": f"evaluation-{made['id']}-client-a1-x", "uid": "p1"}
+    runner = {**step, "name": f"evaluation-{made['id']}-session-x", "uid": "p2"}
+    other = {**step, "name": "evaluation-another", "uid": "p3"}
+    foreign = {**runner, "namespace": namespace_of("others"), "uid": "p4"}
+    for pod in (step, runner, other, foreign):
+        folder = tmp_path / pod["uid"] / "main"
+        folder.mkdir(parents=True)
+        (folder.parent / "pod.json").write_bytes(orjson.dumps(pod))
+        (folder / "0.log").write_text(f"2030-01-01T00:00:02.5Z stderr F says {pod['uid']}\n")
+    await piece(world, made, "p1", 0, line(1, "step"))
+    world.app.api.pod_logs = FolderPodLogs(tmp_path)
+    response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow")
+    entries = response.json()["logs"]
+    assert [entry["message"] for entry in entries][1:] == ["says p2"]
+    assert entries[1]["labels"] == {
+        "pod": runner["name"], "pod_uid": "p2", "container": "main", "stream": "stderr",
+    }  # fmt: skip
+    later = datetime(2030, 1, 1, 0, 0, 3, tzinfo=UTC)
+    assert not await FolderPodLogs(tmp_path).entries(entity_of(made), later)
+    assert await FolderPodLogs(tmp_path).entries(entity_of(made), later - timedelta(seconds=1))
+
+
+def test_times_are_comparable_as_text() -> None:
+    assert _text(datetime(2030, 1, 1, 1, tzinfo=UTC)) == "2030-01-01T01:00:00.000000Z"
