@@ -20,7 +20,8 @@ CREATE INDEX outbox_by_idempotency ON outbox (account, idempotency_key) WHERE id
 CREATE INDEX outbox_by_request ON outbox (account, request, created);
 CREATE INDEX outbox_pending ON outbox (kind, entity) WHERE visible = 0;
 CREATE INDEX outbox_pending_entity ON outbox (entity) WHERE visible = 0;
-CREATE INDEX outbox_unsent ON outbox (number) WHERE partition IS NULL;
+CREATE INDEX outbox_unsent ON outbox (number) WHERE partition IS NULL AND visible = 0;
+CREATE INDEX outbox_settled ON outbox (created) WHERE visible = 1;
 """
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.accounts import contract_accounts
+from steelyard.accounts import contract_accounts, contract_claims, contract_outbox
 from steelyard.accounts.ledger import LedgerError
 from steelyard.accounts.open import Ledger, open_ledger
 
@@ -20,6 +20,16 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 @pytest.mark.parametrize("case", contract_accounts.CASES.values(), ids=contract_accounts.CASES)
 async def test_accounts_keep_to_the_contract(ledger: Ledger, case: contract_accounts.Case) -> None:
     await case(ledger.accounts)
+
+
+@pytest.mark.parametrize("case", contract_outbox.CASES.values(), ids=contract_outbox.CASES)
+async def test_the_outbox_keeps_to_the_contract(ledger: Ledger, case: contract_outbox.Case) -> None:
+    await case(ledger.outbox)
+
+
+@pytest.mark.parametrize("case", contract_claims.CASES.values(), ids=contract_claims.CASES)
+async def test_claims_keep_to_the_contract(ledger: Ledger, case: contract_claims.Case) -> None:
+    await case(ledger.claims)
 
 
 @pytest.mark.parametrize("url", ["", "sqlite:", "memory:x", "ledger.db"])

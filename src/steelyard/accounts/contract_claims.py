@@ -1,0 +1,286 @@
+"""How every form of the claims behaves. `test_ledger.py` runs these cases."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from steelyard.accounts.ledger import Claim, Claims, LedgerError
+
+Case = Callable[[Claims], Awaitable[None]]
+NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
+TERMINAL = {"Complete", "Failed", "Deleted"}
+
+
+def at(minute: float) -> datetime:
+    return NOW + timedelta(minutes=minute)
+
+
+def claim(
+    id: str,
+    status: str = "Created",
+    offset: int = 1,
+    *,
+    epoch: int = 1,
+    account: str = "a",
+    minute: float = 0,
+) -> Claim:
+    return Claim(
+        id=id,
+        kind="Evaluation",
+        account=account,
+        status=status,
+        json=b'{"id": "%s"}' % id.encode(),
+        position=(epoch, offset),
+        created=at(minute),
+        reason="QuotaLimit",
+        message="Global quota exceeded",
+        blocked=frozenset({"d1", "s1"}),
+        quantities={"cpu": "2", "memory": "2Gi"},
+        terminal_at=at(minute + 1) if status in TERMINAL else None,
+    )
+
+
+async def put(claims: Claims, *given: Claim) -> None:
+    await claims.apply([(each.id, each) for each in given], 1, {})
+
+
+async def current(claims: Claims, id: str) -> Claim:
+    found = await claims.get(id)
+    assert found is not None
+    return found
+
+
+def anybody(held: Sequence[Claim]) -> str | None:
+    return None
+
+
+def at_most(limit: int) -> Callable[[Sequence[Claim]], str | None]:
+    return lambda held: f"{len(held)}/{limit}" if len(held) >= limit else None
+
+
+async def seen_by_the_judge(claims: Claims, leader: int, since: datetime | None = None) -> list[Claim]:
+    """What counts when one more is judged, by id."""
+    seen: list[Claim] = []
+
+    def judge(held: Sequence[Claim]) -> str | None:
+        seen.extend(held)
+        return "no"
+
+    await put(claims, claim("judged"))
+    assert await claims.admit("judged", at(100), judge, leader, since) == "no"
+    return sorted(seen, key=lambda each: each.id)
+
+
+# ---- states and positions
+
+
+async def a_claim_is_kept_as_it_was_given(claims: Claims) -> None:
+    given = [claim("e1"), claim("e2", "Complete")]
+    await put(claims, *given)
+    assert await claims.known(["e1", "e2", "e3"]) == {each.id: each for each in given}
+    assert await claims.get("e1") == given[0]
+    assert await claims.get("e3") is None
+
+
+async def positions_are_those_of_the_epoch(claims: Claims) -> None:
+    await claims.apply([], 1, {0: 10, 1: 20})
+    await claims.apply([("e1", claim("e1"))], 1, {1: 21})
+    assert await claims.positions(1) == {0: 10, 1: 21}
+    assert await claims.positions(2) == {}
+    await claims.apply([], 2, {0: 1})
+    assert await claims.positions(2) == {0: 1}
+
+
+async def an_older_state_is_left_out(claims: Claims) -> None:
+    await put(claims, claim("e1", "Complete", 5))
+    await claims.apply([("e1", claim("e1", "Created", 4))], 1, {0: 6})
+    assert (await current(claims, "e1")).status == "Complete"
+    assert await claims.positions(1) == {0: 6}
+    await put(claims, claim("e1", "Created", 1, epoch=2))
+    assert (await current(claims, "e1")).status == "Created"
+
+
+async def of_several_states_in_one_batch_the_last_is_kept(claims: Claims) -> None:
+    await put(claims, claim("e1", "Created", 1), claim("e1", "Complete", 3), claim("e1", "Admitted", 2))
+    assert (await current(claims, "e1")).status == "Complete"
+
+
+async def what_is_forgotten_goes(claims: Claims) -> None:
+    await put(claims, claim("e1"), claim("e2"))
+    await claims.apply([("e1", None), ("never", None)], 1, {0: 9})
+    assert list(await claims.known(["e1", "e2"])) == ["e2"]
+
+
+async def what_is_unfinished_is_told_oldest_first(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
+    await claims.admit("over", at(4), anybody, leader)
+    await put(claims, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
+    assert [each.id for each in await claims.unfinished()] == ["over", "old", "young"]
+    await claims.release("over", at(5))
+    assert [each.id for each in await claims.unfinished()] == ["old", "young"]
+
+
+# ---- admission
+
+
+async def an_admission_stays_whatever_comes(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"))
+    assert await claims.admit("e1", at(1), anybody, leader) is None
+    await put(claims, claim("e1", "Created", 2))
+    await put(claims, claim("e1", "Admitted", 3))
+    found = await current(claims, "e1")
+    assert (found.status, found.admitted_at, found.released_at) == ("Admitted", at(1), None)
+    assert await claims.admit("e1", at(2), lambda held: "full", leader) is None
+    assert (await current(claims, "e1")).admitted_at == at(1)
+
+
+async def what_is_refused_is_not_admitted(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"))
+    assert await claims.admit("e1", at(1), lambda held: "full", leader) == "full"
+    assert (await current(claims, "e1")).admitted_at is None
+
+
+async def the_judge_sees_what_is_held(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1", account="b"), claim("e2"), claim("over"))
+    for id in ("e1", "over"):
+        await claims.admit(id, at(1), anybody, leader)
+    await put(claims, claim("over", "Complete", 2))
+    await claims.release("over", at(2))
+    [held] = await seen_by_the_judge(claims, leader)
+    assert (held.id, held.account, held.quantities, held.admitted_at) == (
+        "e1",
+        "b",
+        {"cpu": "2", "memory": "2Gi"},
+        at(1),
+    )
+
+
+async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"))
+    await claims.admit("e1", at(1), anybody, leader)
+    await put(claims, claim("e1", "Complete", 2))
+    assert [each.id for each in await seen_by_the_judge(claims, leader)] == ["e1"]
+
+
+async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    for minute, id in enumerate(("early", "late", "held")):
+        await put(claims, claim(id))
+        await claims.admit(id, at(minute), anybody, leader)
+    for id in ("early", "late"):
+        await put(claims, claim(id, "Complete", 2))
+        await claims.release(id, at(5))
+    seen = await seen_by_the_judge(claims, leader, since=at(1))
+    assert [each.id for each in seen] == ["held", "late"]
+    assert [each.released_at for each in seen] == [None, at(5)]
+
+
+async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1", "Deleted"))
+    assert "is Deleted" in (await claims.admit("e1", NOW, anybody, leader) or "")
+    assert "not known" in (await claims.admit("e2", NOW, anybody, leader) or "")
+
+
+async def of_many_at_once_as_many_are_admitted_as_there_is_room(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, *(claim(f"e{n}") for n in range(20)))
+    said = await asyncio.gather(*(claims.admit(f"e{n}", NOW, at_most(3), leader) for n in range(20)))
+    assert sorted(map(str, said)) == ["3/3"] * 17 + ["None"] * 3
+
+
+async def a_judge_that_fails_admits_nothing(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"))
+
+    def judge(held: Sequence[Claim]) -> str | None:
+        raise ValueError("cannot say")
+
+    try:
+        await claims.admit("e1", NOW, judge, leader)
+    except ValueError:
+        assert (await current(claims, "e1")).admitted_at is None
+    else:
+        raise AssertionError("the judge's failure is gone")
+
+
+# ---- release
+
+
+async def a_release_is_noted_once_and_stays(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"), claim("never admitted"))
+    await claims.admit("e1", at(1), anybody, leader)
+    await put(claims, claim("e1", "Complete", 2))
+    await claims.release("e1", at(2))
+    await claims.release("e1", at(3))
+    await put(claims, claim("e1", "Deleted", 3))
+    assert (await current(claims, "e1")).released_at == at(2)
+    await claims.release("never admitted", at(2))
+    assert (await current(claims, "never admitted")).released_at is None
+
+
+async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    await put(claims, claim("e1"))
+    await claims.admit("e1", at(1), anybody, leader)
+    await put(claims, claim("e1", "Deleted", 2))
+    await claims.release("e1", at(2))
+    await put(claims, claim("e1", "Created", 3))
+    found = await current(claims, "e1")
+    assert (found.admitted_at, found.released_at) == (None, None)
+    assert await claims.admit("e1", at(3), lambda held: "full", leader) == "full"
+    assert await claims.admit("e1", at(3), anybody, leader) is None
+    assert (await current(claims, "e1")).admitted_at == at(3)
+
+
+# ---- leaders
+
+
+async def each_leader_has_a_greater_epoch(claims: Claims) -> None:
+    epochs = [await claims.lead(owner, NOW) for owner in ("one", "two", "one")]
+    assert epochs == sorted(set(epochs))
+
+
+async def who_no_longer_leads_admits_nothing(claims: Claims) -> None:
+    old = await claims.lead("one", NOW)
+    new = await claims.lead("two", NOW)
+    await put(claims, claim("e1"))
+    for leader in (old, new + 1, 0):
+        try:
+            await claims.admit("e1", NOW, anybody, leader)
+        except LedgerError:
+            assert (await current(claims, "e1")).admitted_at is None
+        else:
+            raise AssertionError(f"{leader} admits, and {new} leads")
+    assert await claims.admit("e1", NOW, anybody, new) is None
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        a_claim_is_kept_as_it_was_given,
+        positions_are_those_of_the_epoch,
+        an_older_state_is_left_out,
+        of_several_states_in_one_batch_the_last_is_kept,
+        what_is_forgotten_goes,
+        what_is_unfinished_is_told_oldest_first,
+        an_admission_stays_whatever_comes,
+        what_is_refused_is_not_admitted,
+        the_judge_sees_what_is_held,
+        what_is_terminal_counts_until_it_is_released,
+        the_judge_sees_what_was_admitted_since,
+        nothing_that_is_over_is_admitted,
+        of_many_at_once_as_many_are_admitted_as_there_is_room,
+        a_judge_that_fails_admits_nothing,
+        a_release_is_noted_once_and_stays,
+        what_was_restored_is_admitted_anew,
+        each_leader_has_a_greater_epoch,
+        who_no_longer_leads_admits_nothing,
+    )
+}
