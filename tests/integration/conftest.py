@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.client import Client
+from steelyard.client.retries import Retries
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
 from steelyard.kube.resource import Json, Resource
-from steelyard.local.state import Ready, StateDir
 from steelyard.local.detached import Asked
+from steelyard.local.state import Ready, StateDir, read_ready
 from steelyard.local.supervisor import start_detached, stop
 
 
@@ -43,6 +45,12 @@ class Machine:
 
     def up(self, *without: str) -> Ready:
         return start_detached(self.state.path, Asked(without=without))
+
+    def client(self, tries: int = 6) -> Client:
+        """Of the platform that runs; patient with one that is started again."""
+        ready = read_ready(self.state)
+        assert ready is not None
+        return Client(ready.api, ready.token, retries=Retries(tries=tries))
 
     def down(self) -> None:
         stop(self.state.path)

@@ -30,7 +30,10 @@ def steelyard(*arguments: str, **options: str) -> subprocess.CompletedProcess[st
 async def test_a_job_runs_and_all_is_there_again_after_a_restart(machine: Machine, tmp_path: Path) -> None:
     ready = machine.up()
     assert ready.kubeconfig == machine.state.kubeconfig
-    assert (ready.api, bool(ready.token)) == (f"http://127.0.0.1:{read_record(machine.state).api_port}/v0", True)
+    assert (ready.api, bool(ready.token)) == (
+        f"http://127.0.0.1:{read_record(machine.state).api_port}/v0",
+        True,
+    )
     trace = tmp_path / "trace"
     await machine.create(JOBS, make_job("first", f"echo ran >> {trace}"))
     await machine.until(JOBS, "first", is_true("Complete"))

@@ -1,0 +1,160 @@
+"""The platform on one machine, as its users meet it: the demo, the published client, and services that are stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.demo.story import answer_schema
+from steelyard.client import Client, WaitTimeout
+from steelyard.client.errors import Invalid, NotFound, Unavailable
+from steelyard.local.state import StateDir
+from tests.integration.conftest import Machine
+from tests.integration.small import ACCOUNT, make
+
+pytestmark = pytest.mark.e2e
+
+
+def steelyard(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "steelyard.cli.main", *arguments, "--state-dir", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170)
+
+
+def test_the_demo_ends_in_two_audits_that_are_compared(machine: Machine) -> None:
+    done = steelyard("demo", "--display", "plain", folder=machine.state.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = machine.state.path / "audits"
+    numbers = json.loads((folder / "digits-all" / "audit.json").read_text())
+    page = (folder / "digits-all" / "index.html").read_text()
+    assert str(folder / "digits-all" / "index.html") in done.stdout
+    assert "steelyard up" in done.stdout
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "digits-few" in page
+    assert json.dumps(numbers).count("sha256") > 0
+    again = steelyard("demo", "--display", "none", folder=machine.state.path)
+    assert again.returncode == 0, again.stderr
+
+
+def test_commands_show_and_change_what_there_is(machine: Machine, tmp_path: Path) -> None:
+    machine.up()
+    folder = machine.state.path
+    with machine.client() as client:
+        small = make(client, tmp_path / "rows", rows=10)
+        client.reports.wait(small.report, timeout=60)
+    table = steelyard("get", "evaluations", folder=folder).stdout
+    assert small.evaluation in table
+    assert "Complete" in table
+    assert steelyard("label", "eval", small.evaluation[:8], "team=red", folder=folder).returncode == 0
+    found = steelyard("get", "eval", "-l", "team=red", "-o", "name", folder=folder).stdout.strip()
+    assert found == f"evaluations/{small.evaluation}"
+    assert "evaluation_client" in steelyard("logs", "eval", small.evaluation, folder=folder).stdout
+    page = tmp_path / "saved"
+    assert steelyard("report", "save", small.report, str(page), folder=folder).returncode == 0
+    assert (page / "report.html").exists()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("apiVersion: dyff.io/v1alpha1\nkind: Evaluation\nspec: {}\n")
+    refused = steelyard("create", "-f", str(wrong), folder=folder)
+    assert (refused.returncode, "kubectl apply" in refused.stderr) == (2, True)
+    wrong.write_text(f"kind: Report\naccount: {ACCOUNT}\nrubric: x\nevaluation: {'0' * 32}\n")
+    refused = steelyard("create", "-f", str(wrong), folder=folder)
+    assert (refused.returncode, "evaluation" in refused.stderr) == (1, True)
+    wrong.write_text(f"kind: Dataset\naccount: {ACCOUNT}\nname: x\ncolour: red\n")
+    refused = steelyard("create", "-f", str(wrong), folder=folder)
+    assert (refused.returncode, "colour" in refused.stderr) == (1, True)
+    procedure = tmp_path / "procedure.yaml"
+    procedure.write_text(
+        f"kind: AuditProcedure\naccount: {ACCOUNT}\nname: twice\n"
+        f"requirements: [{{dataset: {small.dataset}, rubric: classification.Classification}}]\n"
+    )
+    first = steelyard("apply", "-f", str(procedure), folder=folder)
+    assert first.returncode == 0, first.stderr
+    assert steelyard("apply", "-f", str(procedure), folder=folder).stdout == first.stdout
+
+
+@contextmanager
+def service(state: StateDir, name: str) -> Iterator[None]:
+    """One part alone, beside the `up` that leaves it out."""
+    command = [sys.executable, "-m", "steelyard.cli.service", name, "--state-dir", str(state.path)]
+    with (state.path / "logs" / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+STOPPED = {
+    "aggregator": "",
+    "view-sink": "",
+    "orchestrator": "",
+    "informer": "Admitted",
+    "operator": "Admitted",
+    "backup-sink": None,
+    "reaper": None,
+}
+"""What the first entity waits as without the service; None: nothing waits for it."""
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
+    machine: Machine, tmp_path: Path, name: str
+) -> None:
+    machine.up(name)
+    with machine.client() as client:
+        if name in ("aggregator", "view-sink"):
+            _made_while_nothing_is_judged(machine, client, tmp_path, name)
+            return
+        small = make(client, tmp_path / "rows", rows=10)
+        if STOPPED[name] is None:
+            client.reports.wait(small.report, timeout=90)
+            return
+        with pytest.raises(WaitTimeout):
+            client.reports.wait(small.report, timeout=4)
+        said = client.inferenceservices.get(small.service)
+        assert said.status in ("Created", "Admitted")
+        with service(machine.state, name):
+            client.reports.wait(small.report, timeout=90)
+
+
+def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Path, name: str) -> None:
+    """What was created is there for those who ask, and an edit is accepted but not confirmed."""
+    schema = {"arrowSchema": answer_schema().arrowSchema}
+    artifacts = [{"kind": "parquet", "path": "part-0.parquet"}]
+    early = client.datasets.create(account=ACCOUNT, name="early", artifacts=artifacts, schema=schema)
+    assert client.datasets.get(early.id).name == "early"
+    assert [each.id for each in client.datasets.query(name="early")] == [early.id]
+    with machine.client(tries=1) as impatient, pytest.raises(Unavailable, match="accepted"):
+        impatient.datasets.label(early.id, {"early": "yes"})
+    with service(machine.state, name):
+        until = time.monotonic() + 30
+        while client.datasets.get(early.id).labels != {"early": "yes"}:
+            assert time.monotonic() < until, "the accepted edit was lost"
+            time.sleep(0.1)
+        small = make(client, tmp_path / "rows", rows=10)
+        client.reports.wait(small.report, timeout=90)
+
+
+def test_what_is_refused_leaves_nothing_behind(machine: Machine) -> None:
+    machine.up("operator")
+    with machine.client(tries=1) as client:
+        with pytest.raises(Invalid, match="evaluation"):
+            client.reports.create(account=ACCOUNT, rubric="x", evaluation="0" * 32)
+        with pytest.raises(Invalid, match="path"):
+            client.datasets.create(
+                account=ACCOUNT, name="x", artifacts=[{"path": "../x"}], schema={"arrowSchema": ""}
+            )
+        with pytest.raises(NotFound):
+            client.reports.get("0" * 32)
+        assert not [*client.reports.query(), *client.datasets.query()]

@@ -1,0 +1,122 @@
+"""`kill -9` of `steelyard up` and of each of its processes while the demo's story is told to the platform.
+
+Whatever was acknowledged is there in the end, once; no workflow runs twice. The demo's client, and one that edits
+labels, are never killed. STEELYARD_KILL_SEED repeats a run's choices.
+"""
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.demo.digits import make
+from steelyard.cli.demo.story import ACCOUNT, Audited, Story
+from steelyard.cli.display import NoDisplay
+from steelyard.client import Client, ClientError
+from steelyard.kube.resource import JOBS
+from steelyard.local.state import read_record
+from tests.integration.conftest import Machine, processes_of
+
+VICTIMS = ("platform", "supervisor", "kubernetes", "operator")
+MADE = {
+    "datasets": 1,
+    "models": 2,
+    "inferenceservices": 2,
+    "evaluations": 2,
+    "reports": 2,
+    "audits": 2,
+    "auditprocedures": 1,
+}
+
+pytestmark = pytest.mark.e2e
+
+
+async def tell_with_kills(machine: Machine, folder: Path, count: int, seconds: float) -> None:
+    """`seconds` is about how long the story takes without kills."""
+    seed = int(os.environ.get("STEELYARD_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"\nSTEELYARD_KILL_SEED={seed}")
+    chance = random.Random(seed)
+    digits = make(folder)
+    machine.up()
+    with machine.client(tries=30) as client, machine.client(tries=30) as editor:
+        story = Story(client, NoDisplay(), timeout=240)
+        telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
+        editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
+        for number in range(count):
+            await asyncio.sleep(chance.uniform(0.3, 1.7) * seconds / count)
+            victim = VICTIMS[number % len(VICTIMS)]
+            print(f"killed {victim} with {len(story.rows)} entities made, {ended(story)} ended")
+            await asyncio.to_thread(strike, machine, victim)
+        audited = await telling
+        last = await editing
+        await asyncio.to_thread(check, client, audited, last)
+    await check_jobs(machine)
+    machine.down()
+    assert processes_of(machine.state.path) == []
+
+
+def ended(story: Story) -> int:
+    return sum(row.status in {"Complete", "Ready"} for row in story.rows.values())
+
+
+def strike(machine: Machine, victim: str) -> None:
+    """SIGKILL; what was killed with the supervisor is started again by the next `up`, and so is the supervisor."""
+    record = read_record(machine.state)
+    children = {name: pid for name, (pid, _) in record.children.items()}
+    pid = record.pid if victim == "supervisor" else children.get(victim, record.pid)
+    os.kill(pid, signal.SIGKILL)
+    if pid == record.pid:
+        machine.up()
+
+
+def edit_labels(client: Client, telling: "asyncio.Task[object]") -> int:
+    """Edits a label of the first dataset as long as the story is told; the last number that was acknowledged."""
+    last = 0
+    while not telling.done():
+        found = list(client.datasets.query(account=ACCOUNT))
+        if found:
+            try:
+                client.datasets.label(found[0].id, {"count": str(last + 1)})
+            except ClientError:
+                continue  # accepted, perhaps: the same number is asked for again
+            last += 1
+    return last
+
+
+def check(client: Client, audited: Sequence[Audited], last: int) -> None:
+    for plural, wanted in MADE.items():
+        found = list(getattr(client, plural).query(account=ACCOUNT))
+        assert len(found) == wanted, f"{plural}: {[each.id for each in found]}"
+        assert {each.status for each in found} <= {"Complete", "Ready"}, [each.status for each in found]
+    (dataset,) = client.datasets.query(account=ACCOUNT)
+    assert last > 0
+    assert dataset.labels["count"] == str(last), "an acknowledged edit was lost"
+    assert [each.model.name for each in audited] == ["digits-few", "digits-all"]
+
+
+async def check_jobs(machine: Machine) -> None:
+    """Each step of each workflow has run once: one Job, its first attempt, one Pod that succeeded."""
+    async with machine.cluster() as cluster:
+        jobs = (await cluster.list(JOBS)).items
+    names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
+    assert set(names.values()) == {1}, names
+    for job in jobs:
+        assert job["status"].get("succeeded") == 1, (job["metadata"]["name"], job["status"])
+    steps = Counter(name.rpartition("-")[2] for name in names)
+    assert steps == {"client": 2, "verify": 2, "run": 6}, steps
+
+
+@pytest.mark.timeout(400)
+async def test_five_kills_while_the_story_is_told(machine: Machine, tmp_path: Path) -> None:
+    await tell_with_kills(machine, tmp_path / "digits", 5, seconds=14)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+async def test_twenty_kills_while_the_story_is_told(machine: Machine, tmp_path: Path) -> None:
+    await tell_with_kills(machine, tmp_path / "digits", 20, seconds=60)

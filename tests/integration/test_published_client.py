@@ -1,0 +1,141 @@
+"""The published dyff-client, unmodified: dataset, module, model, service, session, evaluation, report."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.cli.demo.digits import make
+from steelyard.cli.demo.story import answer_schema
+from steelyard.local.state import read_ready
+from tests.integration.conftest import Machine
+
+pytestmark = pytest.mark.e2e
+ACCOUNT = "test"
+
+
+def until(look: Callable[[], Any], wanted: set[str], seconds: float = 60) -> Any:
+    end = time.monotonic() + seconds
+    while (entity := look()).status not in wanted:
+        assert entity.status not in {"Failed", "Error"}, f"{entity.reason}: {entity.message}"
+        assert time.monotonic() < end, f"{entity.kind} is {entity.status} {entity.reason} {entity.message}"
+        time.sleep(0.2)
+    return entity
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
+def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> None:
+    from dyff.client import Client
+    from dyff.schema.platform import (
+        DataSchema,
+        InferenceInterface,
+        InferenceServiceRunner,
+        InferenceServiceRunnerKind,
+        ModelResources,
+        SchemaAdapter,
+    )
+    from dyff.schema.requests import (
+        EvaluationCreateRequest,
+        EvaluationInferenceSessionRequest,
+        InferenceServiceCreateRequest,
+        InferenceSessionCreateRequest,
+        ReportCreateRequest,
+    )
+
+    machine.up()
+    ready = read_ready(machine.state)
+    assert ready is not None
+    api = Client(api_token=ready.token, endpoint=ready.api)
+    digits = make(tmp_path / "digits")
+
+    dataset = api.datasets.create_arrow_dataset(str(digits.dataset), account=ACCOUNT, name="digits")
+    api.datasets.upload_arrow_dataset(dataset, str(digits.dataset))
+    until(lambda: api.datasets.get(dataset.id), {"Ready"})
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "mine.py").write_text("ANSWER = 42\n")
+    module = api.modules.create_package(str(package), account=ACCOUNT, name="mine")
+    api.modules.upload_package(module, str(package))
+    until(lambda: api.modules.get(module.id), {"Ready"})
+
+    model = api.models.create_from_volume(
+        str(digits.models[1].folder),
+        account=ACCOUNT,
+        name="digits",
+        resources=ModelResources(storage="1Mi", memory="1Mi"),
+    )
+    api.models.upload_volume(model, str(digits.models[1].folder))
+    until(lambda: api.models.get(model.id), {"Ready"})
+
+    service = api.inferenceservices.create(
+        InferenceServiceCreateRequest(
+            account=ACCOUNT,
+            name="digits",
+            model=model.id,
+            runner=InferenceServiceRunner.model_validate(
+                {
+                    "kind": InferenceServiceRunnerKind.CONTAINER,
+                    "image": {
+                        "host": "localhost",
+                        "name": "steelyard/runner-sklearn",
+                        "digest": "sha256:" + "0" * 64,
+                    },
+                    "args": ["--model", "/dyff/mnt/volume"],
+                    "resources": {"cpu": "100m", "memory": "256Mi", "storage": "1Mi"},
+                    "volumeMounts": [
+                        {
+                            "kind": "Data",
+                            "name": "model",
+                            "mountPath": "/dyff/mnt/volume",
+                            "data": {"source": {"kind": "Model", "id": model.id}},
+                        }
+                    ],
+                }
+            ),
+            interface=InferenceInterface(
+                endpoint="predict",
+                outputSchema=DataSchema(arrowSchema=answer_schema().arrowSchema),
+                inputPipeline=[SchemaAdapter(kind="Select", configuration={"fields": ["image"]})],
+            ),
+        )
+    )
+    until(lambda: api.inferenceservices.get(service.id), {"Ready"})
+
+    made = api.inferencesessions.create(
+        InferenceSessionCreateRequest(account=ACCOUNT, inferenceService=service.id, useSpotPods=False)
+    )
+    session, token = made.inferencesession, made.token
+    end = time.monotonic() + 60
+    while not api.inferencesessions.ready(session.id):
+        assert time.monotonic() < end, "the session is not ready"
+        time.sleep(0.2)
+    answered = api.inferencesessions.client(session.id, token).infer({"image": [0.0] * 64})
+    assert "label" in answered[0]
+    assert api.inferencesessions.terminate(session.id).status == "Terminated"
+
+    evaluation = api.evaluations.create(
+        EvaluationCreateRequest(
+            account=ACCOUNT,
+            dataset=dataset.id,
+            replications=1,
+            inferenceSession=EvaluationInferenceSessionRequest(
+                inferenceService=service.id, useSpotPods=False
+            ),
+        )
+    )
+    until(lambda: api.evaluations.get(evaluation.id), {"Complete"}, 90)
+    api.evaluations.download(evaluation.id, str(tmp_path / "outputs"))
+    assert list((tmp_path / "outputs").glob("*.parquet"))
+
+    report = api.reports.create(
+        ReportCreateRequest(account=ACCOUNT, rubric="classification.Classification", evaluation=evaluation.id)
+    )
+    until(lambda: api.reports.get(report.id), {"Complete"})
+    api.reports.download(report.id, str(tmp_path / "report"))
+    assert (tmp_path / "report" / "report.html").exists()
+    api.reports.label(report.id, {"seen": "yes"})
+    assert [each.id for each in api.reports.query(labels={"seen": "yes"})] == [report.id]
+    assert api.reports.delete(report.id).status == "Deleted"
