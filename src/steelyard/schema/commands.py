@@ -4,13 +4,23 @@
 merge patches (RFC 7396): a null that was given is kept, for it clears the field; what was not given is left out.
 """
 
-from datetime import datetime
+import json
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+)
 
 from steelyard.schema.base import EntityIdentifier, EntityKind, SchemaModel
 from steelyard.schema.entities import Entity
+from steelyard.schema.labels import Labels
 
 SCHEMA_VERSION = (0, 1)
 TITLE_LENGTH, SUMMARY_LENGTH = 140, 280
@@ -25,10 +35,13 @@ class FutureSchema(Exception):
 
 
 class _Patch(SchemaModel):
-    """A merge patch: what was given, nulls included."""
+    """A merge patch: written with what was given, nulls included, and nothing else."""
 
-    def dump(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    @model_serializer
+    def _given(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
 
 
 class StatusPatch(_Patch):
@@ -45,7 +58,7 @@ class StatusPatch(_Patch):
 class LabelsPatch(_Patch):
     """Labels to set, and with null to take away."""
 
-    labels: dict[str, str | None]
+    labels: Labels = Field(default_factory=dict)
     """Values by key."""
 
 
@@ -65,9 +78,6 @@ class DocumentationAttributes(_Patch):
 
     documentation: DocumentationPatch
     """The patch."""
-
-    def dump(self) -> dict[str, Any]:
-        return {"documentation": self.documentation.dump()}
 
 
 class _Data(SchemaModel):
@@ -124,18 +134,12 @@ class _Command(BaseModel):
 
     def dump_json(self) -> bytes:
         """The envelope as JSON."""
-        import json
-
         return json.dumps(self.envelope(), separators=(",", ":")).encode()
 
     def envelope(self) -> dict[str, Any]:
         """The envelope as values."""
         data: SchemaModel = self.data  # type: ignore[attr-defined]
-        content = data.dump()
-        attributes = getattr(data, "attributes", None)
-        if isinstance(attributes, _Patch):
-            content["attributes"] = attributes.dump()
-        return {"schemaVersion": self.schemaVersion, "command": self.command, "data": content}  # type: ignore[attr-defined]
+        return {"schemaVersion": self.schemaVersion, "command": self.command, "data": data.dump()}  # type: ignore[attr-defined]
 
 
 class CreateEntity(_Command):
@@ -196,6 +200,10 @@ class UnknownCommand(BaseModel):
     command: str
     data: UnknownData
 
+    def dump_json(self) -> bytes:
+        """The envelope as JSON, as it came."""
+        return self.model_dump_json().encode()
+
 
 KnownCommand = (
     CreateEntity
@@ -251,6 +259,4 @@ def _check_version(text: str) -> None:
 
 def command_time(time: datetime) -> str:
     """A time as it stands in a command's header: UTC, microseconds, Z."""
-    from datetime import UTC
-
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -3,14 +3,13 @@
 The server resolves the ids in a request to embedded entities; unknown fields are refused by name.
 """
 
-import re
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.audit import AuditRequirement
-from steelyard.schema.base import LABEL_KEY_PATTERN, SchemaModel
+from steelyard.schema.base import SCHEMA_VERSION, SchemaModel
 from steelyard.schema.commands import DocumentationPatch
 from steelyard.schema.data import Artifact, DataView
 from steelyard.schema.dataset import DatasetFields
@@ -20,6 +19,7 @@ from steelyard.schema.inference_service import (
     InferenceServiceBuilder,
     InferenceServiceRunner,
 )
+from steelyard.schema.labels import Labels
 from steelyard.schema.model import Accelerator, ModelFields
 from steelyard.schema.module import ModuleFields
 from steelyard.schema.paths import check_artifact_path, check_md5
@@ -29,10 +29,16 @@ NAME_LENGTH = 255
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
 AccountName = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)]
 EntityId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
-class CreateRequest(SchemaModel):
+class Request(SchemaModel):
+    """What every request has. The published client leaves the version out."""
+
+    schemaVersion: Literal["0.1"] = SCHEMA_VERSION
+    """Version of the schema."""
+
+
+class CreateRequest(Request):
     """What every create request has."""
 
     account: AccountName
@@ -195,7 +201,7 @@ class AuditCreateRequest(CreateRequest):
     """Id of an earlier audit, with which this one is compared row by row."""
 
 
-class AccountCreateRequest(SchemaModel):
+class AccountCreateRequest(Request):
     """Somebody who will own entities."""
 
     name: AccountName
@@ -204,46 +210,37 @@ class AccountCreateRequest(SchemaModel):
     """Who it is elsewhere."""
 
 
-class AccountPermissionsSetRequest(SchemaModel):
+class AccountPermissionsSetRequest(Request):
     """What keys of the account may be given at most."""
 
     permissions: list[AccessGrant]
     """Replaces what was there."""
 
 
-class AccountTokenCreateRequest(SchemaModel):
+class AccountTokenCreateRequest(Request):
     """A new key."""
 
-    grants: list[AccessGrant] = Field(min_length=1)
+    grants: list[AccessGrant]
     """What it may do; at most what the account may."""
     expires: AwareDatetime
     """When it ends."""
 
 
-class InferenceSessionTokenCreateRequest(SchemaModel):
+class InferenceSessionTokenCreateRequest(Request):
     """A new key of a session."""
 
     expires: AwareDatetime | None = None
     """When it ends; by default when the session does."""
 
 
-def _labels(labels: dict[str, str | None]) -> dict[str, str | None]:
-    for key, value in labels.items():
-        if not re.fullmatch(LABEL_KEY_PATTERN, key) or len(key) > 317:
-            raise ValueError(f"key {key!r} should be a Kubernetes label key, such as example.com/team")
-        if value is not None and not _LABEL_VALUE.fullmatch(value):
-            raise ValueError(f"{key}: {value!r} should be at most 63 letters, digits, '-', '_' and '.'")
-    return labels
-
-
-class LabelsEditRequest(SchemaModel):
+class LabelsEditRequest(Request):
     """A merge patch of labels: null takes one away."""
 
-    labels: Annotated[dict[str, str | None], AfterValidator(_labels)] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     """Values by key."""
 
 
-class DocumentationEditRequest(SchemaModel):
+class DocumentationEditRequest(Request):
     """A merge patch of what a person reads: null takes it away."""
 
     documentation: DocumentationPatch

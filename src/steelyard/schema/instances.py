@@ -1,0 +1,112 @@
+"""Random instances of a model from its own JSON Schema, for tests that hold our schema to the published one.
+
+JSON Schema cannot say everything that a model checks: names stand for syntax (`md5`, ids), and `consistent` settles
+what fields have to do with each other.
+"""
+
+import base64
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+Json = Any
+HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
+WORD = st.text("abcdefghij", min_size=1, max_size=8)
+IMAGE = {"host": "registry.example", "name": "a/b", "digest": "sha256:" + "0" * 64}
+_IDS = ("id", "dataset", "evaluation", "inferenceService", "inferenceSessionReference", "model", "modules")
+SPECIAL: dict[str, st.SearchStrategy[str]] = {
+    "capacity": st.just("1Gi"),
+    "cpu": st.just("100m"),
+    "digest": st.just("sha256:" + "0" * 64),
+    "host": st.just("registry.example"),
+    "md5": st.binary(min_size=16, max_size=16).map(lambda digest: base64.b64encode(digest).decode()),
+    "memory": st.just("1Gi"),
+    "mountPath": st.just("/data"),
+    "storage": st.just("1Gi"),
+    "url": st.just("https://example.org/x"),
+    "workingDir": st.just("/data"),
+    **dict.fromkeys(_IDS, HEX),
+}
+
+
+@cache
+def instances(model: type[BaseModel], *, request: bool = False) -> st.SearchStrategy[Json]:
+    """JSON that the model takes; of requests, what only they demand is there too."""
+    schema = model.model_json_schema(by_alias=True)
+    drawn = _from(schema, schema.get("$defs", {}), "")
+    return st.builds(lambda value: requested(consistent(value)) if request else consistent(value), drawn)
+
+
+def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
+    node: dict[str, Any], definitions: dict[str, Any], name: str
+) -> st.SearchStrategy[Json]:
+    if "$ref" in node:
+        return _from(definitions[node["$ref"].rpartition("/")[2]], definitions, name)
+    if name in SPECIAL and node.get("type") == "string":
+        return SPECIAL[name]
+    if "anyOf" in node or "oneOf" in node:
+        return st.one_of(*(_from(each, definitions, name) for each in node.get("anyOf") or node["oneOf"]))
+    if "const" in node or "enum" in node:
+        return st.sampled_from(node.get("enum", [node.get("const")]))
+    match node.get("type"):
+        case "object" if "properties" in node:
+            required = set(node.get("required", []))
+            each = {key: _from(value, definitions, key) for key, value in node["properties"].items()}
+            return st.fixed_dictionaries(
+                {key: value for key, value in each.items() if key in required},
+                optional={key: value for key, value in each.items() if key not in required},
+            )
+        case "object":
+            inner = node.get("additionalProperties")
+            values = _from(inner, definitions, "") if isinstance(inner, dict) and inner else WORD
+            return st.dictionaries(WORD, values, max_size=2)
+        case "array":
+            items = _from(node["items"], definitions, name)
+            return st.lists(items, min_size=node.get("minItems", 0), max_size=2)
+        case "integer":
+            return st.integers(1, 1000)
+        case "number":
+            return st.floats(0, 1)
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+        case "string" if node.get("format") == "date-time":
+            return st.datetimes().map(lambda when: when.isoformat() + "Z")
+    return WORD
+
+
+def consistent(value: Json) -> Json:
+    """One image at most, and the field of a mount's kind."""
+    if isinstance(value, list):
+        return [consistent(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: consistent(each) for key, each in value.items()}
+    if value.get("image"):
+        value.pop("imageRef", None)
+    if "mountPath" in value:
+        kind, other = ("data", "scratch") if value.get("data") else ("scratch", "data")
+        value[kind] = value.get(kind) or {"capacity": "1Gi"}
+        value["kind"] = kind.title()
+        value.pop(other, None)
+    return value
+
+
+def requested(value: Json) -> Json:
+    """A runner with an image, one session, no path twice."""
+    if "interface" in value:
+        runner = value.get("runner") or {"kind": "mock", "resources": {}}
+        value["runner"] = (
+            runner if runner.get("image") or runner.get("imageRef") else {**runner, "image": IMAGE}
+        )
+    if "rubric" not in value and "artifacts" not in value and "dataset" in value:
+        own = value.get("inferenceSession")
+        value["inferenceSessionReference"] = (
+            None if own else value.get("inferenceSessionReference") or "0" * 32
+        )
+    if isinstance(value.get("artifacts"), list):
+        value["artifacts"] = list({each["path"]: each for each in value["artifacts"]}.values())
+    return value

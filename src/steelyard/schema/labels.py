@@ -1,0 +1,28 @@
+"""Labels as Kubernetes writes them: which keys and values a patch may hold. Requests and commands share it."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from steelyard.schema.base import LABEL_KEY_PATTERN
+
+KEY_LENGTH, VALUE_LENGTH = 317, 63
+_KEY = re.compile(LABEL_KEY_PATTERN)
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def check_labels(labels: dict[str, str | None]) -> dict[str, str | None]:
+    """The patch itself; None takes a label away. Raises ValueError, which names the key."""
+    for key, value in labels.items():
+        if not _KEY.fullmatch(key) or len(key) > KEY_LENGTH:
+            raise ValueError(f"key {key!r} should be a Kubernetes label key, such as example.com/team")
+        if value is not None and not _VALUE.fullmatch(value):
+            raise ValueError(
+                f"{key}: {value!r} should be at most {VALUE_LENGTH} letters, digits, '-', '_' and '.', "
+                "a letter or a digit first and last"
+            )
+    return labels
+
+
+Labels = Annotated[dict[str, str | None], AfterValidator(check_labels)]
