@@ -1,27 +1,14 @@
 """Kubernetes quantities (`100m`, `256Mi`) as numbers, and what a Pod asks for."""
 
-import re
 from collections.abc import Iterable
 
 from steelyard.kube.resource import Json
-
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([a-zA-Z]*)")
-_SUFFIXES = {
-    "": 1.0,
-    "n": 1e-9,
-    "u": 1e-6,
-    "m": 1e-3,
-    **{letter: 1e3**power for power, letter in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
-    **{f"{letter}i": 1024.0**power for power, letter in enumerate(("K", "M", "G", "T", "P", "E"), start=1)},
-}
+from steelyard.schema.quantity import amount as amount_of
 
 
 def number(quantity: str | int | float) -> float:
     """ValueError for what is no quantity."""
-    found = _QUANTITY.fullmatch(str(quantity))
-    if not found or found[2] not in _SUFFIXES:
-        raise ValueError(f"{quantity!r} is no quantity")
-    return float(found[1]) * _SUFFIXES[found[2]]
+    return float(amount_of(str(quantity)))
 
 
 def text_of(resource: str, amount: float) -> str:
