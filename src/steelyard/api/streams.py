@@ -1,7 +1,7 @@
 """Log lines over a WebSocket, as they are written: each one text frame. The stream ends when the workflow has."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -16,7 +16,6 @@ from steelyard.schema.status import TERMINAL
 POLL_SECONDS = 1.0
 _LATE = timedelta(seconds=60)
 """A line may be seen so long after later ones: its piece came late."""
-_EVER = datetime.max.replace(tzinfo=UTC)
 
 
 async def log_stream(call: Call) -> Response:
@@ -46,13 +45,13 @@ async def _send_all(call: Call, socket: WebSocket, gone: "asyncio.Task[None]") -
             call.access = await authenticate(call.api.tokens, call.connection.scope["headers"], call.now)
             checked = call.now
         entity = await load(call)
-        since = max(sent.values(), default=_EVER) - _LATE
-        for entry in await collect(call, entity, since if sent else None):
+        since = max(sent.values()) - _LATE if sent else None
+        for entry in await collect(call, entity, since):
             key = (entry.timestamp, entry.labels.get("pod_uid", ""), entry.message)
             if key not in sent:
                 sent[key] = datetime.fromisoformat(entry.timestamp)
                 await socket.send_text(entry.dump_json())
-        sent = {key: time for key, time in sent.items() if time >= since}
+        sent = {key: time for key, time in sent.items() if since is None or time >= since}
         if entity.status in TERMINAL:
             return
         await asyncio.wait([gone], timeout=POLL_SECONDS)

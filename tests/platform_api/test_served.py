@@ -1,0 +1,181 @@
+"""The API as it is served: by uvicorn, on the engines of one machine, to the published client and over WebSockets."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import websockets
+
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.tokens import bootstrap
+from steelyard.api.app import Platform, make_app
+from steelyard.api.serve import serve
+from steelyard.api.settings import ApiSettings
+from steelyard.broker.open import open_log
+from steelyard.storage.store import open_store
+from steelyard.views.open import open_view
+from tests.platform_api.world import Engines, Json, model, running_services
+
+if TYPE_CHECKING:
+    from dyff.client import Client
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Served:
+    url: str
+    token: str
+    engines: Engines
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@asynccontextmanager
+async def served(state: Path) -> AsyncIterator[Served]:
+    ledger = await open_ledger(f"sqlite:{state}/accounts.db")
+    log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
+    engines = Engines(log, view, ledger, open_store(f"file://{state}/storage"))
+    async with AsyncExitStack() as stack:
+        for engine in (log, view, ledger):
+            stack.push_async_callback(engine.close)
+        await stack.enter_async_context(running_services(engines))
+        platform = Platform(
+            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", now
+        )
+        token = await bootstrap(ledger.accounts, "administrator", now())
+        url = await stack.enter_async_context(serving(platform))
+        yield Served(f"{url}/v0", token, engines)
+    with pytest.raises(httpx.ConnectError):
+        await asyncio.to_thread(httpx.get, f"{url}/health")
+
+
+@asynccontextmanager
+async def serving(platform: Platform) -> AsyncIterator[str]:
+    stop, bound = asyncio.Event(), asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(make_app(platform), "127.0.0.1", 0, stop=stop, ready=bound.set_result))
+    try:
+        yield await bound
+    finally:
+        stop.set()
+        await task
+
+
+def _publish(api: Served, folder: Path) -> Json:
+    """Everything that the published client does of an upload, as its users write it."""
+    from dyff.client import Client
+
+    client = Client(api_token=api.token, endpoint=api.url)
+    try:
+        return _published(client, folder)
+    finally:
+        client._http.close()  # it has no public close
+
+
+def _published(client: "Client", folder: Path) -> Json:
+    from dyff.schema.commands import EditEntityDocumentationPatch
+    from dyff.schema.platform import ModelResources
+    from dyff.schema.requests import DocumentationEditRequest
+
+    data = client.datasets.create_arrow_dataset(folder / "data", account="test", name="digits")
+    client.datasets.upload_arrow_dataset(data, folder / "data")
+    client.datasets.label(data.id, {"team": "blue"})
+    edit = DocumentationEditRequest(documentation=EditEntityDocumentationPatch(title="T"))
+    client.datasets.edit_documentation(data.id, edit)
+    client.datasets.download(data.id, folder / "back")
+    weights = client.models.create_from_volume(
+        folder / "data", account="test", name="m", resources=ModelResources(storage="1Mi")
+    )
+    client.models.upload_volume(weights, folder / "data")
+    return {
+        "dataset": client.datasets.get(data.id).status,
+        "found": [each.id for each in client.datasets.query(labels={"team": "blue"})] == [data.id],
+        "titled": client.datasets.documentation(data.id).title,
+        "model": client.models.get(weights.id).status,
+        "deleted": client.datasets.delete(data.id).status,
+    }
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
+async def test_the_published_client_uploads_and_downloads(tmp_path: Path) -> None:
+    (tmp_path / "data/deep").mkdir(parents=True)
+    for name in ("a b.parquet", "deep/c.parquet"):
+        pq.write_table(pa.table({"n": list(range(1000))}), tmp_path / "data" / name)
+    async with served(tmp_path) as api:
+        assert await asyncio.to_thread(_publish, api, tmp_path) == {
+            "dataset": "Ready",
+            "found": True,
+            "titled": "T",
+            "model": "Created",
+            "deleted": "Deleted",
+        }
+    for name in ("a b.parquet", "deep/c.parquet"):
+        assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
+
+
+async def test_what_is_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+        made = (await client.post("/models", json={"account": "acme", **model()})).json()
+        await client.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+        assert (await client.get(f"/models/{made['id']}")).json()["labels"] == {"a": "b"}
+
+
+async def test_lines_are_streamed_as_they_are_written(tmp_path: Path) -> None:
+    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+        made = (await client.post("/models", json={"account": "acme", **model()})).json()
+        pieces = f"models/{made['id']}/.dyff/logs/p1"
+        await api.engines.store.put(f"{pieces}/000000", b"first\n")
+        url = f"{api.url.replace('http', 'ws', 1)}/models/{made['id']}/logs/workflow/stream"
+        async with websockets.connect(url, additional_headers=api.headers) as socket:
+            assert json.loads(await socket.recv())["message"] == "first"
+            await api.engines.store.put(f"{pieces}/000001", b"second\n")
+            assert json.loads(await socket.recv())["message"] == "second"
+            await client.put(f"/models/{made['id']}/terminate")
+            with pytest.raises(websockets.ConnectionClosedOK):
+                await socket.recv()
+
+
+async def test_a_stream_ends_when_its_token_counts_no_more(tmp_path: Path) -> None:
+    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+        made = (await client.post("/models", json={"account": "acme", **model()})).json()
+        owner = (await client.post("/accounts", json={"name": "owner"})).json()
+        grants = [{"resources": ["models"], "functions": ["data"], "accounts": ["acme"]}]
+        await client.put(f"/accounts/{owner['id']}/permissions", json={"permissions": grants})
+        body = {"grants": grants, "expires": "2100-01-01T00:00:00Z"}
+        token = (await client.post(f"/accounts/{owner['id']}/tokens", json=body)).json()
+        url = f"{api.url.replace('http', 'ws', 1)}/models/{made['id']}/logs/workflow/stream"
+        headers = {"Authorization": f"Bearer {token}"}
+        async with websockets.connect(url, additional_headers=headers) as socket:
+            await client.delete(f"/accounts/{owner['id']}/tokens")
+            with pytest.raises(websockets.ConnectionClosedError) as closed:
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1008
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with websockets.connect(url, additional_headers=headers):
+                pass
+        assert refused.value.response.status_code == 401
+
+
+async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    async with served(tmp_path) as api:
+        taken = int(api.url.split(":")[2].partition("/")[0])
+        platform = Platform(
+            api.engines.log, api.engines.view, api.engines.ledger, api.engines.store, ApiSettings(), b"s", now
+        )
+        with pytest.raises(OSError, match="in use"):
+            await serve(make_app(platform), "127.0.0.1", taken, stop=asyncio.Event())
