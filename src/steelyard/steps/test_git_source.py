@@ -1,9 +1,11 @@
 """A bare repository and its large files, served on loopback."""
 
+import gc
 import hashlib
 import io
 import json
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,15 @@ class Server:
             return {**asked, "error": {"code": 404, "message": "Object does not exist"}}
         action = {"href": f"{self.base}/large/{asked['oid']}", "header": {"X-Large": "yes"}}
         return {**asked, "actions": {"download": action}}
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """The git library leaves answers of refused calls open; here, not in another test, they are collected."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
