@@ -177,7 +177,8 @@ class MemoryCluster:
                     yield change
                 if epoch != self._epoch:
                     return
-                await asyncio.wait_for(more.wait(), None if end is None else max(0, end - loop.time()))
+                async with asyncio.timeout_at(end):  # wait_for forgets a cancellation that comes with its end
+                    await more.wait()
         except TimeoutError:
             return
         finally:
