@@ -1,0 +1,135 @@
+"""The orchestrator dies between any two of its effects, and another goes on: everything happens once.
+
+An effect is a write to the log, to the claims or to Kubernetes; it dies before and after each.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.kube.memory import Crash
+from steelyard.kube.resource import Resource
+from steelyard.schema.base import DyffEntity
+from steelyard.services.orchestrator.bench import QUICK, Bench, until
+from steelyard.services.orchestrator.doubles import make_dataset, make_evaluation, make_service
+
+EVALUATION = make_evaluation()
+SETTINGS = QUICK.model_copy(update={"keep_seconds": 0})
+
+
+@dataclass
+class Doom:
+    """Death before the effect of this number, counted from 1; never, when it is 0."""
+
+    left: int
+    came: bool = False
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.came = True
+            raise Crash
+
+
+class Doomed:
+    """Something whose effects are counted."""
+
+    def __init__(self, target: Any, effects: set[str], doom: Doom) -> None:
+        self._target, self._effects, self._doom = target, effects, doom
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if name not in self._effects:
+            return found
+
+        async def effect(*given: Any, **more: Any) -> Any:
+            self._doom()
+            answer = await found(*given, **more)
+            self._doom()
+            return answer
+
+        return effect
+
+
+def doomed(bench: Bench, doom: Doom) -> Bench:
+    """The same world, seen by an orchestrator that will die."""
+
+    def count(verb: str, resource: Resource, name: str) -> None:
+        if verb in {"create", "delete", "patch"} and resource.kind != "Lease":
+            doom()
+
+    bench.cluster.before_call = bench.cluster.after_call = count
+    return Bench(
+        Doomed(bench.claims, {"apply", "admit", "release", "lead"}, doom),
+        bench.limits,
+        Doomed(bench.log, {"publish"}, doom),
+        bench.cluster,
+        SETTINGS,
+    )
+
+
+async def complete(bench: Bench, entity: DyffEntity) -> None:
+    bench.pod(entity, "Succeeded")
+    bench.finish(entity)
+    await bench.tell(entity, "Complete", source="informer")
+
+
+async def terminate(bench: Bench, entity: DyffEntity) -> None:
+    await bench.tell(entity, "Terminated", "TerminateCommand")
+
+
+async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]) -> None:
+    """From creation to the last trace of it."""
+    await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
+
+    async def admitted() -> bool:
+        return await bench.status("e1") == "Admitted" and bench.resource(EVALUATION) is not None
+
+    async def over() -> bool:
+        claim = await bench.claim("e1")
+        return claim is not None and claim.released_at is not None and bench.resource(EVALUATION) is None
+
+    await until(admitted)
+    await end(bench, EVALUATION)
+    await until(over)
+
+
+@pytest.mark.parametrize(("end", "status"), [(complete, "Complete"), (terminate, "Terminated")])
+async def test_between_any_two_effects(
+    end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str
+) -> None:
+    number, died = 0, True
+    while died:
+        number += 1
+        died = await _one_life(number, end, status)
+    assert number > 20, "it was to die between all of its effects"
+
+
+async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[None]], status: str) -> bool:
+    """Whether it came to die."""
+    ledger, doom = await open_ledger("memory:"), Doom(number)
+    bench = Bench(ledger.claims, Quotas(QuotaSettings()), settings=SETTINGS)
+    bench.aggregate()
+    first = doomed(bench, doom).start()
+    first.add_done_callback(lambda _: _succeed(bench))
+    try:
+        await live(bench, end)
+        assert await bench.status("e1") == status
+        assert bench.made(EVALUATION) == 1
+        assert (await bench.told("e1")).count(("Admitted", None)) <= 2
+    finally:
+        with suppress(BaseException):
+            await bench.kill(first)
+        await bench.close()
+        await ledger.close()
+    return doom.came
+
+
+def _succeed(bench: Bench) -> None:
+    bench.cluster.before_call = bench.cluster.after_call = None
+    bench.start()
