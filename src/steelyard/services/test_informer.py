@@ -1,11 +1,19 @@
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.schema.base import DyffEntity
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.status import allows
 from steelyard.services.informer import Observed, entity_of, slim, status_of
+from steelyard.services.orchestrator.bench import Bench, place_of, until
+from steelyard.services.orchestrator.doubles import make_model, make_session
+from steelyard.services.resources import manifest
 from steelyard.services.statuses import Status
 
 Json = dict[str, Any]
@@ -113,3 +121,142 @@ def test_a_resource_speaks_for_the_entity_that_its_label_and_its_name_agree_on(
     change: Json, id: str | None
 ) -> None:
     assert entity_of(make_resource("Model", "Ready", **change)) == id
+
+
+# ---- the informer running, beside the aggregator
+
+
+MODEL, SESSION = make_model(), make_session()
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    ledger = await open_ledger("memory:")
+    bench = Bench(ledger.claims, Quotas(QuotaSettings()))
+    bench.aggregate()
+    yield bench
+    await bench.close()
+    await ledger.close()
+
+
+async def make(bench: Bench, entity: DyffEntity) -> None:
+    """An entity and its resource, as the orchestrator leaves them."""
+    await bench.create(entity)
+    await bench.cluster.create(place_of(entity)[0], manifest(entity))
+
+
+async def has_status(bench: Bench, id: str, status: str, reason: str | None = None) -> None:
+    async def holds() -> bool:
+        if await bench.status(id) != status:
+            return False
+        return (await bench.entity(id)).reason == reason
+
+    await until(holds)
+
+
+async def test_what_a_resource_says_becomes_its_entitys_status(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Progressing", "Starting")
+    await has_status(bench, "i1", "Admitted", "Starting")
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    bench.say(MODEL, "Failed", "FetchFailed")
+    await has_status(bench, "m1", "Error", "FetchFailed")
+    assert (await bench.entity("m1")).lastTransitionTime == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+
+
+async def test_the_same_level_is_told_once(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, SESSION)
+    for replicas in range(5):
+        bench.say(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
+        await asyncio.sleep(0.01)
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.told("i1") == [("Admitted", None)]
+
+
+async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> None:
+    """Within one second, so that no time tells the two apart."""
+    bench.inform()
+    await make(bench, SESSION)
+    for _ in range(2):
+        bench.say(SESSION, "Ready", "Ready")
+        await has_status(bench, "i1", "Admitted")
+        bench.say(SESSION, "Progressing", "Starting")
+        await has_status(bench, "i1", "Admitted", "Starting")
+
+
+async def test_a_restart_tells_what_is_and_changes_nothing(bench: Bench) -> None:
+    first = bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    await bench.kill(first)
+    bench.say(MODEL, "Ready", "Ready")
+    before = await bench.entity("i1")
+    bench.inform()
+    await has_status(bench, "m1", "Ready")
+
+    async def told_again() -> bool:
+        return await bench.told("i1") == [("Admitted", None)] * 2
+
+    await until(told_again)
+    assert await bench.entity("i1") == before
+    ids = await bench.command_ids("i1")
+    assert len(ids) == 2
+    assert len(set(ids)) == 1
+
+
+async def test_a_deleted_resource_says_nothing(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    bench.remove(SESSION)
+    await make(bench, MODEL)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+    assert await bench.told("i1") == [("Admitted", None)]
+
+
+async def test_what_comes_late_changes_nothing_that_has_ended(bench: Bench) -> None:
+    first = bench.inform()
+    await make(bench, MODEL)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+    await bench.kill(first)
+    await bench.tell(MODEL, "Admitted", source="informer")
+    await bench.tell(MODEL, "Created", "QuotaLimit", source="orchestrator")
+    await bench.tell(MODEL, "Admitted", source="orchestrator")
+    await bench.tell(MODEL, "Deleted")
+    await has_status(bench, "m1", "Deleted")
+    bench.inform()
+
+    async def told_again() -> bool:
+        return (await bench.told("m1"))[-1] == ("Ready", None)
+
+    await until(told_again)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.status("m1") == "Deleted"
+
+
+async def test_resources_of_others_say_nothing(bench: Bench) -> None:
+    theirs = manifest(make_model("x1"))
+    theirs["metadata"]["labels"] = {}
+    bench.cluster.store.put(theirs)
+    copy = manifest(SESSION)
+    copy["metadata"]["name"] = "my-copy"
+    bench.cluster.store.put(copy)
+    bench.inform()
+    await make(bench, SESSION)
+    condition = {"type": "Failed", "status": "True", "reason": "RunnerFailed", "lastTransitionTime": NOON}
+    namespace = copy["metadata"]["namespace"]
+    bench.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.told("x1") == []

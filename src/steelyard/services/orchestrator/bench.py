@@ -1,6 +1,7 @@
 """The orchestrator in a world in memory, with hands that act in it and eyes that look. For tests."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import Any
 from uuid import uuid4
 
 from steelyard.accounts.ledger import Claim, Claims
-from steelyard.broker.log import EVENTS, STATE, Log, Message
+from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.partition import partition_of
 from steelyard.kube.leader import Timing
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, Resource
@@ -20,6 +22,7 @@ from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import Source
 from steelyard.services.aggregator import run_aggregator
+from steelyard.services.informer import run_informer
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.doubles import START
 from steelyard.services.orchestrator.leader import Means
@@ -69,6 +72,11 @@ class Bench:
     def aggregate(self) -> None:
         self._run(run_aggregator(self.log, stop=asyncio.Event()))
 
+    def inform(self, identity: str = "one") -> asyncio.Task[None]:
+        """An informer, until it is cancelled."""
+        stop = asyncio.Event()
+        return self._run(run_informer(self.log, self.cluster, identity=identity, stop=stop, timing=TIMING))
+
     def _run(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.append(task)
@@ -105,11 +113,16 @@ class Bench:
 
     def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
         """The resource ends by itself, as the operator would write it."""
-        conditions = [_condition(condition), _condition("Finished")]
+        self._set(entity, [_condition(condition), _condition("Finished")])
+
+    def say(self, entity: DyffEntity, condition: str, reason: str, message: str = "") -> None:
+        """The resource's one condition that holds, as the operator would write it."""
+        self._set(entity, [{**_condition(condition), "reason": reason, "message": message}])
+
+    def _set(self, entity: DyffEntity, conditions: list[Json]) -> None:
         resource, name = place_of(entity)
-        self.cluster.store.set_status(
-            resource, name, namespace_of(entity.account), {"conditions": conditions}
-        )
+        status = {"conditions": conditions}
+        self.cluster.store.set_status(resource, name, namespace_of(entity.account), status)
 
     def pod(self, entity: DyffEntity, phase: str) -> None:
         """A Pod of the entity's workflow."""
@@ -156,13 +169,16 @@ class Bench:
 
     async def told(self, id: str) -> list[tuple[str, str | None]]:
         """Status and reason of each command about the entity but its creation, in order."""
-        found = []
-        for partition in range(self.log.partitions):
-            for record in await self.log.read(EVENTS, partition, 0, 10_000):
-                attributes = _attributes(record.value) if record.key == id else None
-                if attributes:
-                    found.append((attributes["status"], attributes.get("reason")))
-        return found
+        changes = [json.loads(each.value or b"")["data"].get("attributes") for each in await self._events(id)]
+        return [(each["status"], each.get("reason")) for each in changes if each]
+
+    async def command_ids(self, id: str) -> list[str]:
+        """Of the same commands."""
+        return [each.headers["id"] for each in await self._events(id) if b"attributes" in (each.value or b"")]
+
+    async def _events(self, id: str) -> list[Record]:
+        partition = partition_of(id, self.log.partitions)
+        return [each for each in await self.log.read(EVENTS, partition, 0, 10_000) if each.key == id]
 
 
 async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 5.0) -> None:
@@ -188,10 +204,3 @@ def _creation(entity: DyffEntity) -> Message:
 
 def _condition(kind: str) -> Json:
     return {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": "2026-01-01T00:05:00Z"}
-
-
-def _attributes(value: bytes | None) -> Json | None:
-    import json
-
-    content: Json = json.loads(value or b"{}").get("data", {}).get("attributes")
-    return content
