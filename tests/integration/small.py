@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.cli.demo.story import answer_schema
-from steelyard.client import Client
+from steelyard.client import Client, presets
 
 ACCOUNT = "tests"
 RUBRIC = "classification.Classification"
@@ -42,13 +41,8 @@ def make(client: Client, folder: Path, *, rows: int = 40, arguments: Sequence[st
     service = client.inferenceservices.create(
         account=ACCOUNT,
         name="mock",
-        runner={
-            "kind": "mock",
-            "image": {"host": "localhost", "name": "steelyard/runner-mock", "digest": "sha256:" + "0" * 64},
-            "args": list(arguments),
-            "resources": {"cpu": "50m", "memory": "128Mi"},
-        },
-        interface={"endpoint": "classify", "outputSchema": answer_schema().dump()},
+        runner=presets.mock(*arguments),
+        interface=presets.classification("classify"),
     )
     evaluation = client.evaluations.create(
         account=ACCOUNT,

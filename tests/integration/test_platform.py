@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.demo.story import answer_schema
-from steelyard.client import Client, WaitTimeout
+from steelyard.client import Client, WaitTimeout, presets
 from steelyard.client.errors import Invalid, NotFound, Unavailable
 from steelyard.local.state import StateDir
 from tests.integration.conftest import Machine
@@ -130,7 +129,7 @@ def test_what_waits_for_a_service_goes_on_when_it_is_there_again(
 
 def _made_while_nothing_is_judged(machine: Machine, client: Client, tmp_path: Path, name: str) -> None:
     """What was created is there for those who ask, and an edit is accepted but not confirmed."""
-    schema = {"arrowSchema": answer_schema().arrowSchema}
+    schema = presets.classification().outputSchema
     artifacts = [{"kind": "parquet", "path": "part-0.parquet"}]
     early = client.datasets.create(account=ACCOUNT, name="early", artifacts=artifacts, schema=schema)
     assert client.datasets.get(early.id).name == "early"

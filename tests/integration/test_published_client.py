@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steelyard.cli.demo.digits import make
-from steelyard.cli.demo.story import answer_schema
+from steelyard.client import presets
 from steelyard.local.state import read_ready
 from tests.integration.conftest import Machine
 
@@ -44,7 +44,6 @@ def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> N
         DataSchema,
         InferenceInterface,
         InferenceServiceRunner,
-        InferenceServiceRunnerKind,
         ModelResources,
         SchemaAdapter,
     )
@@ -87,29 +86,10 @@ def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> N
             account=ACCOUNT,
             name="digits",
             model=model.id,
-            runner=InferenceServiceRunner.model_validate(
-                {
-                    "kind": InferenceServiceRunnerKind.CONTAINER,
-                    "image": {
-                        "host": "localhost",
-                        "name": "steelyard/runner-sklearn",
-                        "digest": "sha256:" + "0" * 64,
-                    },
-                    "args": ["--model", "/dyff/mnt/volume"],
-                    "resources": {"cpu": "100m", "memory": "256Mi", "storage": "1Mi"},
-                    "volumeMounts": [
-                        {
-                            "kind": "Data",
-                            "name": "model",
-                            "mountPath": "/dyff/mnt/volume",
-                            "data": {"source": {"kind": "Model", "id": model.id}},
-                        }
-                    ],
-                }
-            ),
+            runner=InferenceServiceRunner.model_validate(presets.onnx_classifier(model.id).dump()),
             interface=InferenceInterface(
                 endpoint="predict",
-                outputSchema=DataSchema(arrowSchema=answer_schema().arrowSchema),
+                outputSchema=DataSchema(arrowSchema=presets.classification().outputSchema.arrowSchema),
                 inputPipeline=[SchemaAdapter(kind="Select", configuration={"fields": ["image"]})],
             ),
         )

@@ -1,5 +1,6 @@
 """The Python client: `from steelyard.client import Client`."""
 
+from steelyard.client import presets
 from steelyard.client.async_client import AsyncClient
 from steelyard.client.client import Client
 from steelyard.client.errors import (
@@ -34,4 +35,5 @@ __all__ = [
     "Unreachable",
     "WaitTimeout",
     "WorkflowFailed",
+    "presets",
 ]

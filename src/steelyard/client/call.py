@@ -1,21 +1,22 @@
 """One request as a value. Building it and reading its answer do no I/O; `transport.py` sends it, sync or async."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import httpx
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from steelyard.client.errors import error_for
+from steelyard.client.errors import UnexpectedAnswer, error_for
 
 T = TypeVar("T")
+SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, and the type of its answer. `retried`: it may be sent again when no answer came."""
+    """A request, and the type of its answer."""
 
     method: str
     path: str
@@ -23,34 +24,29 @@ class Call(Generic[T]):
     params: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = SECONDS
+    """Longest silence of the platform."""
+    repeatable: bool = True
+    """Whether it does no harm to send it again when its answer was lost."""
 
     def read(self, response: httpx.Response) -> T:
-        """The answer. Raises ApiError."""
+        """The answer. Raises ApiError, UnexpectedAnswer."""
         if response.is_error:
             raise error_for(response)
         if self.answer is type(None):
-            return None
-        return _adapter(self.answer).validate_json(response.content)
+            return None  # type: ignore[return-value]  # whatever the body
+        try:
+            # A newer platform may say more than this client knows.
+            return _adapter(self.answer).validate_json(response.content, extra="ignore")
+        except ValidationError as error:
+            what = f"{self.method} {response.url} answered {response.status_code}"
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the body"
+            raise UnexpectedAnswer(
+                f"{what}, but not as the platform does: {where}: {first['msg']}; does the endpoint end in /v0?"
+            ) from error
 
 
-_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
-
-
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-def query_params(filters: Mapping[str, Any]) -> dict[str, str]:
-    """Filters as the wire has them: what is None is left out, mappings and lists of `query` and `labels` are JSON."""
-    params = {}
-    for name, value in filters.items():
-        if value is None:
-            continue
-        params[name] = value if isinstance(value, str) else _text(value)
-    return params
-
-
-def _text(value: Any) -> str:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else json.dumps(value)
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

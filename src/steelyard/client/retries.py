@@ -1,26 +1,62 @@
-"""When a request is sent again, and after how long: exponential back-off with full jitter."""
+"""When a request is sent again, and after how long: exponential back-off with full jitter. Pure but for the dice."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import httpx
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
+UNDONE = frozenset({429, 503})
+"""Of these, what says that nothing was done."""
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @dataclass(frozen=True)
 class Retries:
-    """`tries` in all; pauses from `first` seconds, doubling up to `longest`."""
+    """`tries` in all; pauses of up to `first` seconds, then twice as long each time, up to `longest`.
 
-    tries: int = 4
+    A platform that has never answered is given `unmet` tries only, so that a wrong address is told soon; one that
+    has answered before is given the time of a restart. A `Retry-After` is kept, unless it is above `patience`.
+    """
+
+    tries: int = 8
+    unmet: int = 3
     first: float = 0.5
     longest: float = 8.0
+    patience: float = 60.0
+    between: Callable[[float, float], float] = random.uniform
 
-    def pause(self, number: int, response: httpx.Response | None) -> float | None:
-        """Seconds before try `number` + 1, counted from 1; None when there is none any more."""
-        if number >= self.tries or (response is not None and response.status_code not in RETRIED):
+    def after_answer(self, number: int, response: httpx.Response, *, repeatable: bool = True) -> float | None:
+        """Seconds before try `number` + 1, counted from 1; None when the answer is the last one."""
+        if response.status_code not in (RETRIED if repeatable else UNDONE) or number >= self.tries:
             return None
-        asked = response.headers.get("retry-after", "") if response is not None else ""
-        if asked.replace(".", "", 1).isdigit():
-            return min(float(asked), 60.0)
-        return random.uniform(0, min(self.first * 2 ** (number - 1), self.longest))
+        asked = retry_after(response, datetime.now(UTC))
+        if asked is None:
+            return self._pause(number)
+        return None if asked > self.patience else asked + self.between(0, self.first)
+
+    def after_fault(
+        self, number: int, error: Exception, *, met: bool = True, repeatable: bool = True
+    ) -> float | None:
+        """The same where no answer came; `repeatable`: it does no harm if it was carried out all the same."""
+        if not (repeatable or isinstance(error, UNSENT)):
+            return None
+        return self._pause(number) if number < min(self.tries, self.tries if met else self.unmet) else None
+
+    def _pause(self, number: int) -> float:
+        return self.between(0, min(self.first * 2 ** (number - 1), self.longest))
+
+
+def retry_after(response: httpx.Response, now: datetime) -> float | None:
+    """The seconds that an answer asks for, whichever of the two forms it has."""
+    text = response.headers.get("retry-after", "").strip()
+    if text.replace(".", "", 1).isdigit() and text.isascii():
+        return float(text)
+    try:
+        then = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() - now.timestamp(), 0.0)

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
-from steelyard.client import Client
+from steelyard.client import Client, presets
 from steelyard.errors import SteelyardError
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.data import DataSchema
 from steelyard.schema.status import FAILURE, SUCCESS
 
 ACCOUNT = "demo"
@@ -86,12 +84,8 @@ class Story:
             account=ACCOUNT,
             name=model.name,
             model=uploaded.id,
-            runner=_runner(uploaded.id),
-            interface={
-                "endpoint": "predict",
-                "inputPipeline": [{"kind": "Select", "configuration": {"fields": ["image"]}}],
-                "outputSchema": _answers().dump(),
-            },
+            runner=presets.onnx_classifier(uploaded.id),
+            interface=presets.classification(fields=["image"]),
         )
         evaluation = self.client.evaluations.create(
             account=ACCOUNT,
@@ -142,46 +136,3 @@ def entity_words(entity: DyffEntity) -> str:
     """How an entity ended, in one line."""
     kind = getattr(entity, "kind", "")
     return f"{kind} {entity.id} is {entity.status}: {entity.reason or ''} {entity.message or ''}".rstrip()
-
-
-def _runner(model: str) -> dict[str, object]:
-    return {
-        "kind": "container",
-        "image": {
-            "host": "localhost",
-            "name": "steelyard/runner-sklearn",
-            "digest": "sha256:" + "0" * 64,
-        },
-        "args": ["--model", "/dyff/mnt/volume"],
-        "resources": {"cpu": "100m", "memory": "256Mi"},
-        "volumeMounts": [
-            {
-                "kind": "Data",
-                "name": "model",
-                "mountPath": "/dyff/mnt/volume",
-                "data": {"source": {"kind": "Model", "id": model}},
-            }
-        ],
-    }
-
-
-def _answers() -> DataSchema:
-    """What the classifier answers: a label, and the probability of each."""
-    import base64
-
-    import pyarrow as pa
-
-    answer = pa.struct(
-        [
-            pa.field("_response_index_", pa.int64()),
-            pa.field("label", pa.int64()),
-            pa.field("probabilities", pa.map_(pa.string(), pa.float64())),
-        ]
-    )
-    fields: list[pa.Field[Any]] = [
-        pa.field("_index_", pa.int64()),
-        pa.field("_replication_", pa.string()),
-        pa.field("responses", pa.list_(answer)),
-    ]
-    schema = pa.schema(fields)
-    return DataSchema(arrowSchema=base64.b64encode(schema.serialize().to_pybytes()).decode())
