@@ -106,7 +106,8 @@ class SqliteClaims:
 
     async def release(self, id: str, now: datetime) -> None:
         query = f"UPDATE claims SET released = ? WHERE id = ? AND {_HELD}"
-        await self._database.write(lambda connection: connection.execute(query, (now.timestamp(), id)))
+        values = (now.timestamp(), id)
+        await self._database.write(lambda connection: connection.execute(query, values).rowcount)
 
     async def lead(self, owner: str, now: datetime) -> int:
         def begin(connection: sqlite3.Connection) -> int:

@@ -52,10 +52,10 @@ class SqliteOutbox:
         return await self._database.write(insert)
 
     async def sent(self, command: str, position: tuple[int, int]) -> None:
+        query = "UPDATE outbox SET partition = ?, offset = ? WHERE command = ?"
+        # A cursor must not leave the writer's thread: freed elsewhere, it resets a statement that runs there.
         await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE outbox SET partition = ?, offset = ? WHERE command = ?", (*position, command)
-            )
+            lambda connection: connection.execute(query, (*position, command)).rowcount
         )
 
     async def answered(self, commands: Sequence[str]) -> None:
@@ -67,8 +67,8 @@ class SqliteOutbox:
     async def _mark(self, column: str, commands: Sequence[str]) -> None:
         rows = [(each,) for each in commands]
         await self._database.write(
-            lambda connection: connection.executemany(
-                f"UPDATE outbox SET {column} = 1 WHERE command = ?", rows
+            lambda connection: (
+                connection.executemany(f"UPDATE outbox SET {column} = 1 WHERE command = ?", rows).rowcount
             )
         )
 
