@@ -1,20 +1,22 @@
-"""Quotas: how much may be admitted at once, of everything and per account. Pure; usage is a sum over held claims."""
+"""Quotas: how much may be admitted, of everything and per account. The orchestrator asks before it admits.
 
-from collections.abc import Iterable, Mapping, Sequence
+Pure: usage is a sum over claims, those held for what may be held at once, those admitted within a window for rates.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from steelyard.accounts.ledger import Claim
+from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
-from steelyard.schema.quantity import amount, quantity
+from steelyard.schema.quantity import amount, quantity, total
 
-ADMITTED = "workflows.dyff.io/admitted"
-GLOBAL = "__global__"
-UNLIMITED = "Unlimited"
+__all__ = ["ADMITTED", "GLOBAL", "QuotaSettings", "Quotas", "Shortage", "resource_allocation", "usage"]
+
 _CPU_MEMORY = {
     "Audit": ("2", "2Gi"),
     "Dataset": ("1", "1Gi"),
@@ -24,22 +26,8 @@ _CPU_MEMORY = {
     "Report": ("2", "2Gi"),
 }
 """What a workflow of a kind counts as, of processors and memory."""
-_NAMES = {"nvidia.com/gpu-t4": "T4 GPUs", "nvidia.com/gpu-l4": "L4 GPUs", ADMITTED: "admitted workflows"}
-
-
-class QuotaSettings(BaseModel):
-    """Limits by resource, in Kubernetes quantities; `Unlimited`, or none, is no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    everything: dict[str, str] = Field(
-        default={ADMITTED: "200", "nvidia.com/gpu-t4": "32", "nvidia.com/gpu-l4": "16"},
-        description="For all accounts together.",
-    )
-    account: dict[str, str] = Field(
-        default={ADMITTED: "50", "nvidia.com/gpu-t4": "16", "nvidia.com/gpu-l4": "16"},
-        description="For each account.",
-    )
+_LimitOf = Callable[[str, str], Decimal | None]
+_GPU = "nvidia.com/gpu-"
 
 
 @dataclass(frozen=True)
@@ -49,50 +37,99 @@ class Shortage:
     principal: str
     resource: str
     message: str
+    flavor: str = "Total"
 
 
 class Quotas:
     """The limits of the settings."""
 
     def __init__(self, settings: QuotaSettings) -> None:
-        self._everything = _limits(settings.everything, "quotas.everything")
-        self._account = _limits(settings.account, "quotas.account")
+        self._settings = settings
+        self._everything = limits_of(settings.everything)
+        self._each = limits_of(settings.account)
+        self._single = {name: limits_of(given) for name, given in settings.accounts.items()}
 
-    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        """The quotas without room for the claim beside those held, the account's own first."""
+    def since(self, now: datetime) -> datetime | None:
+        """From when on admissions matter, though they be released; None where there are no rates."""
+        return min((each.start(now) for each in self._settings.rates), default=None)
+
+    def shortages(
+        self, claim: Claim, claims: Sequence[Claim], now: datetime | None = None
+    ) -> Sequence[Shortage]:
+        """The quotas without room for the claim beside the others, the account's own first.
+
+        Of the others those count that are held; and with `now`, for rates, those admitted in the window.
+        """
+        whose = f"accounts/{claim.account}"
+        held = [each for each in claims if each.released_at is None]
         own = [each for each in held if each.account == claim.account]
-        found = _short(claim, own, self._account, "Account", f"accounts/{claim.account}")
-        return [*found, *_short(claim, held, self._everything, "Global", GLOBAL)]
+        rates = [] if now is None else list(self._exceeded(claim, claims, now))
+        return [
+            *_short(claim, own, self._limit_of_account, whose),
+            *(each for each in rates if each.principal == whose),
+            *_short(claim, held, self._limit_of_all, GLOBAL),
+            *(each for each in rates if each.principal == GLOBAL),
+        ]
+
+    def _limit_of_account(self, account: str, resource: str) -> Decimal | None:
+        single = self._single.get(account)
+        if single is not None and single.has(resource):
+            return single.of(resource)
+        return self._each.of(resource)
+
+    def _limit_of_all(self, account: str, resource: str) -> Decimal | None:
+        return self._everything.of(resource)
+
+    def _exceeded(self, claim: Claim, claims: Sequence[Claim], now: datetime) -> Iterator[Shortage]:
+        for rate in self._settings.rates:
+            if rate.resource not in claim.quantities or not rate.concerns(claim.account):
+                continue
+            start = rate.start(now)
+            counted = [
+                each
+                for each in claims
+                if each.admitted_at is not None
+                and each.admitted_at >= start
+                and (rate.principal == GLOBAL or each.account == claim.account)
+            ]
+            yield from _over(claim, counted, rate)
 
 
-def _short(
-    claim: Claim, held: Sequence[Claim], limits: Mapping[str, Decimal], whose: str, principal: str
-) -> Iterable[Shortage]:
-    for resource, wanted in claim.quantities.items():
-        limit = limits.get(resource)
-        if limit is None:
-            continue
-        used = usage(held, resource)
-        if used + amount(wanted) > limit:
-            name = _NAMES.get(resource, resource)
-            said = f"{whose} quota exceeded: {name}: {quantity(used)}/{quantity(limit)}"
+def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:
+    for resource in claim.quantities:
+        limit = limit_of(claim.account, resource)
+        if limit is not None and (said := _said(claim, held, principal, resource, limit)):
             yield Shortage(principal, resource, said)
 
 
-def usage(held: Iterable[Claim], resource: str) -> Decimal:
-    """How much of a resource the claims hold."""
-    return sum((amount(each.quantities.get(resource, "0")) for each in held), Decimal(0))
+def _over(claim: Claim, counted: Sequence[Claim], rate: RateSettings) -> Iterator[Shortage]:
+    principal = GLOBAL if rate.principal == GLOBAL else f"accounts/{claim.account}"
+    within = f" within {rate.duration}"
+    if said := _said(claim, counted, principal, rate.resource, amount(rate.limit), within):
+        yield Shortage(principal, rate.resource, said, "Rate")
 
 
-def _limits(given: Mapping[str, str], field: str) -> dict[str, Decimal]:
-    limits = {}
-    for resource, limit in given.items():
-        if limit != UNLIMITED:
-            try:
-                limits[resource] = amount(limit)
-            except ValueError as error:
-                raise ValueError(f"{field}.{resource}: {error}, nor is it {UNLIMITED}") from error
-    return limits
+def _said(
+    claim: Claim, counted: Sequence[Claim], principal: str, resource: str, limit: Decimal, within: str = ""
+) -> str | None:
+    """None where there is room."""
+    wanted, used = amount(claim.quantities[resource]), usage(counted, resource)
+    if total((used, wanted)) <= limit:
+        return None
+    whose = "Global" if principal == GLOBAL else "Account"
+    said = f"{whose} quota exceeded: {_name(resource)}: {quantity(used)}/{quantity(limit)}{within}"
+    return said if wanted <= limit else f"{said}, and this alone takes {quantity(wanted)}"
+
+
+def usage(claims: Iterable[Claim], resource: str) -> Decimal:
+    """How much of a resource the claims take together."""
+    return total(amount(each.quantities[resource]) for each in claims if resource in each.quantities)
+
+
+def _name(resource: str) -> str:
+    if resource == ADMITTED:
+        return "admitted workflows"
+    return f"{resource.removeprefix(_GPU).upper()} GPUs" if resource.startswith(_GPU) else resource
 
 
 def resource_allocation(entity: AnyEntity) -> Mapping[str, str]:
@@ -113,10 +150,10 @@ def resource_allocation(entity: AnyEntity) -> Mapping[str, str]:
 
 
 def _gpus(session: InferenceSessionSpec) -> dict[str, str]:
-    """GPUs of all replicas; of several types that would do, the first counts."""
+    """GPUs of all replicas, the runner's own where the session names none; of types that would do, each counts."""
     runner = session.inferenceService.runner
     accelerator = session.accelerator or (runner.accelerator if runner else None)
-    if accelerator is None or accelerator.gpu is None:
+    if accelerator is None or accelerator.kind != "GPU" or accelerator.gpu is None:
         return {}
-    nodes = runner.nodes if runner else 1
-    return {accelerator.gpu.hardwareTypes[0]: str(accelerator.gpu.count * nodes * session.replicas)}
+    count = accelerator.gpu.count * (runner.nodes if runner else 1) * session.replicas
+    return {each: str(count) for each in accelerator.gpu.hardwareTypes}
