@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.sqlite import Database, DatabaseError
+from steelyard.sqlite.file import Turn
 
 SCHEMA = ["CREATE TABLE numbers (n INTEGER PRIMARY KEY);", "ALTER TABLE numbers ADD COLUMN said TEXT;"]
 
@@ -40,9 +41,9 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 async def test_many_writers_share_commits_and_each_gets_its_answer(database: Database) -> None:
-    before = database._commits
+    before = database._writer.commits
     assert await asyncio.gather(*(database.write(adding(n)) for n in range(200))) == list(range(200))
-    assert database._commits - before < 100
+    assert database._writer.commits - before < 100
     assert await database.read(count) == 200
     assert database.read_now(count) == 200
 
@@ -114,3 +115,102 @@ async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     await (await Database.open(tmp_path / "a.db", SCHEMA)).close()
     with pytest.raises(DatabaseError, match="newer version"):
         await Database.open(tmp_path / "a.db", SCHEMA[:1])
+
+
+async def test_a_work_that_ends_the_transaction_fails_and_the_thread_lives_on(database: Database) -> None:
+    def committing(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO numbers (n) VALUES (1)")
+        connection.execute("COMMIT")
+
+    with pytest.raises(DatabaseError):
+        await database.write(committing)
+    assert await database.write(adding(2)) == 2
+
+
+async def test_what_is_closed_says_so(database: Database) -> None:
+    waiting = asyncio.create_task(database.changed(database.version(), 60))
+    await asyncio.sleep(0)
+    await database.close()
+    for call in (waiting, database.write(adding(1)), database.read(count)):
+        with pytest.raises(DatabaseError, match="is closed"):
+            await call
+    with pytest.raises(DatabaseError, match="is closed"):
+        database.read_now(count)
+
+
+async def test_what_a_reader_writes_is_refused(tmp_path: Path) -> None:
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+    with pytest.raises(DatabaseError, match="readonly"):
+        await database.read(adding(1))
+    with pytest.raises(DatabaseError, match="readonly"):
+        database.read_now(adding(1))
+    await database.close()
+
+
+async def test_a_commit_is_on_the_disk_when_it_returns(tmp_path: Path) -> None:
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+
+    def settings(connection: sqlite3.Connection) -> tuple[str, int]:
+        (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+        return journal, synchronous
+
+    assert await database.write(settings) == ("wal", 2), "FULL: the WAL is synced at each commit"
+    await database.close()
+
+
+async def test_one_process_at_a_time_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.sqlite.file.BUSY_SECONDS", 0.05)
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+    another = Turn(tmp_path / "a.db")
+    with another.taken():
+        with pytest.raises(DatabaseError, match="another process has been writing"):
+            await database.write(adding(1))
+        assert database.read_now(count) == 0, "readers do not wait"
+    assert await database.write(adding(2)) == 2
+    another.close()
+    await database.close()
+
+
+async def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(DatabaseError, match=r"file/a\.db"):
+        await Database.open(tmp_path / "file" / "a.db", SCHEMA)
+    (tmp_path / "b.db").write_text("no database " * 1000)
+    with pytest.raises(DatabaseError, match=r"b\.db.*not a database"):
+        await Database.open(tmp_path / "b.db", SCHEMA)
+
+
+async def test_a_failed_migration_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    await (await Database.open(tmp_path / "a.db", SCHEMA[:1])).close()
+    with pytest.raises(DatabaseError, match="nonsense"):
+        await Database.open(tmp_path / "a.db", [*SCHEMA, "CREATE TABLE t (a);\nnonsense;"])
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+    assert await database.read(count) == 0
+    await database.close()
+
+
+async def test_another_process_is_noticed_without_inotify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.sqlite.changes._watch", lambda path: None)
+    mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
+    waiting = asyncio.create_task(mine.changed(mine.version(), 60))
+    await asyncio.sleep(0)
+    await theirs.write(adding(1))
+    async with asyncio.timeout(0.5):
+        await waiting
+    await mine.close()
+    await theirs.close()
+
+
+async def test_another_process_is_noticed_within_milliseconds(tmp_path: Path) -> None:
+    mine, theirs = [await Database.open(tmp_path / "a.db", SCHEMA) for _ in range(2)]
+    waiting = asyncio.create_task(mine.changed(mine.version(), 60))
+    await asyncio.sleep(0)
+    assert mine._changes._watch is not None, "inotify"
+    await theirs.write(adding(1))
+    async with asyncio.timeout(0.5):  # looking once a second would take longer
+        await waiting
+    await mine.close()
+    await theirs.close()

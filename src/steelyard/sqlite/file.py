@@ -1,0 +1,120 @@
+"""How a database's file is opened and brought up to date, and whose turn it is to write. `database.py` calls this."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from steelyard.errors import SteelyardError
+
+BUSY_SECONDS = 30.0
+PAUSE_SECONDS = 0.0005
+"""Between two looks whether another process has finished writing; a commit takes about as long."""
+
+
+class DatabaseError(SteelyardError):
+    """The database refused or failed; the message names its file."""
+
+
+class Turn:
+    """The right to write or checkpoint a file: one process at a time has it.
+
+    SQLite has locks of its own for that. But before 3.51.3, one process's commit that begins the WAL anew beside
+    another's checkpoint can lose pages for good (sqlite.org/wal.html#walresetbug), and most systems have an older one.
+    The lock's file is touched after each commit: other processes watch it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(f"{path}-lock")
+        self._name = str(path)
+        with named(self._name):
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Raises DatabaseError when another process does not end writing."""
+        until = time.monotonic() + BUSY_SECONDS
+        while not self._try():
+            if time.monotonic() > until:
+                raise DatabaseError(f"{self._name}: another process has been writing for {BUSY_SECONDS:g} s")
+            time.sleep(PAUSE_SECONDS)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def tell(self) -> None:
+        """The other processes: something was committed."""
+        os.utime(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def connect(path: Path | None, *, writes: bool) -> sqlite3.Connection:
+    """A connection that any thread may use, one at a time."""
+    with named(str(path or ":memory:")):
+        connection = sqlite3.connect(
+            path or ":memory:",
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        connection.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;"
+            f"PRAGMA journal_size_limit=67108864; PRAGMA query_only={'OFF' if writes else 'ON'};"
+        )
+        return connection
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
+    """Apply the scripts that the file has not seen. Only with the turn, so that of several processes one does it."""
+    with named(name):
+        connection.execute("BEGIN IMMEDIATE")
+        done = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if done > len(migrations):
+            connection.rollback()
+            raise DatabaseError(f"{name}: was written by a newer version of Steelyard; use that one")
+        for script in migrations[done:]:
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """A script's statements; `executescript` would commit before each."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """What SQLite or the file system raises becomes a DatabaseError that names the file."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise ours(name, error) from error
+
+
+def ours(name: str, error: BaseException) -> BaseException:
+    if isinstance(error, sqlite3.Error | OSError):
+        return DatabaseError(f"{name}: {error}")
+    return error
