@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -24,14 +24,13 @@ from steelyard.services.leading import Leading, surely
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.cache import ResourceCache, finished
 from steelyard.services.orchestrator.changes import Allocation, change_of, position_of
+from steelyard.services.orchestrator.comparison import expired_uploads, unsettled, unwanted
 from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
-from steelyard.services.orchestrator.wanted import wanted
 from steelyard.services.orchestrator.world import World
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
-from steelyard.services.statuses import Status, command_id, status_command
-from steelyard.services.waiting import failure
+from steelyard.services.statuses import Status, status_command
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -118,10 +117,10 @@ class Leader:
                 newest = await known_claims(self._means.claims, changes)
                 for id in changes:
                     self._see(id, newest.get(id))
-        self._due.set()
 
     def _see(self, id: str, claim: Claim | None) -> None:
-        self._world.see(id, claim)
+        if self._world.see(id, claim):
+            self._due.set()
         if claim is None or claim.status in TERMINAL:
             self._admitted.pop(id, None)
             if self._cache.of(id) or id in self._world.held:
@@ -227,37 +226,16 @@ class Leader:
 
     async def compare(self) -> None:
         """Claims with resources, waiters with what they wait for, uploads with their time."""
-        now = self._means.now()
-        unfinished = await self._means.claims.unfinished()
-        for claim in unfinished:
-            settled = claim.status == "Admitted" and self._cache.of(claim.id)
-            if claim.admitted_at and not claim.released_at and not settled:
-                self._queue.add(claim.id)
-        seen = list(self._cache.entities())
-        known = await known_claims(self._means.claims, seen)
-        for id in seen:
-            if wanted(known.get(id), now, self._means.settings.keep_seconds).word == "absent":
-                self._queue.add(id)
-        await self._expire(unfinished, now)
+        means, now = self._means, self._means.now()
+        unfinished = await means.claims.unfinished()
+        strays = await unwanted(means.claims, self._cache, now, means.settings.keep_seconds)
+        for id in [*unsettled(unfinished, self._cache), *strays]:
+            self._queue.add(id)
+        await surely(self._leading)
+        await means.log.publish(expired_uploads(unfinished, now, means.settings.upload_seconds))
         async with self._together:
             self._world.look_again()
         self._due.set()
-
-    async def _expire(self, unfinished: Sequence[Claim], now: datetime) -> None:
-        limit = timedelta(seconds=self._means.settings.upload_seconds)
-        late = [
-            each for each in unfinished if each.status == "WaitingForUpload" and now - each.created >= limit
-        ]
-        message = f"the upload was not finalized within {limit}"
-        await surely(self._leading)
-        await self._means.log.publish(
-            [
-                _command(
-                    each, Status(failure(each.kind), "Expired", message), now, command_id("expired", each.id)
-                )
-                for each in late
-            ]
-        )
 
 
 def _command(claim: Claim, said: Status, now: datetime, command: str) -> Message:

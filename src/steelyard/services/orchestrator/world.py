@@ -37,32 +37,46 @@ class World:
     _look: set[str] = field(default_factory=set)
     _told: dict[str, _Told] = field(default_factory=dict)
 
-    def see(self, id: str, claim: Claim | None) -> None:
-        """The newest state of an entity; those who wait for it are looked at again."""
+    def see(self, id: str, claim: Claim | None) -> bool:
+        """The newest state of an entity. Whether somebody may be admitted now who could not be before: those who wait
+        for it are looked at again.
+        """
+        held, waiter = id in self.held, self.waiting.get(id)
+        free = id in self.free
         self._look |= self._waiters.get(id, set())
         self._drop(id)
-        if claim is None or claim.kind not in KUBE:
-            self.forget(id)
-        elif claim.admitted_at is not None:
-            self.forget(id)
+        if claim is None or not self._keep(claim, waiter, free):
+            self._told.pop(id, None)
+            self._look.discard(id)
+        return bool(self._look) or held != (id in self.held)
+
+    def _keep(self, claim: Claim, waiter: Waiter | None, free: bool) -> bool:
+        """Whether it waits."""
+        if claim.kind not in KUBE:
+            return False
+        if claim.admitted_at is not None:
             if claim.released_at is None:
                 self.admit(claim, claim.admitted_at)
-        elif claim.status == "Created":
-            self._add(waiter_of(claim, entity_of(claim.json)))
+            return False
+        if claim.status != "Created":
+            return False
+        if waiter and waiter.claim.blocked == claim.blocked:  # it was only told what it waits for
+            self._add(replace(waiter, claim=claim))
+            if free:
+                self.free[claim.id] = claim
         else:
-            self.forget(id)
+            self._add(waiter_of(claim, entity_of(claim.json)))
+            self._look.add(claim.id)
+        return True
 
     def admit(self, claim: Claim, now: datetime) -> None:
         self._drop(claim.id)
-        self.forget(claim.id)
+        self._told.pop(claim.id, None)
+        self._look.discard(claim.id)
         self.held[claim.id] = replace(claim, admitted_at=now)
         for resource in claim.quantities:
             turn = (claim.account, resource)
             self.turns[turn] = max(now, self.turns.get(turn, now))
-
-    def forget(self, id: str) -> None:
-        """Nothing more will be said of its waiting."""
-        self._told.pop(id, None)
 
     def release(self, id: str) -> None:
         self.held.pop(id, None)
@@ -114,7 +128,6 @@ class World:
     def _add(self, waiter: Waiter) -> None:
         id = waiter.claim.id
         self.waiting[id] = waiter
-        self._look.add(id)
         for need in waiter.needs:
             self._waiters[need.id].add(id)
 
