@@ -1,7 +1,7 @@
 """What is accepted: never lost, never doubled, and seen by whoever asked, across crashes and absent services."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,6 +12,8 @@ from steelyard.accounts.ledger import OutboxRow
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
 from steelyard.broker.memory import MemoryLog
+from steelyard.views.memory import MemoryView
+from steelyard.views.view import Change
 from tests.platform_api.world import (
     Engines,
     Json,
@@ -190,6 +192,24 @@ async def test_an_edit_nobody_judges_is_answered_503_and_stays_accepted() -> Non
 
             await until(applied)
             await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+
+
+class Late(MemoryView):
+    """Shows what is applied a while later."""
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        await asyncio.sleep(0.03)
+        await super().apply(changes, epoch, positions)
+
+
+async def test_an_edit_is_answered_once_the_view_shows_it() -> None:
+    engines = replace(await make_engines(), view=Late())
+    async with make_world(engines) as world:
+        made = await post(world)
+        await world.settled("Model", made["id"])
+        await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+        assert (await world.admin.get(f"/models/{made['id']}")).json()["labels"] == {"a": "b"}
+    await engines.ledger.close()
 
 
 async def test_if_match_is_honoured(world: World) -> None:
