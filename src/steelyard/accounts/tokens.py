@@ -24,7 +24,7 @@ from steelyard.schema.account import (
     Scope,
 )
 
-CACHED = 10_000
+REMEMBERED = 10_000
 BOOTSTRAP_DAYS = 365
 BOOTSTRAP = "bootstrap"
 EVERYTHING = AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])
@@ -58,8 +58,9 @@ class Principal:
 class Tokens:
     """Makes and checks tokens, for one process."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, remembered: int = REMEMBERED) -> None:
         self._accounts = accounts
+        self._remembered = remembered
         self._signatures = Signatures(accounts)
         self._known: dict[bytes, Principal] = {}
         self._version = -1
@@ -105,7 +106,7 @@ class Tokens:
         principal = known.get(digest)
         if principal is None:
             principal = await self._found(token, digest)
-            if len(known) >= CACHED:
+            if len(known) >= self._remembered:
                 known.clear()
             known[digest] = principal
         if principal.expires <= now:
