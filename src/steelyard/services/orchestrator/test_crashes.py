@@ -88,7 +88,9 @@ async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]
     await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
 
     async def admitted() -> bool:
-        return await bench.status("e1") == "Admitted" and bench.resource(EVALUATION) is not None
+        said = await bench.status("e1") == "Admitted"
+        assert not said or bench.resource(EVALUATION), "it was said before it was so"
+        return said
 
     async def over() -> bool:
         claim = await bench.claim("e1")

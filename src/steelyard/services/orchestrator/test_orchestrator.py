@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
@@ -326,6 +326,27 @@ def _leaves(error: BaseException | None) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for each in error.exceptions for leaf in _leaves(each)]
     return [error] if error else []
+
+
+async def test_the_claims_have_the_last_word(bench: Bench) -> None:
+    """Something is held that the leader has not heard of."""
+    bench.limits = Slots(1)
+    bench.start()
+    await bench.create(make_dataset(status="Ready"))
+    await has_status(bench, "d1", "Ready")
+    unheard = await bench.claim("d1")
+    assert unheard
+    unheard = replace(
+        unheard, id="x1", kind="Model", status="Admitted", terminal_at=None, admitted_at=bench.now
+    )
+    await bench.claims.apply([("x1", unheard)], bench.log.epoch, {})
+    await bench.create(MODEL)
+
+    async def waits() -> bool:
+        return "quota" in await bench.message("m1")
+
+    await until(waits)
+    assert bench.resource(MODEL) is None
 
 
 async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:

@@ -1,0 +1,124 @@
+"""Single looks at one entity, where what the whole orchestrator does would hide them."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from steelyard.accounts.ledger import Claim
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import MODELS, SECRETS
+from steelyard.schema.names import namespace_of
+from steelyard.services.namespaces import STORAGE_SECRET
+from steelyard.services.orchestrator.cache import ResourceCache
+from steelyard.services.orchestrator.doubles import ACCOUNT, START, make_model
+from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
+from steelyard.services.resources import manifest
+from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.statuses import Status
+from steelyard.services.test_waiting import claim_of
+
+MODEL = make_model()
+CLAIM = replace(claim_of(MODEL), admitted_at=START)
+
+
+@dataclass
+class Bench:
+    """One claim, a Kubernetes, and a cache that has seen nothing yet."""
+
+    claim: Claim | None = CLAIM
+    newest: bool = True
+    settings: OrchestratorSettings = field(default_factory=OrchestratorSettings)
+    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    said: list[Status] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+
+    async def look(self) -> float | None:
+        async def claim(id: str) -> Claim | None:
+            return self.claim
+
+        async def newest(claim: Claim) -> bool:
+            return self.newest
+
+        async def say(claim: Claim, said: Status) -> None:
+            self.said.append(said)
+
+        async def release(id: str) -> None:
+            self.released.append(id)
+
+        cache = ResourceCache(self.cluster, lambda id, gone: None)
+        return await Edge(self.cluster, cache, Known(claim, newest, say, release), self.settings).look(
+            "m1", START
+        )
+
+    def models(self) -> list[dict[str, Any]]:
+        return self.cluster.store.objects(MODELS)
+
+
+async def test_nothing_is_made_while_the_log_knows_more() -> None:
+    bench = Bench(newest=False)
+    with pytest.raises(NotYet, match="the log knows more"):
+        await bench.look()
+    assert not bench.models()
+
+
+async def test_what_is_there_already_counts_as_made() -> None:
+    bench = Bench()
+    bench.cluster.store.put(manifest(MODEL))
+    await bench.look()
+    assert bench.said == [Status("Admitted")]
+
+
+async def test_who_is_admitted_is_not_told_again() -> None:
+    bench = Bench(replace(CLAIM, status="Admitted"))
+    await bench.look()
+    assert len(bench.models()) == 1
+    assert bench.said == []
+
+
+async def test_what_is_being_deleted_is_waited_for() -> None:
+    bench = Bench()
+    going = manifest(MODEL)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    bench.cluster.store.put(going)
+    with pytest.raises(NotYet, match="is being deleted"):
+        await bench.look()
+    assert bench.said == []
+
+
+async def test_who_is_admitted_already_fails_by_nobodys_word() -> None:
+    bench = Bench(replace(CLAIM, status="Admitted"))
+    theirs = manifest(MODEL)
+    theirs["metadata"]["labels"] = {}
+    bench.cluster.store.put(theirs)
+    with pytest.raises(NotYet, match="cannot be made again: NameConflict"):
+        await bench.look()
+    assert bench.said == []
+
+
+@pytest.mark.parametrize("status", ["Terminated", "Deleted"])
+async def test_what_was_made_a_moment_ago_goes_before_the_cache_has_seen_it(status: str) -> None:
+    bench = Bench(replace(CLAIM, status=status, terminal_at=START))
+    bench.cluster.store.put(manifest(MODEL))
+    await bench.look()
+    assert bench.models() == []
+    assert bench.released == ["m1"]
+
+
+async def test_what_has_ended_by_word_alone_holds_on_while_its_resource_goes_on() -> None:
+    bench = Bench(replace(CLAIM, status="Error", terminal_at=START))
+    bench.cluster.store.put(manifest(MODEL))
+    assert await bench.look() == 1.0
+    assert bench.released == []
+
+
+async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> None:
+    bench = Bench(settings=OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "old"}}))
+    await bench.look()
+    assert bench.models()[0]["spec"]["storage"]["secret"] == STORAGE_SECRET
+    bench.settings = OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "new"}})
+    bench.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
+    await bench.look()
+    secret = bench.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
+    assert secret
+    assert secret["data"] == {"KEY": "bmV3"}
