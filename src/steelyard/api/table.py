@@ -10,6 +10,7 @@ from steelyard.api.collection import Collection
 from steelyard.api.downlinks import downlinks
 from steelyard.api.kinds import KINDS, Kind
 from steelyard.api.logs import whole_log, workflow_logs
+from steelyard.api.progress import progress
 from steelyard.api.routing import Grant, Parameter, Public, Route, Signed
 from steelyard.api.streams import log_stream
 from steelyard.api.uploads import finalize, uplink
@@ -20,6 +21,7 @@ from steelyard.schema.answers import (
     Status,
     StorageSignedURL,
     WorkflowLogsResponse,
+    WorkflowProgress,
 )
 from steelyard.schema.base import DocumentationBase
 from steelyard.schema.entities import ENTITIES, PLURALS
@@ -113,6 +115,10 @@ def _workflow(kind: Kind, its: Collection, one: str) -> Iterator[Route]:
     yield Route(
         "PUT", f"{one}/terminate", Grant(grant, "terminate"), its.terminate, "Terminate", None, Status
     )
+    yield Route(
+        "GET", f"{one}/progress", Grant(grant, "get"), progress, "How far it is, and what it waits for", None,
+        WorkflowProgress,
+    )  # fmt: skip
     yield Route("GET", logs, Grant(grant, "data"), whole_log, "The whole log", None, ArtifactURL)
     yield Route(
         "GET", f"{logs}/workflow", Grant(grant, "data"), workflow_logs, "Newest lines of the log", None,

@@ -47,6 +47,23 @@ class InferenceSessionAndToken(SchemaModel):
     """Its token."""
 
 
+class WorkflowProgress(SchemaModel):
+    """How far a workflow is, and what it waits for."""
+
+    status: str
+    """The entity's status."""
+    reason: str | None = None
+    """Why, in one word."""
+    message: str | None = None
+    """In a line: how far it is, or what it waits for and how far that is."""
+    unit: str | None = None
+    """What is counted, such as rows."""
+    done: int | None = None
+    """How many are done."""
+    total: int | None = None
+    """Of how many, where that is known."""
+
+
 class WorkflowLogEntry(SchemaModel):
     """A line that a Pod has written."""
 

@@ -1,0 +1,73 @@
+"""How far a workflow is, and what it waits for: the progress that its step keeps in storage, never in a status.
+
+Not of the published API. The command line and the demo show its one line.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from steelyard.api.call import Call, answer
+from steelyard.api.existing import load
+from steelyard.schema.answers import WorkflowProgress
+from steelyard.schema.dependencies import dependencies
+from steelyard.schema.entities import AnyEntity
+from steelyard.schema.names import place
+from steelyard.schema.status import SUCCESS, TERMINAL
+from steelyard.storage.store import StorageError
+
+PROGRESS = ".steelyard/progress.json"
+_VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Audit": "putting together"}
+
+
+async def progress(call: Call) -> Response:
+    """Of the entity itself while it runs; while it waits, of what it waits for."""
+    entity = await load(call)
+    kept = await _kept(call, entity.kind, entity.id) if entity.status == "Admitted" else {}
+    line = _line(entity.kind, kept) if kept else " ".join(filter(None, (entity.reason, entity.message)))
+    if entity.status == "Created" and (what := await _waited_for(call, entity)):
+        line = what
+    return answer(
+        WorkflowProgress(
+            status=entity.status,
+            reason=entity.reason,
+            message=line or None,
+            unit=kept.get("unit"),
+            done=kept.get("done"),
+            total=kept.get("total") or None,
+        )
+    )
+
+
+async def _waited_for(call: Call, entity: AnyEntity) -> str:
+    """`waiting for Model m (fetching: 62 %)`; empty where it waits for nothing of its own."""
+    for need in dependencies(entity):
+        text = await call.api.entities.get(need.kind, need.id)
+        other = json.loads(text) if text is not None else None
+        if other is None or other["status"] in SUCCESS:
+            continue
+        name = other.get("name") or need.id
+        kept = await _kept(call, need.kind, need.id) if other["status"] not in TERMINAL else {}
+        how = _line(need.kind, kept) or " ".join(filter(None, (other["status"], other.get("reason"))))
+        return f"waiting for {need.kind} {name} ({how})"
+    return ""
+
+
+def _line(kind: str, kept: Mapping[str, Any]) -> str:
+    """`fetching: 62 %`."""
+    if not kept:
+        return ""
+    done, total = int(kept.get("done") or 0), int(kept.get("total") or 0)
+    verb = _VERBS.get(kind, "running")
+    return f"{verb}: {100 * done // total} %" if total else f"{verb}: {done} {kept.get('unit', '')}".rstrip()
+
+
+async def _kept(call: Call, kind: str, id: str) -> Mapping[str, Any]:
+    try:
+        found = orjson.loads(await call.api.platform.store.get(f"{place(kind, id)}/{PROGRESS}"))
+    except (StorageError, orjson.JSONDecodeError):
+        return {}  # there is none yet: it says nothing, and that is no failure
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,43 @@
+"""How far a workflow is, in a line: its own step's progress, or that of what it waits for."""
+
+import orjson
+
+from tests.platform_api.world import Json, World, model, service
+
+
+async def keep(world: World, place: str, **facts: int | str) -> None:
+    await world.engines.store.put(f"{place}/.steelyard/progress.json", orjson.dumps(facts))
+
+
+async def progress(world: World, resource: str, made: Json) -> Json:
+    response = await world.admin.get(f"/{resource}/{made['id']}/progress")
+    assert response.status_code == 200, response.text
+    found: Json = response.json()
+    return found
+
+
+async def test_who_waits_is_told_how_far_that_is(world: World) -> None:
+    fetched = await world.created("models", **model())
+    served = await world.created("inferenceservices", **service(fetched["id"]))
+    await world.says("Model", fetched["id"], "Admitted", source="orchestrator")
+    waits = (await progress(world, "inferenceservices", served))["message"]
+    assert waits == f"waiting for Model {fetched['name']} (Admitted)"
+    await keep(world, f"models/{fetched['id']}", unit="bytes", done=62, total=100)
+    assert "(fetching: 62 %)" in (await progress(world, "inferenceservices", served))["message"]
+    own = await progress(world, "models", fetched)
+    assert (own["status"], own["message"], own["done"], own["total"]) == (
+        "Admitted",
+        "fetching: 62 %",
+        62,
+        100,
+    )
+    await world.says("Model", fetched["id"], "Ready")
+    assert "message" not in await progress(world, "inferenceservices", served)
+    assert "message" not in await progress(world, "models", fetched)
+
+
+async def test_what_is_no_progress_is_none(world: World) -> None:
+    fetched = await world.created("models", **model())
+    await world.says("Model", fetched["id"], "Admitted", source="orchestrator")
+    await world.engines.store.put(f"models/{fetched['id']}/.steelyard/progress.json", b"{half")
+    assert await progress(world, "models", fetched) == {"status": "Admitted"}
