@@ -1,0 +1,141 @@
+"""Several processes on one database at once, and processes that are killed in the middle of it."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.tokens import Tokens, Unauthenticated
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+IMPORTS = """
+import asyncio, sys
+from datetime import UTC, datetime
+from steelyard.accounts.contract_claims import at_most, claim
+from steelyard.accounts.contract_outbox import row
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.tokens import bootstrap
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+"""
+WRITES = """
+async def requests(ledger):
+    for n in range(1_000_000):
+        await ledger.outbox.add(row(f"c{n}"), [row(f"c{n}-1"), row(f"c{n}-2")])
+        await ledger.outbox.sent(f"c{n}", (0, n))
+        print("request", n, flush=True)
+
+async def states(ledger):
+    leader = await ledger.claims.lead("one", NOW)
+    for n in range(1_000_000):
+        await ledger.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1})
+        await ledger.claims.admit(f"e{n}", NOW, at_most(20), leader)
+        print("state", n, flush=True)
+
+async def main():
+    ledger = await open_ledger(sys.argv[1])
+    await asyncio.gather(requests(ledger), states(ledger))
+"""
+STARTS = """
+async def main():
+    ledger = await open_ledger(sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    token = await bootstrap(ledger.accounts, "administrator", NOW)
+    leader = await ledger.claims.lead("one", NOW)
+    added = await ledger.outbox.add(row(sys.argv[2], key="k"))
+    await ledger.close()
+    print(token, leader, added.command, flush=True)
+"""
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    code = f"{IMPORTS}{script}\nasyncio.run(main())"
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdin=pipe, stdout=pipe, text=True)
+
+
+def killed_after(lines: int, process: subprocess.Popen[str]) -> dict[str, int]:
+    """The last number of each word that it has said."""
+    said: dict[str, int] = {}
+    with process:
+        assert process.stdout is not None
+        for count, line in enumerate(process.stdout):
+            word, number = line.split()
+            said[word] = int(number)
+            if count >= lines:
+                process.kill()
+    return said
+
+
+def at_the_same_time(processes: Sequence[subprocess.Popen[str]]) -> list[list[str]]:
+    """What each says, all started by one word when all are ready."""
+    for each in processes:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in processes:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    said = [each.communicate()[0].split() for each in processes]
+    assert [each.returncode for each in processes] == [0] * len(processes)
+    return said
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+async def ledger(url: str) -> AsyncIterator[Ledger]:
+    opened = await open_ledger(url)
+    yield opened
+    await opened.close()
+
+
+async def test_what_was_confirmed_is_there_after_kill_9(ledger: Ledger, url: str) -> None:
+    said = await asyncio.to_thread(killed_after, 80, start(WRITES, url))
+    await requests_are_whole(ledger, said["request"])
+    await states_are_whole(ledger, said["state"])
+
+
+async def requests_are_whole(ledger: Ledger, confirmed: int) -> None:
+    rows = await ledger.outbox.pending()
+    first = [each.command for each in rows[::3]]
+    assert first[: confirmed + 1] == [f"c{n}" for n in range(confirmed + 1)]
+    assert [each.command for each in rows] == [f"{each}{rest}" for each in first for rest in ("", "-1", "-2")]
+    assert all(rows[3 * n].position == (0, n) for n in range(confirmed + 1))
+
+
+async def states_are_whole(ledger: Ledger, confirmed: int) -> None:
+    claims = await ledger.claims.unfinished()
+    assert len(claims) > confirmed
+    assert await ledger.claims.positions(1) == {0: len(claims)}
+    admitted = [each for each in claims if each.admitted_at]
+    assert min(confirmed + 1, 20) <= len(admitted) <= 20
+
+
+async def test_processes_that_start_at_once_agree(ledger: Ledger, url: str) -> None:
+    """On one signing key, one administrator, one row of a key; each has an epoch of its own."""
+    processes = [start(STARTS, url, f"c{n}") for n in range(3)]
+    said = await asyncio.to_thread(at_the_same_time, processes)
+    assert len(await ledger.accounts.signing_keys()) == 1
+    [administrator] = await ledger.accounts.list()
+    assert len({leader for _, leader, _ in said}) == len(said)
+    assert len({command for _, _, command in said}) == 1
+    assert len(administrator.apiKeys) == 1
+    verdicts = [await verdict(ledger, token) for token, _, _ in said]
+    assert sorted(verdicts) == ["good", "the token was revoked", "the token was revoked"]
+
+
+async def verdict(ledger: Ledger, token: str) -> str:
+    try:
+        await Tokens(ledger.accounts).authenticate(token, NOW)
+    except Unauthenticated as error:
+        return str(error)
+    return "good"
