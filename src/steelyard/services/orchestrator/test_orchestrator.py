@@ -10,6 +10,8 @@ import pytest
 from steelyard.accounts.ledger import Claim
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
+from steelyard.broker.log import Record
+from steelyard.broker.memory import MemoryLog
 from steelyard.kube.errors import Invalid, Unreachable
 from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.schema.base import DyffEntity
@@ -270,7 +272,9 @@ async def test_a_namespace_deleted_by_hand_is_made_again(bench: Bench) -> None:
 
     def check(verb: str, resource: Resource, name: str) -> None:
         if verb == "create" and resource.kind == "Model" and namespace_of(ACCOUNT) not in there:
-            from steelyard.kube.errors import NotFound
+            from steelyard.broker.log import Record
+from steelyard.broker.memory import MemoryLog
+from steelyard.kube.errors import NotFound
 
             raise NotFound("namespaces not found")
 
@@ -366,6 +370,31 @@ async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:
     assert bench.made(MODEL) == 1
     await bench.kill(second)
     await ledger.close()
+
+
+class SlowLog(MemoryLog):
+    """A log that takes its time."""
+
+    async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
+        await asyncio.sleep(0.01)
+        return await super().read(topic, partition, start, limit)
+
+
+async def test_nothing_is_done_before_what_there_was_is_read() -> None:
+    """Without claims nobody seems to want what runs."""
+    first, second = await open_ledger("memory:"), await open_ledger("memory:")
+    bench = Bench(first.claims, Slots(), log=SlowLog())
+    bench.aggregate()
+    leader = bench.start()
+    await admitted(bench, MODEL)
+    await bench.kill(leader)
+    bench.claims = second.claims
+    bench.start()
+    await admitted(bench, make_model("m2"))
+    assert bench.made(MODEL) == 1
+    await bench.close()
+    await first.close()
+    await second.close()
 
 
 async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
