@@ -12,7 +12,7 @@ from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
 from steelyard.broker.log import Record
 from steelyard.broker.memory import MemoryLog
-from steelyard.kube.errors import Invalid, Unreachable
+from steelyard.kube.errors import Invalid, NotFound, Unreachable
 from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
@@ -272,10 +272,6 @@ async def test_a_namespace_deleted_by_hand_is_made_again(bench: Bench) -> None:
 
     def check(verb: str, resource: Resource, name: str) -> None:
         if verb == "create" and resource.kind == "Model" and namespace_of(ACCOUNT) not in there:
-            from steelyard.broker.log import Record
-from steelyard.broker.memory import MemoryLog
-from steelyard.kube.errors import NotFound
-
             raise NotFound("namespaces not found")
 
     def note(verb: str, resource: Resource, name: str) -> None:
