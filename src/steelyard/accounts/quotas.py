@@ -15,7 +15,16 @@ from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
 from steelyard.schema.quantity import amount, quantity, total
 
-__all__ = ["ADMITTED", "GLOBAL", "QuotaSettings", "Quotas", "Shortage", "resource_allocation", "usage"]
+__all__ = [
+    "ADMITTED",
+    "GLOBAL",
+    "QuotaSettings",
+    "Quotas",
+    "Rates",
+    "Shortage",
+    "resource_allocation",
+    "usage",
+]
 
 _CPU_MEMORY = {
     "Audit": ("2", "2Gi"),
@@ -41,34 +50,19 @@ class Shortage:
 
 
 class Quotas:
-    """The limits of the settings."""
+    """How much may be held at once."""
 
     def __init__(self, settings: QuotaSettings) -> None:
-        self._settings = settings
         self._everything = limits_of(settings.everything)
         self._each = limits_of(settings.account)
         self._single = {name: limits_of(given) for name, given in settings.accounts.items()}
 
-    def since(self, now: datetime) -> datetime | None:
-        """From when on admissions matter, though they be released; None where there are no rates."""
-        return min((each.start(now) for each in self._settings.rates), default=None)
-
-    def shortages(
-        self, claim: Claim, claims: Sequence[Claim], now: datetime | None = None
-    ) -> Sequence[Shortage]:
-        """The quotas without room for the claim beside the others, the account's own first.
-
-        Of the others those count that are held; and with `now`, for rates, those admitted in the window.
-        """
-        whose = f"accounts/{claim.account}"
-        held = [each for each in claims if each.released_at is None]
+    def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
+        """The quotas without room for the claim beside those held, the account's own first."""
         own = [each for each in held if each.account == claim.account]
-        rates = [] if now is None else list(self._exceeded(claim, claims, now))
         return [
-            *_short(claim, own, self._limit_of_account, whose),
-            *(each for each in rates if each.principal == whose),
+            *_short(claim, own, self._limit_of_account, f"accounts/{claim.account}"),
             *_short(claim, held, self._limit_of_all, GLOBAL),
-            *(each for each in rates if each.principal == GLOBAL),
         ]
 
     def _limit_of_account(self, account: str, resource: str) -> Decimal | None:
@@ -80,19 +74,31 @@ class Quotas:
     def _limit_of_all(self, account: str, resource: str) -> Decimal | None:
         return self._everything.of(resource)
 
-    def _exceeded(self, claim: Claim, claims: Sequence[Claim], now: datetime) -> Iterator[Shortage]:
-        for rate in self._settings.rates:
-            if rate.resource not in claim.quantities or not rate.concerns(claim.account):
-                continue
-            start = rate.start(now)
-            counted = [
-                each
-                for each in claims
-                if each.admitted_at is not None
-                and each.admitted_at >= start
-                and (rate.principal == GLOBAL or each.account == claim.account)
-            ]
-            yield from _over(claim, counted, rate)
+
+class Rates:
+    """How much may be admitted within a while, though it be released again."""
+
+    def __init__(self, rates: Sequence[RateSettings] = ()) -> None:
+        self._rates = rates
+
+    def since(self, now: datetime) -> datetime | None:
+        """From when on admissions count; None where there are no rates."""
+        return min((each.start(now) for each in self._rates), default=None)
+
+    def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
+        """The rates that the claim would go over, after those that were admitted."""
+        return [
+            short
+            for rate in self._rates
+            if rate.resource in claim.quantities and rate.concerns(claim.account)
+            for short in _over(claim, _counted(claim, admitted, rate, now), rate)
+        ]
+
+
+def _counted(claim: Claim, admitted: Sequence[Claim], rate: RateSettings, now: datetime) -> list[Claim]:
+    start = rate.start(now)
+    mine = (each for each in admitted if rate.principal == GLOBAL or each.account == claim.account)
+    return [each for each in mine if each.admitted_at is not None and each.admitted_at >= start]
 
 
 def _short(claim: Claim, held: Sequence[Claim], limit_of: _LimitOf, principal: str) -> Iterator[Shortage]:

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from steelyard.accounts.ledger import Claim
-from steelyard.accounts.quotas import ADMITTED, GLOBAL, Quotas, QuotaSettings, resource_allocation, usage
+from steelyard.accounts.quotas import (
+    ADMITTED,
+    GLOBAL,
+    Quotas,
+    QuotaSettings,
+    Rates,
+    resource_allocation,
+    usage,
+)
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.quantity import amount
 
@@ -46,8 +54,16 @@ def gpus(kind: str, count: int, account: str = "a") -> Claim:
     return replace(claim(account), quantities={kind: str(count), ADMITTED: "1"})
 
 
-def said(quotas: Quotas, one: Claim, held: Sequence[Claim] = (), now: datetime | None = None) -> list[str]:
-    return [each.message for each in quotas.shortages(one, held, now)]
+def said(quotas: Quotas, one: Claim, held: Sequence[Claim] = ()) -> list[str]:
+    return [each.message for each in quotas.shortages(one, held)]
+
+
+def late(rates: Rates, one: Claim, admitted: Sequence[Claim], now: datetime = NOW) -> list[str]:
+    return [each.message for each in rates.shortages(one, admitted, now)]
+
+
+def rates(**fields: Any) -> Rates:
+    return Rates(QuotaSettings.model_validate({"rates": [fields]}).rates)
 
 
 def limits(**fields: Any) -> Quotas:
@@ -70,7 +86,6 @@ def limits(**fields: Any) -> Quotas:
         (gpus(T4, 1), [gpus(L4, 16)], []),
         (gpus(H100, 17), [], ["Account quota exceeded: H100 GPUs: 0/16, and this alone takes 17"]),
         (gpus(H100, 16, "b"), [gpus(H100, 16)] * 9, []),
-        (claim(), [claim(minute=0, released=1)] * 500, []),
     ],
 )
 def test_the_default_quotas(one: Claim, held: list[Claim], messages: list[str]) -> None:
@@ -123,37 +138,37 @@ def test_the_longest_beginning_of_a_name_counts() -> None:
 
 
 def test_a_rate_counts_what_was_admitted_within_the_last_while() -> None:
-    quotas = limits(rates=[{"limit": "2", "duration": "PT10M"}])
-    before = [claim(minute=0, released=1), claim(minute=5, released=6), claim("b", minute=6)]
-    assert quotas.since(at(9)) == at(-1)
-    assert said(quotas, claim(), before, at(9)) == [
+    some = rates(limit="2", duration="PT10M")
+    before = [claim(minute=0, released=1), claim(minute=5), claim("b", minute=6)]
+    assert some.since(at(9)) == at(-1)
+    assert late(some, claim(), before, at(9)) == [
         "Account quota exceeded: admitted workflows: 2/2 within 0:10:00"
     ]
-    assert said(quotas, claim(), before, at(11)) == []
-    assert said(quotas, claim("b"), before, at(9)) == []
-    assert said(quotas, claim(), before) == []  # nobody asked for rates
+    assert late(some, claim(), before, at(11)) == []
+    assert late(some, claim("b"), before, at(9)) == []
 
 
 def test_a_rate_with_an_epoch_begins_anew_each_period() -> None:
-    quotas = limits(rates=[{"limit": "1", "duration": "PT1H", "epoch": NOW.isoformat(), "principal": GLOBAL}])
-    [short] = quotas.shortages(claim(), [claim("b", minute=61, released=62)], at(119))
+    some = rates(limit="1", duration="PT1H", epoch=NOW.isoformat(), principal=GLOBAL)
+    [short] = some.shortages(claim(), [claim("b", minute=61, released=62)], at(119))
     assert (short.principal, short.flavor) == (GLOBAL, "Rate")
-    assert said(quotas, claim(), [claim("b", minute=61)], at(120)) == []
-    assert said(quotas, claim(), [claim("b", minute=59)], at(60)) == []
-    assert quotas.since(at(-1)) == at(-60)
+    assert late(some, claim(), [claim("b", minute=61)], at(120)) == []
+    assert late(some, claim(), [claim("b", minute=59)], at(60)) == []
+    assert some.since(at(-1)) == at(-60)
 
 
 def test_a_rate_may_be_one_accounts_and_of_any_resource() -> None:
-    quotas = limits(rates=[{"limit": "4", "duration": 60, "principal": "accounts/a", "resource": T4}])
-    assert said(quotas, gpus(T4, 5), (), NOW) == [
+    some = rates(limit="4", duration=60, principal="accounts/a", resource=T4)
+    assert late(some, gpus(T4, 5), ()) == [
         "Account quota exceeded: T4 GPUs: 0/4 within 0:01:00, and this alone takes 5"
     ]
-    assert said(quotas, gpus(T4, 5, "b"), (), NOW) == []
-    assert said(quotas, claim(), (), NOW) == []
+    assert late(some, gpus(T4, 5, "b"), ()) == []
+    assert late(some, claim(), ()) == []
 
 
 def test_without_rates_nothing_past_matters() -> None:
-    assert limits().since(NOW) is None
+    assert Rates().since(NOW) is None
+    assert late(Rates(), claim(), [claim(minute=0)] * 1000) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -164,27 +179,29 @@ def test_without_rates_nothing_past_matters() -> None:
 )
 def test_no_order_of_admissions_goes_over(events: list[tuple[str, int, int]], own: int, all_: int) -> None:
     """Admitted when there is room, released some minutes later: at no minute is more held, or admitted, than may be."""
-    rates = [{"limit": "3", "duration": "PT5M", "principal": GLOBAL, "resource": "cpu"}]
-    quotas = limits(account={"cpu": str(own)}, everything={"cpu": str(all_)}, rates=rates)
+    quotas = limits(account={"cpu": str(own)}, everything={"cpu": str(all_)})
+    rate = rates(limit="3", duration="PT5M", principal=GLOBAL, resource="cpu")
     claims: list[Claim] = []
     for minute, (account, cpu, lasts) in enumerate(events):
-        now = at(minute)
-        seen = [
-            replace(each, released_at=None) if each.released_at and each.released_at > now else each
-            for each in claims
-        ]
         wanted = claim(account, minute, minute + lasts, cpu=str(cpu))
-        if not quotas.shortages(wanted, seen, now):
+        if not quotas.shortages(wanted, held_at(claims, minute)) and not late(
+            rate, wanted, claims, at(minute)
+        ):
             claims.append(wanted)
     for minute in range(len(events)):
-        held = [each for each in claims if each.admitted_at and each.admitted_at <= at(minute)]
-        held = [each for each in held if each.released_at and each.released_at > at(minute)]
+        held = held_at(claims, minute)
         window = [
             each for each in claims if each.admitted_at and at(minute - 5) < each.admitted_at <= at(minute)
         ]
         assert usage(held, "cpu") <= all_
         assert all(usage([each for each in held if each.account == name], "cpu") <= own for name in "ab")
         assert usage(window, "cpu") <= 3
+
+
+def held_at(claims: Sequence[Claim], minute: int) -> list[Claim]:
+    now = at(minute)
+    begun = [each for each in claims if each.admitted_at and each.admitted_at <= now]
+    return [each for each in begun if each.released_at and each.released_at > now]
 
 
 # ---- settings
