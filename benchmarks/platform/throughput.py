@@ -1,0 +1,153 @@
+"""How many requests a second the API answers on one core, beside a bare handler with the same bytes in the same run.
+
+The view is filled directly, and the API runs alone: nobody else is on its core. Creates are also measured with the
+aggregator and the view's sink at work, on the load's core. Called by `__main__.py`.
+"""
+
+import asyncio
+import socket
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+
+from benchmarks.platform.load import Load, Measured
+from benchmarks.platform.pinned import Server, api_server, bare_server, measured, service
+from benchmarks.views.__main__ import changes, hexadecimal
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.tokens import Tokens
+from steelyard.broker.open import open_log
+from steelyard.local.state import StateDir, prepare
+from steelyard.schema.account import AccessGrant, Identity
+from steelyard.settings import load as load_settings
+from steelyard.views.sqlite import SqliteView
+
+ACCOUNTS = 100  # that the view's entities belong to
+BESIDE = ("api", "orchestrator", "informer", "backup-sink", "reaper")
+CONNECTIONS = 32
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: the API, the API asked by one connection, and the bare handler, all of this run."""
+
+    what: str
+    api: Measured
+    alone: Measured
+    bare: Measured
+
+    @property
+    def share(self) -> float:
+        return self.api.requests_per_second / self.bare.requests_per_second
+
+
+@dataclass(frozen=True)
+class Case:
+    """Prepared requests, sent in turn."""
+
+    what: str
+    requests: list[str]
+
+
+def request(method: str, path: str, token: str, body: bytes = b"") -> str:
+    """A whole request, as httpx would send it."""
+    head = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Accept: */*",
+        "Accept-Encoding: gzip, deflate",
+        "Connection: keep-alive",
+        "User-Agent: benchmark",
+        f"Authorization: Bearer {token}",
+    ]
+    if body:
+        head += [f"Content-Length: {len(body)}", "Content-Type: application/json"]
+    return "\r\n".join(head) + "\r\n\r\n" + body.decode()
+
+
+def reads(count: int, administrator: str, member: str) -> Iterator[Case]:
+    ids = [hexadecimal("e", number * 7907 % count) for number in range(min(count, 20_000))]
+    yield Case("get by id", [request("GET", f"/v0/evaluations/{id}", administrator) for id in ids])
+    yield Case(
+        "get by id, one account's token", [request("GET", f"/v0/evaluations/{id}", member) for id in ids]
+    )
+    paths = [
+        "/v0/evaluations?" + urllib.parse.urlencode({
+            "account": hexadecimal("a", number), "limit": 100, "orderBy": "creationTime", "order": "descending",
+        })
+        for number in range(ACCOUNTS)
+    ]  # fmt: skip
+    yield Case("query, 100 of an account", [request("GET", path, administrator) for path in paths])
+
+
+def creates(token: str, seed: str) -> Case:
+    """Mock models: a create without a reference, each of another name."""
+    bodies = [
+        orjson.dumps({"account": "bench", "name": f"model-{seed}-{number}", "artifact": {"kind": "Mock"},
+                      "source": {"kind": "Mock"}, "storage": {"medium": "Mock"}, "resources": {"memory": "1Gi"}})
+        for number in range(20_000)
+    ]  # fmt: skip
+    return Case("create", [request("POST", "/v0/models", token, body) for body in bodies])
+
+
+async def fill(state: StateDir, count: int) -> str:
+    """Entities in the view, and a token of somebody who may see them by their accounts."""
+    settings = load_settings(None, state.path)
+    view = await SqliteView.open(settings.view.removeprefix("sqlite:"))
+    log = await open_log(settings.log)
+    ledger = await open_ledger(settings.accounts)
+    try:
+        for batch in changes(count):
+            await view.apply(batch, log.epoch, {0: batch[-1].position.offset + 1})
+        names = [hexadecimal("a", number) for number in range(ACCOUNTS)]
+        grants = [AccessGrant(resources=["evaluations"], functions=["get", "query"], accounts=names)]
+        now = datetime.now(UTC)
+        account = await ledger.accounts.create("member", Identity(), now, grants)
+        expires = now + timedelta(days=1)
+        return await Tokens(ledger.accounts).mint(account, f"accounts/{account.id}", grants, expires, now)
+    finally:
+        await view.close()
+        await log.close()
+        await ledger.close()
+
+
+def answer_to(port: int, asked: str) -> bytes:
+    """The body of the API's answer, for the bare handler to repeat."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(asked.replace("keep-alive", "close").encode())
+        head, _, body = b"".join(iter(lambda: connection.recv(1 << 20), b"")).partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"{asked.splitlines()[0]}: {head.splitlines()[0].decode()}: {body[:300].decode()}")
+    return body
+
+
+def compared(what: str, case: Case, server: Server, folder: Path, seconds: float) -> Row:
+    body = answer_to(server.port, case.requests[0])
+    api = measured(Load(server.port, server.pid, case.requests, CONNECTIONS, seconds), folder)
+    alone = measured(Load(server.port, server.pid, case.requests[::-1], 1, seconds / 2), folder)
+    with bare_server(body, folder) as bare:
+        limit = measured(Load(bare.port, bare.pid, case.requests, CONNECTIONS, seconds), folder)
+    return Row(what, api, alone, limit)
+
+
+def measure(folder: Path, count: int, seconds: float) -> list[Row]:
+    state = StateDir(folder / f"api-{count}")
+    prepare(state)
+    member = asyncio.run(fill(state, count))
+    size = f"{count:,} entities"
+    with api_server(state) as (server, token):
+        found = [
+            compared(f"{case.what} ({size})", case, server, folder, seconds)
+            for case in reads(count, token, member)
+        ]
+        for beside in (False, True):
+            what = "create, judged and shown meanwhile" if beside else "create, the API alone"
+            running = service("platform", state, core=1, without=BESIDE) if beside else nullcontext()
+            with running:
+                case = creates(token, what)
+                found.append(compared(f"{what} ({size})", case, server, folder, seconds))
+    return found
