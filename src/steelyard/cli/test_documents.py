@@ -1,0 +1,80 @@
+"""Files of entities: what they may hold, references between documents, and what is refused with which word."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.connection import collection_name
+from steelyard.cli.documents import read
+from steelyard.errors import UsageError
+
+TWO = """
+kind: Dataset
+as: rows
+account: acme
+name: rows
+---
+kind: Evaluation
+account: acme
+dataset: $(rows)
+client: {extraOptions: {from: "x-$(rows)"}}
+"""
+
+
+def test_documents_are_read_in_order_and_refer_to_earlier_ones(tmp_path: Path) -> None:
+    (tmp_path / "2.yaml").write_text("kind: report\naccount: acme\n")
+    (tmp_path / "1.yaml").write_text(TWO)
+    (tmp_path / "notes.txt").write_text("not read")
+    documents = read([tmp_path])
+    assert [each.collection for each in documents] == ["datasets", "evaluations", "reports"]
+    assert documents[0].resolved({}) == {"account": "acme", "name": "rows"}
+    resolved = documents[1].resolved({"rows": "abc"})
+    assert resolved["dataset"] == "abc"
+    assert resolved["client"] == {"extraOptions": {"from": "x-abc"}}
+
+
+def test_the_same_document_has_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TWO)
+    first, again = read([path])[0], read([path])[0]
+    assert first.key({"a": 1, "b": 2}) == again.key({"b": 2, "a": 1})
+    assert first.key({"a": 1}) != first.key({"a": 2})
+
+
+REFUSED = {
+    "a Kubernetes manifest": ("apiVersion: dyff.io/v1alpha1\nkind: Model\n", "kubectl apply -f takes it"),
+    "no kind": ("account: acme\n", "`kind:`"),
+    "another kind": ("kind: Spoon\n", "there is no such kind; there are datasets"),
+    "no mapping": ("- a\n", "should be a mapping"),
+    "no YAML": ("a: [\n", "is no YAML"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read([path])
+    assert said in str(caught.value)
+
+
+def test_a_reference_to_nothing_says_what_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TWO)
+    with pytest.raises(
+        UsageError, match=r"\$\(rows\): no earlier document has `as: rows`; earlier ones: none"
+    ):
+        read([path])[1].resolved({})
+
+
+@pytest.mark.parametrize("missing", ["nothing.yaml", "empty"])
+def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="--filename"):
+        read([tmp_path / missing])
+
+
+@pytest.mark.parametrize("word", ["evaluation", "Evaluations", "eval", "EVALUATION"])
+def test_a_kind_is_understood_in_every_form(word: str) -> None:
+    assert collection_name(word) == "evaluations"

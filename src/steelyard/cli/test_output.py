@@ -1,0 +1,68 @@
+"""How entities are printed."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from steelyard.cli.entities import _filters, _label
+from steelyard.cli.output import check_form, described, rendered
+from steelyard.errors import UsageError
+
+NOW = datetime(2030, 1, 1, 0, 5, tzinfo=UTC)
+MODEL = {
+    "id": "a" * 32,
+    "name": "mine",
+    "kind": "Model",
+    "account": "acme",
+    "status": "Created",
+    "reason": "QuotaLimit",
+    "message": "Global quota exceeded",
+    "creationTime": "2030-01-01T00:00:00Z",
+    "labels": {"team": "red"},
+}
+
+
+def test_a_table_says_why_somebody_waits() -> None:
+    head, row = rendered([MODEL], "table", "models", single=False, now=NOW).splitlines()
+    assert head.split() == ["ID", "NAME", "STATUS", "AGE", "WHY"]
+    assert row.split(maxsplit=4) == ["a" * 32, "mine", "Created", "5m", "QuotaLimit: Global quota exceeded"]
+    assert rendered([], "table", "models", single=False, now=NOW) == "nothing found"
+
+
+def test_programs_get_json_yaml_and_names() -> None:
+    assert json.loads(rendered([MODEL], "json", "models", single=True, now=NOW)) == MODEL
+    assert json.loads(rendered([MODEL], "json", "models", single=False, now=NOW)) == [MODEL]
+    assert yaml.safe_load(rendered([MODEL], "yaml", "models", single=True, now=NOW)) == MODEL
+    assert rendered([MODEL, MODEL], "name", "models", single=False, now=NOW) == "\n".join(
+        [f"models/{'a' * 32}"] * 2
+    )
+
+
+def test_a_description_tells_everything_once() -> None:
+    text = described(MODEL, "models", NOW)
+    assert "Why:      QuotaLimit: Global quota exceeded" in text
+    assert "Labels:   team=red" in text
+    assert text.count("mine") == 1
+
+
+def test_a_form_that_is_none_is_named() -> None:
+    with pytest.raises(UsageError, match="--output xml: should be table, json, yaml or name"):
+        check_form("xml")
+
+
+def test_filters_go_out_as_the_api_has_them() -> None:
+    assert _filters(["team=red"], ["status=Failed", "dataset=a,b"]) == {
+        "status": "Failed",
+        "labels": {"team": "red"},
+        "query": '{"dataset": ["a", "b"]}',
+    }
+    with pytest.raises(UsageError, match="--where status"):
+        _filters([], ["status"])
+
+
+def test_a_label_is_set_or_taken_away() -> None:
+    assert (_label("a=b"), _label("a-"), _label("a=")) == (("a", "b"), ("a", None), ("a", ""))
+    with pytest.raises(UsageError, match="key=value"):
+        _label("a")
