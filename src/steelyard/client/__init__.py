@@ -1,27 +1,34 @@
 """The Python client: `from steelyard.client import Client`."""
 
-from steelyard.client import presets
-from steelyard.client.async_client import AsyncClient
-from steelyard.client.client import Client
+from steelyard.client.client import AsyncClient, Client
 from steelyard.client.errors import (
     ApiError,
+    BadFiles,
+    BadRequest,
     ClientError,
     Conflict,
     Forbidden,
     Invalid,
     NotConfigured,
     NotFound,
+    NotImplementedYet,
+    RateLimited,
+    TooLarge,
     TransferFailed,
     Unauthenticated,
     Unavailable,
+    UnexpectedAnswer,
     Unreachable,
     WaitTimeout,
     WorkflowFailed,
 )
+from steelyard.client.retries import Retries
 
 __all__ = [
     "ApiError",
     "AsyncClient",
+    "BadFiles",
+    "BadRequest",
     "Client",
     "ClientError",
     "Conflict",
@@ -29,11 +36,15 @@ __all__ = [
     "Invalid",
     "NotConfigured",
     "NotFound",
+    "NotImplementedYet",
+    "RateLimited",
+    "Retries",
+    "TooLarge",
     "TransferFailed",
     "Unauthenticated",
     "Unavailable",
+    "UnexpectedAnswer",
     "Unreachable",
     "WaitTimeout",
     "WorkflowFailed",
-    "presets",
 ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -31,22 +30,33 @@ class Call(Generic[T]):
 
     def read(self, response: httpx.Response) -> T:
         """The answer. Raises ApiError, UnexpectedAnswer."""
-        if response.is_error:
-            raise error_for(response)
-        if self.answer is type(None):
-            return None  # type: ignore[return-value]  # whatever the body
-        try:
-            # A newer platform may say more than this client knows.
-            return _adapter(self.answer).validate_json(response.content, extra="ignore")
-        except ValidationError as error:
-            what = f"{self.method} {response.url} answered {response.status_code}"
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the body"
-            raise UnexpectedAnswer(
-                f"{what}, but not as the platform does: {where}: {first['msg']}; does the endpoint end in /v0?"
-            ) from error
+        return read(response, self.answer)
 
 
-@cache
+def read(response: httpx.Response, kind: type[T]) -> T:
+    """An answer's body. Raises ApiError, UnexpectedAnswer."""
+    if not response.is_success:  # redirects are not followed: the token would go along
+        raise error_for(response)
+    if kind is type(None):
+        return None  # whatever the body
+    try:
+        # A newer platform may say more than this client knows.
+        answer: T = _adapter(kind).validate_json(response.content, extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the body"
+        raise UnexpectedAnswer(
+            f"{response.request.method} {response.url} answered {response.status_code}, but not as the platform does: "
+            f"{where}: {first['msg']}; does the endpoint end in /v0?"
+        ) from error
+    return answer
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    """Made once: it takes some milliseconds."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]

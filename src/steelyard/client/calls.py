@@ -1,14 +1,15 @@
 """Every request that the platform answers, described once; the sync and the async client only send them."""
 
-import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from steelyard.client.call import Call, query_params
+from steelyard.client.call import Call
+from steelyard.client.pages import listed, query_params
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
@@ -21,128 +22,133 @@ from steelyard.schema.base import DocumentationBase, DyffEntity
 
 E = TypeVar("E", bound=DyffEntity | Account)
 Fields = Mapping[str, Any]
-PAGE = 500
+Request = BaseModel | Fields | None
+Grants = Sequence[AccessGrant | Mapping[str, Any]]
+
+LOG_SECONDS = 150.0
+"""The platform itself waits up to two minutes for lines."""
+FINALIZE_SECONDS = INFER_SECONDS = 900.0
 
 
-def body_of(request: BaseModel | Fields | None, fields: Fields) -> dict[str, Any]:
+def body_of(request: Request, fields: Fields) -> dict[str, Any]:
     """A request as JSON values: a request of the schema, or plain fields; what is None is left out."""
-    given = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True) if isinstance(
-        request, BaseModel
-    ) else dict(request or {})  # fmt: skip
-    return {name: _value(value) for name, value in {**given, **fields}.items() if value is not None}
+    given = json_of(request) if request is not None else {}
+    return {name: json_of(value) for name, value in {**given, **fields}.items() if value is not None}
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    if isinstance(value, list | tuple):
-        return [_value(each) for each in value]
-    return value.isoformat() if hasattr(value, "isoformat") else value
+def json_of(value: Any) -> Any:
+    """A value with everything in it as JSON has it. Raises TypeError for what JSON has not."""
+    match value:
+        case BaseModel():
+            return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+        case Mapping():
+            return {str(key): json_of(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [json_of(each) for each in value]
+        case datetime():
+            if value.tzinfo is None:
+                raise ValueError(f"{value.isoformat()} should have a time zone, such as datetime.UTC")
+            return value.isoformat()
+    return value
+
+
+def keyed(key: str | None = None) -> dict[str, str]:
+    """So that a request which is sent again is known as the same one: nothing is made or changed twice."""
+    return {"Idempotency-Key": key or uuid.uuid4().hex}
+
+
+def post(path: str, answer: type[Any], json: Any = None, key: str | None = None, **more: Any) -> Call[Any]:
+    """A POST always has a key."""
+    return Call("POST", path, answer, json=json, headers=keyed(key), **more)
 
 
 class Calls(Generic[E]):
     """The requests of one collection; `path` is its route, `entity` the type of its entities."""
 
     def __init__(self, path: str, entity: type[E]) -> None:
-        self.path, self.entity = path, entity
+        self.path, self.entity = f"/{path}", entity
 
-    def create(
-        self, request: BaseModel | Fields | None, fields: Fields, idempotency_key: str | None
-    ) -> Call[E]:
-        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        return Call("POST", f"/{self.path}", self.entity, json=body_of(request, fields), headers=headers)
+    def of(self, id: str, *more: str) -> str:
+        """The path of one entity, or of something about it."""
+        return "/".join([self.path, quote(id, safe=""), *more])
+
+    def create(self, request: Request, fields: Fields, key: str | None) -> Call[E]:
+        return post(self.path, self.entity, body_of(request, fields), key)
 
     def get(self, id: str) -> Call[E]:
         return Call("GET", self.of(id), self.entity)
 
-    def page(self, filters: Fields, last: tuple[str, str] | None, size: int) -> Call[list[E]]:
-        asked = {**filters, "limit": size}
-        if last is not None:
-            asked["after"] = json.dumps(last)
-        return Call("GET", f"/{self.path}", list[self.entity], params=query_params(asked))  # type: ignore[name-defined]
+    def all(self, filters: Fields) -> Call[list[E]]:
+        return Call("GET", self.path, listed(self.entity), params=query_params(filters))
 
     def delete(self, id: str) -> Call[Status]:
-        return Call("PUT", f"{self.of(id)}/delete", Status)
+        return Call("PUT", self.of(id, "delete"), Status, headers=keyed())
 
     def terminate(self, id: str) -> Call[Status]:
-        return Call("PUT", f"{self.of(id)}/terminate", Status)
+        return Call("PUT", self.of(id, "terminate"), Status, headers=keyed())
 
     def label(self, id: str, labels: Mapping[str, str | None]) -> Call[None]:
-        return Call("PATCH", f"{self.of(id)}/labels", type(None), json={"labels": dict(labels)})
+        body = {"labels": dict(labels)}
+        return Call("PATCH", self.of(id, "labels"), type(None), json=body, headers=keyed())
 
     def documentation(self, id: str) -> Call[DocumentationBase]:
-        return Call("GET", f"{self.of(id)}/documentation", _Documentation)
+        return Call("GET", self.of(id, "documentation"), DocumentationBase)
 
     def edit_documentation(self, id: str, patch: Mapping[str, str | None]) -> Call[DocumentationBase]:
-        json_ = {"documentation": dict(patch)}
-        return Call("PATCH", f"{self.of(id)}/documentation", _Documentation, json=json_)
+        body = {"documentation": dict(patch)}
+        return Call("PATCH", self.of(id, "documentation"), DocumentationBase, json=body, headers=keyed())
 
     def uplink(self, id: str, path: str) -> Call[StorageSignedURL]:
-        return Call("GET", f"{self.of(id)}/upload/{quote(path)}", StorageSignedURL)
+        return Call("GET", self.of(id, "upload", quote(path)), StorageSignedURL)
 
     def finalize(self, id: str) -> Call[None]:
-        return Call("POST", f"{self.of(id)}/finalize", type(None))
+        return post(self.of(id, "finalize"), type(None), seconds=FINALIZE_SECONDS)
 
     def downlinks(self, id: str) -> Call[list[ArtifactURL]]:
-        return Call("GET", f"{self.of(id)}/downlinks", list[ArtifactURL])
+        return Call("GET", self.of(id, "downlinks"), list[ArtifactURL])
 
     def logs(self, id: str, since: str | None, limit: int) -> Call[WorkflowLogsResponse]:
         params = query_params({"since": since, "limit": limit})
-        return Call("GET", f"{self.of(id)}/logs/workflow", WorkflowLogsResponse, params=params)
-
-    def of(self, id: str) -> str:
-        """The path of one entity."""
-        return f"/{self.path}/{quote(id, safe='')}"
+        path = self.of(id, "logs", "workflow")
+        return Call("GET", path, WorkflowLogsResponse, params=params, seconds=LOG_SECONDS)
 
     # ---- inference sessions
 
     def create_session(
-        self, request: BaseModel | Fields | None, fields: Fields, idempotency_key: str | None
+        self, request: Request, fields: Fields, key: str | None
     ) -> Call[InferenceSessionAndToken]:
-        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        json_ = body_of(request, fields)
-        return Call("POST", f"/{self.path}", InferenceSessionAndToken, json=json_, headers=headers)
+        return post(self.path, InferenceSessionAndToken, body_of(request, fields), key)
 
-    def ready(self, id: str) -> Call[Any]:
-        return Call("GET", f"{self.of(id)}/ready", object)
+    def ready(self, id: str) -> Call[object]:
+        return Call("GET", self.of(id, "ready"), object)
 
-    def session_token(self, id: str, expires: str | None) -> Call[str]:
-        return Call("POST", f"{self.of(id)}/token", str, json={"expires": expires} if expires else {})
+    def session_token(self, id: str, expires: datetime | None) -> Call[str]:
+        return post(self.of(id, "token"), str, body_of(None, {"expires": expires}))
 
     def infer(self, id: str, endpoint: str, body: Any, token: str) -> Call[Any]:
-        path = f"{self.of(id)}/infer/{quote(endpoint)}"
-        return Call("POST", path, object, json=body, headers={"Authorization": f"Bearer {token}"})
+        """Not repeated once it may have reached the replica: a model may be slow, or change by being asked."""
+        path = self.of(id, "infer", quote(endpoint.lstrip("/")))
+        headers = {**keyed(), "Authorization": f"Bearer {token}"}
+        return Call("POST", path, object, {}, body, headers, INFER_SECONDS, repeatable=False)
 
-    # ---- accounts
+    # ---- accounts: the platform keeps no keys of these requests, so they are not repeated blindly
 
-    def listed(self, filters: Fields) -> Call[list[E]]:
-        return Call("GET", f"/{self.path}", list[self.entity], params=query_params(filters))  # type: ignore[name-defined]
+    def create_account(self, fields: Fields) -> Call[E]:
+        return post(self.path, self.entity, body_of(None, fields), repeatable=False)
 
     def permissions(self, id: str) -> Call[list[AccessGrant]]:
-        return Call("GET", f"{self.of(id)}/permissions", list[AccessGrant])
+        return Call("GET", self.of(id, "permissions"), list[AccessGrant])
 
-    def set_permissions(self, id: str, permissions: list[Any]) -> Call[list[AccessGrant]]:
-        json_ = {"permissions": _value(permissions)}
-        return Call("PUT", f"{self.of(id)}/permissions", list[AccessGrant], json=json_)
+    def set_permissions(self, id: str, permissions: Grants) -> Call[list[AccessGrant]]:
+        body = {"permissions": json_of(permissions)}
+        return Call("PUT", self.of(id, "permissions"), list[AccessGrant], json=body, headers=keyed())
 
-    def create_token(self, id: str, grants: list[Any], expires: str) -> Call[str]:
-        json_ = {"grants": _value(grants), "expires": expires}
-        return Call("POST", f"{self.of(id)}/tokens", str, json=json_)
+    def create_token(self, id: str, grants: Grants, expires: datetime) -> Call[str]:
+        body = {"grants": json_of(grants), "expires": json_of(expires)}
+        return post(self.of(id, "tokens"), str, body, repeatable=False)
 
     def tokens(self, id: str) -> Call[list[APIKey]]:
-        return Call("GET", f"{self.of(id)}/tokens", list[APIKey])
+        return Call("GET", self.of(id, "tokens"), list[APIKey])
 
     def revoke(self, id: str, key: str | None) -> Call[None]:
-        return Call("DELETE", f"{self.of(id)}/tokens{f'/{quote(key)}' if key else ''}", type(None))
-
-
-class _Documentation(DocumentationBase):
-    """An answer may say whose documentation it is."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-def cursor(entity: E, order_by: str) -> tuple[str, str] | None:
-    """Where the next page begins; None where the field is not one of the entity's own."""
-    value = entity.dump().get(order_by)
-    return None if value is None else (str(value), entity.id or "")
+        return Call("DELETE", self.of(id, "tokens", *([quote(key, safe="")] if key else [])), type(None))

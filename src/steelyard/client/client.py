@@ -1,22 +1,22 @@
-"""The client: one address, one token, one collection per kind."""
+"""The client: one address, one token, one collection per kind; sync and async."""
 
 from types import TracebackType
 from typing import Self
 
 import httpx
 
-from steelyard.client.calls import Calls
-from steelyard.client.collections import (
-    Accounts,
-    Collection,
-    Datasets,
-    InferenceSessions,
-    Models,
-    Modules,
+from steelyard.client.async_collections import (
+    AsyncAccounts,
+    AsyncCollection,
+    AsyncDatasets,
+    AsyncInferenceSessions,
+    AsyncUploaded,
 )
-from steelyard.client.connection import find
+from steelyard.client.calls import Calls
+from steelyard.client.collections import Accounts, Collection, Datasets, InferenceSessions, Uploaded
+from steelyard.client.connection import Connection, find
 from steelyard.client.retries import Retries
-from steelyard.client.transport import TIMEOUT, Transport
+from steelyard.client.transport import AsyncTransport, Sender, Transport
 from steelyard.schema.account import Account
 from steelyard.schema.audit import Audit, AuditProcedure
 from steelyard.schema.dataset import Dataset
@@ -33,8 +33,8 @@ class Client:
 
     `endpoint` ends in /v0. What is not given is looked for in `STEELYARD_API_ENDPOINT` and `STEELYARD_API_TOKEN`, in
     `DYFF_API_ENDPOINT` and `DYFF_API_TOKEN`, in `./.steelyard` and in the user's state folder. Raises NotConfigured.
-    Requests that got no answer are sent again, up to `retries.tries` times; creates carry a key, so that none is
-    done twice.
+    Requests that got no answer are sent again, as `retries` says; each carries a key, so that nothing is made or
+    changed twice. `http` sends them, for tests and for proxies of one's own.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Client:
         http: httpx.Client | None = None,
     ) -> None:
         connection = find(endpoint, token)
-        self._http = http or httpx.Client(timeout=TIMEOUT, trust_env=False)
-        transport = Transport(connection, self._http, retries)
-        self.connection, self.endpoint = connection, connection.endpoint
+        self.endpoint = connection.endpoint
+        self._http = http or _http(connection)
+        transport = Transport(Sender(connection, retries), self._http, self._http)
         self.accounts = Accounts(Calls("accounts", Account), transport)
         self.datasets = Datasets(Calls("datasets", Dataset), transport)
-        self.modules = Modules(Calls("modules", Module), transport)
-        self.models = Models(Calls("models", Model), transport)
+        self.modules = Uploaded(Calls("modules", Module), transport)
+        self.models = Uploaded(Calls("models", Model), transport)
         self.inferenceservices = Collection(Calls("inferenceservices", InferenceService), transport)
         self.inferencesessions = InferenceSessions(Calls("inferencesessions", InferenceSession), transport)
         self.evaluations = Collection(Calls("evaluations", Evaluation), transport)
@@ -61,6 +61,7 @@ class Client:
         self.audits = Collection(Calls("audits", Audit), transport)
 
     def close(self) -> None:
+        """Close its connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -73,3 +74,58 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class AsyncClient:
+    """As `Client`, for asyncio: the same collections and methods, awaited; `query` is iterated with `async for`.
+
+    Files are carried on threads, by `files`.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        token: str | None = None,
+        *,
+        retries: Retries = Retries(),
+        http: httpx.AsyncClient | None = None,
+        files: httpx.Client | None = None,
+    ) -> None:
+        connection = find(endpoint, token)
+        self.endpoint = connection.endpoint
+        self._http = http or httpx.AsyncClient(trust_env=not connection.is_local)
+        self._files = files or _http(connection)
+        transport = AsyncTransport(Sender(connection, retries), self._http, self._files)
+        self.accounts = AsyncAccounts(Calls("accounts", Account), transport)
+        self.datasets = AsyncDatasets(Calls("datasets", Dataset), transport)
+        self.modules = AsyncUploaded(Calls("modules", Module), transport)
+        self.models = AsyncUploaded(Calls("models", Model), transport)
+        self.inferenceservices = AsyncCollection(Calls("inferenceservices", InferenceService), transport)
+        self.inferencesessions = AsyncInferenceSessions(
+            Calls("inferencesessions", InferenceSession), transport
+        )
+        self.evaluations = AsyncCollection(Calls("evaluations", Evaluation), transport)
+        self.reports = AsyncCollection(Calls("reports", Report), transport)
+        self.auditprocedures = AsyncCollection(Calls("auditprocedures", AuditProcedure), transport)
+        self.audits = AsyncCollection(Calls("audits", Audit), transport)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._http.aclose()
+        self._files.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _http(connection: Connection) -> httpx.Client:
+    """Proxies of the environment are for what is not on this machine."""
+    return httpx.Client(trust_env=not connection.is_local)

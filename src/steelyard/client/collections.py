@@ -1,64 +1,36 @@
-"""`client.datasets`, `client.evaluations` …: what can be done with the entities of one kind."""
+"""`client.datasets`, `client.evaluations` …: what can be done with the entities of one kind.
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+`async_collections.py` has the same methods, awaited. Neither decides anything: requests are described in `calls.py`,
+what takes several of them in `flows.py`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel
-
-from steelyard.client import files
-from steelyard.client.calls import PAGE, Calls, cursor
-from steelyard.client.errors import NotFound, TransferFailed, Unavailable
-from steelyard.client.files import Progress, quiet
+from steelyard.client.calls import Calls, Grants, Request
+from steelyard.client.carrying import Progress, quiet
+from steelyard.client.files import Paths, by_name
+from steelyard.client.flows import Bringing, Flows
+from steelyard.client.pages import Pages
 from steelyard.client.transport import Transport
-from steelyard.client.waiting import Waiting
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.inference_session import InferenceSession
-from steelyard.schema.model import Model
-from steelyard.schema.module import Module
 
 E = TypeVar("E", bound=DyffEntity)
-A = TypeVar("A", bound=DyffEntity | Account)
-Request = BaseModel | Mapping[str, Any] | None
 WAIT_SECONDS = 3600.0
 
 
-class Queried(Generic[A]):
-    """What every collection has."""
-
-    def __init__(self, calls: Calls[A], transport: Transport) -> None:
-        self._calls, self._transport = calls, transport
-
-    def get(self, id: str) -> A:
-        """The entity. Raises NotFound."""
-        return self._transport.send(self._calls.get(id))
-
-    def query(self, **filters: Any) -> Iterator[A]:
-        """Every entity that matches, page by page, oldest first unless `orderBy` and `order` say otherwise.
-
-        Filters are the API's: `status="Ready"`, `name=…`, `labels={…}`, `dataset=<id>`, `query={"status": [...]}`.
-        `limit` is the most that come. Raises Invalid for a filter that the kind does not have.
-        """
-        left: int | None = filters.pop("limit", None)
-        order_by = filters.setdefault("orderBy", "creationTime")
-        last = None
-        while left is None or left > 0:
-            size = PAGE if left is None else min(left, PAGE)
-            page = self._transport.send(self._calls.page(filters, last, size))
-            yield from page
-            left = None if left is None else left - len(page)
-            last = cursor(page[-1], order_by) if page else None
-            if len(page) < size or last is None:
-                return
-
-
-class Collection(Queried[E]):
+class Collection(Generic[E]):
     """Entities of one kind."""
+
+    def __init__(self, calls: Calls[E], transport: Transport) -> None:
+        self._calls, self._transport = calls, transport
+        self._flows = Flows(calls, transport.sender.retries)
 
     def create(self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any) -> E:
         """Make an entity of a create request of `steelyard.schema.requests`, or of its fields.
@@ -67,12 +39,27 @@ class Collection(Queried[E]):
         """
         return self._transport.send(self._calls.create(request, fields, idempotency_key))
 
+    def get(self, id: str) -> E:
+        """The entity. Raises NotFound."""
+        return self._transport.send(self._calls.get(id))
+
+    def query(self, **filters: Any) -> Iterator[E]:
+        """Every entity that matches, page by page, oldest first unless `orderBy` and `order` say otherwise.
+
+        Filters are the API's: `status="Ready"`, `name=…`, `labels={…}`, `dataset=<id>`; of a list, one has to match.
+        `query={…}`, or a list of alternatives, holds more. `limit` is the most that come. Raises Invalid for a filter
+        that the kind does not have.
+        """
+        pages = Pages(self._calls.path, self._calls.entity, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            yield from pages.take(self._transport.send(call))
+
     def delete(self, id: str) -> Status:
         """Delete it; what still runs of it is ended."""
         return self._transport.send(self._calls.delete(id))
 
     def label(self, id: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels, and with None take them away."""
+        """Set labels, and with None take them away; others stay."""
         self._transport.send(self._calls.label(id, labels))
 
     def documentation(self, id: str) -> DocumentationBase:
@@ -80,7 +67,7 @@ class Collection(Queried[E]):
         return self._transport.send(self._calls.documentation(id))
 
     def edit_documentation(self, id: str, **patch: str | None) -> DocumentationBase:
-        """Set `title` (at most 140 characters), `summary` (280), `fullPage`; None takes away."""
+        """Set `title` (at most 140 characters), `summary` (280), `fullPage`; None takes away, others stay."""
         return self._transport.send(self._calls.edit_documentation(id, patch))
 
     def terminate(self, id: str) -> Status:
@@ -92,20 +79,17 @@ class Collection(Queried[E]):
     ) -> E:
         """The entity once it has ended well; a session once it is ready. `timeout` in seconds.
 
-        `on_change` is called with each new status. Raises WorkflowFailed, WaitTimeout.
+        `on_change` is called with the entity at first and whenever its status, reason or message has changed. A
+        platform that is started again meanwhile is waited for. Raises WorkflowFailed, and WaitTimeout, which says
+        what it waits for.
         """
-        waiting = Waiting[E](time.monotonic() + timeout, on_change)
-        while True:
-            entity = self.get(id)
-            pause = waiting.look(entity, time.monotonic())
-            if pause is None:
-                return entity
-            time.sleep(pause)
+        return self._transport.run(self._flows.wait(id, timeout, on_change))
 
     def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
-        """Its files, into a folder that is not there yet. Raises TransferFailed."""
-        links = self._transport.send(self._calls.downlinks(id))
-        return files.fetch_all(self._transport.http, links, Path(folder), progress)
+        """Its files, into a folder. What is there already and is the same stays, so that a download that broke off is
+        completed by another one. Raises TransferFailed, also where something else is in the way.
+        """
+        return self._transport.run(self._flows.download(id, Path(folder), progress))
 
     def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
         """The newest lines that its Pods have written; `since` such as 1h, 30m or 2d."""
@@ -115,74 +99,54 @@ class Collection(Queried[E]):
 class Uploaded(Collection[E]):
     """Kinds whose files a client brings."""
 
-    def upload(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> E:
-        """Bring the files that the entity names, finalise it, and return it. Raises TransferFailed."""
-        root = Path(folder)
-        for name in self._names(self.get(id)):
-            path = root / name
-            if not path.is_file():
-                raise TransferFailed(f"{path}: there is no such file, and entity {id} names it")
-            link = self._transport.send(self._calls.uplink(id, name))
-            files.put(self._transport.http, link, path, name, progress)
-        self.finalize(id)
-        return self.get(id)
+    def upload(
+        self,
+        id: str,
+        files: Paths,
+        *,
+        progress: Progress = quiet,
+        wait: bool = False,
+        timeout: float = WAIT_SECONDS,
+    ) -> E:
+        """Bring the files that the entity names, from a folder or each by its name, and finalize it.
+
+        With `wait`, until it is Ready. Raises BadFiles, TransferFailed.
+        """
+        return self._transport.run(self._flows.upload(id, files, Bringing(progress, wait, timeout)))
 
     def finalize(self, id: str) -> None:
         """Say that every file is there; from now on nothing of it changes."""
         self._transport.send(self._calls.finalize(id))
 
-    def _names(self, entity: E) -> Iterable[str]:
-        match entity:
-            case Dataset() | Module():
-                return [each.path for each in entity.artifacts]
-            case Model() if entity.artifact.volume is not None:
-                return [each.path for each in entity.artifact.volume.files]
-        return []
+    def create_from_folder(
+        self,
+        folder: Paths,
+        *,
+        account: str,
+        name: str,
+        progress: Progress = quiet,
+        wait: bool = False,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> E:
+        """An entity of a folder's files, uploaded; what begins with a dot is left out.
+
+        Of a dataset, the Parquet files, whose schema is read from them unless `schema` is given (this needs pyarrow);
+        of a model, `resources` is by default the storage that its files take. With `wait`, until it is Ready; with an
+        `idempotency_key`, a repeat finishes what was begun. Raises BadFiles, TransferFailed.
+        """
+        asked = {**fields, "account": account, "name": name}
+        return self._transport.run(
+            self._flows.from_files(folder, asked, idempotency_key, Bringing(progress, wait))
+        )
 
 
 class Datasets(Uploaded[Dataset]):
     """Rows that never change once they are Ready."""
 
-    def create_from_folder(
-        self, folder: Path | str, *, account: str, name: str, progress: Progress = quiet, **fields: Any
-    ) -> Dataset:
-        """A dataset of the folder's Parquet files, uploaded. Its schema is read from them unless `schema` is given."""
-        root = Path(folder)
-        schema = fields.pop("schema", None) or {"arrowSchema": files.arrow_schema_of(root)}
-        artifacts = [each.dump() for each in files.artifacts_of(root)]
-        made = self.create(account=account, name=name, artifacts=artifacts, schema=schema, **fields)
-        return self.upload(made.id, root, progress=progress)
-
-
-class Modules(Uploaded[Module]):
-    """Files of code."""
-
-    def create_from_folder(
-        self, folder: Path | str, *, account: str, name: str, progress: Progress = quiet, **fields: Any
-    ) -> Module:
-        """A module of the folder's files, uploaded."""
-        artifacts = [each.dump() for each in files.artifacts_of(Path(folder))]
-        made = self.create(account=account, name=name, artifacts=artifacts, **fields)
-        return self.upload(made.id, folder, progress=progress)
-
-
-class Models(Uploaded[Model]):
-    """Files of models."""
-
-    def create_from_folder(
-        self, folder: Path | str, *, account: str, name: str, progress: Progress = quiet, **fields: Any
-    ) -> Model:
-        """A model of the folder's files, uploaded. `resources` is by default the storage that they take."""
-        volume = files.volume_of(Path(folder))
-        size = max(1, -(-sum(each.size for each in volume) // (1 << 20)))
-        made = self.create(
-            account=account,
-            name=name,
-            artifact={"kind": "Volume", "volume": {"files": [each.dump() for each in volume]}},
-            source={"kind": "Upload"},
-            **{"resources": {"storage": f"{size}Mi"}, **fields},
-        )
-        return self.upload(made.id, folder, progress=progress)
+    def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
+        """A dataset of Parquet files, under their own names. `more` is as of `create_from_folder`."""
+        return self.create_from_folder(by_name(files), account=account, name=name, **more)
 
 
 class InferenceSessions(Collection[InferenceSession]):
@@ -192,47 +156,58 @@ class InferenceSessions(Collection[InferenceSession]):
         self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
     ) -> InferenceSessionAndToken:
         """Start a session; its token is good for it alone."""
-        return self._transport.send(self._calls.create_session(request, fields, idempotency_key))
+        return self._transport.run(self._flows.session(request, fields, idempotency_key))
 
     def ready(self, id: str) -> bool:
         """Whether a replica answers."""
-        try:
-            answer = self._transport.send(self._calls.ready(id))
-        except (NotFound, Unavailable):
-            return False
-        return not (isinstance(answer, dict) and answer.get("ready") is False)
+        return self._transport.run(self._flows.ready(id))
 
     def token(self, id: str, *, expires: datetime | None = None) -> str:
         """Another token of the session; by default it ends with the session."""
-        return self._transport.send(self._calls.session_token(id, expires.isoformat() if expires else None))
+        return self._transport.send(self._calls.session_token(id, expires))
 
-    def infer(self, id: str, endpoint: str, body: Any, *, token: str) -> Any:
-        """What a replica answers to a JSON body at its `endpoint`."""
-        return self._transport.send(self._calls.infer(id, endpoint, body, token))
+    def infer(self, id: str, endpoint: str, body: Any, *, token: str | None = None) -> Any:
+        """What a replica answers to a JSON body at its `endpoint`.
+
+        Without a `token`, the client uses the one that came with the session, or asks for one. The body goes out as
+        it is: pipelines of the service's interface are not applied.
+        """
+        return self._transport.run(self._flows.infer(id, endpoint, body, token))
 
 
-class Accounts(Queried[Account]):
+class Accounts:
     """Who owns entities, and who may do what."""
 
+    def __init__(self, calls: Calls[Account], transport: Transport) -> None:
+        self._calls, self._transport = calls, transport
+
     def create(self, name: str) -> Account:
-        """An account; its name is its own."""
-        return self._transport.send(self._calls.create(None, {"name": name}, None))
+        """An account; its name is its own. Raises Conflict where another has it."""
+        return self._transport.send(self._calls.create_account({"name": name}))
+
+    def get(self, id: str) -> Account:
+        """The account. Raises NotFound."""
+        return self._transport.send(self._calls.get(id))
+
+    def query(self, **filters: Any) -> Iterator[Account]:
+        """All accounts that the token may see; `name` names one."""
+        yield from self._transport.send(self._calls.all(filters))
+
+    def delete(self, id: str) -> Status:
+        """Delete it and end its keys; what it owns stays."""
+        return self._transport.send(self._calls.delete(id))
 
     def permissions(self, id: str) -> list[AccessGrant]:
         """What keys of the account may be given at most."""
         return self._transport.send(self._calls.permissions(id))
 
-    def set_permissions(
-        self, id: str, permissions: Sequence[AccessGrant | Mapping[str, Any]]
-    ) -> list[AccessGrant]:
+    def set_permissions(self, id: str, permissions: Grants) -> list[AccessGrant]:
         """Replace them."""
-        return self._transport.send(self._calls.set_permissions(id, list(permissions)))
+        return self._transport.send(self._calls.set_permissions(id, permissions))
 
-    def create_token(
-        self, id: str, *, grants: Sequence[AccessGrant | Mapping[str, Any]], expires: datetime
-    ) -> str:
+    def create_token(self, id: str, *, grants: Grants, expires: datetime) -> str:
         """A token, shown this once. Raises Forbidden for more than the account may."""
-        return self._transport.send(self._calls.create_token(id, list(grants), expires.isoformat()))
+        return self._transport.send(self._calls.create_token(id, grants, expires))
 
     def tokens(self, id: str) -> list[APIKey]:
         """Its keys."""
@@ -241,8 +216,3 @@ class Accounts(Queried[Account]):
     def revoke(self, id: str, key: str | None = None) -> None:
         """End one key, or all."""
         self._transport.send(self._calls.revoke(id, key))
-
-    def query(self, **filters: Any) -> Iterator[Account]:
-        """All accounts that the token may see; `name` names one."""
-        params = {name: value for name, value in filters.items() if value is not None}
-        yield from self._transport.send(self._calls.listed(params))

@@ -1,93 +1,162 @@
-"""Sends calls: the one place of the client that does I/O, once sync and once async."""
+"""Carries out calls and flows: the one place of the client that waits, once sync and once async."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import httpx
 
+from steelyard import __version__
 from steelyard.client.call import Call
 from steelyard.client.connection import Connection
-from steelyard.client.errors import Unreachable
+from steelyard.client.errors import ClientError, Unreachable
+from steelyard.client.flow import Carrier, Flow, Pause, Step, Work
 from steelyard.client.retries import Retries
 
 T = TypeVar("T")
-TIMEOUT = httpx.Timeout(30.0)
 
 
-def _request(connection: Connection, call: Call[T]) -> httpx.Request:
-    headers = {"Authorization": f"Bearer {connection.token}", "Accept": "application/json", **call.headers}
-    return httpx.Request(
-        call.method,
-        f"{connection.endpoint}{call.path}",
-        params=dict(call.params) or None,
-        json=call.json,
-        headers=headers,
-        extensions={"timeout": TIMEOUT.as_dict()},
-    )
+@dataclass
+class Sender:
+    """What both forms know: where to, and when a request is sent again."""
+
+    connection: Connection
+    retries: Retries
+    met: bool = False
+    """Whether the platform has ever answered this client."""
+
+    def request(self, call: Call[T]) -> httpx.Request:
+        """Made once for all tries: its id and its idempotency key stay the same."""
+        headers = {
+            "Authorization": f"Bearer {self.connection.token}",
+            "Accept": "application/json",
+            "User-Agent": f"steelyard-client/{__version__}",
+            "X-Request-Id": uuid.uuid4().hex,
+            **call.headers,
+        }
+        return httpx.Request(
+            call.method,
+            f"{self.connection.endpoint}{call.path}",
+            params=dict(call.params) or None,
+            json=call.json,
+            headers=headers,
+            extensions={"timeout": httpx.Timeout(call.seconds, connect=10.0).as_dict()},
+        )
+
+    def after_answer(self, number: int, call: Call[T], response: httpx.Response) -> float | None:
+        self.met = True
+        return self.retries.after_answer(number, response, repeatable=call.repeatable)
+
+    def after_fault(self, number: int, call: Call[T], error: httpx.RequestError) -> float:
+        """The pause before the next try. Raises Unreachable when there is none."""
+        pause = self.retries.after_fault(number, error, met=self.met, repeatable=call.repeatable)
+        if pause is not None:
+            return pause
+        said = str(error) or type(error).__name__
+        raise Unreachable(
+            f"{self.connection.endpoint} does not answer: {said}; does it run? (steelyard status)"
+        ) from error
 
 
-def _unreachable(connection: Connection, error: Exception) -> Unreachable:
-    said = str(error) or type(error).__name__
-    return Unreachable(f"{connection.endpoint} does not answer: {said}; does it run? (steelyard status)")
-
-
+@dataclass
 class Transport:
-    """Sync. `sleep` is for tests."""
+    """Sync. `http` asks the platform, `files` storage."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        http: httpx.Client,
-        retries: Retries,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.connection, self.http = connection, http
-        self._retries, self._sleep = retries, sleep
+    sender: Sender
+    http: httpx.Client
+    files: httpx.Client
+    sleep: Callable[[float], None] = time.sleep
 
     def send(self, call: Call[T]) -> T:
-        """The answer. Raises ApiError, Unreachable."""
-        number = 1
+        """The answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
+        request, number = self.sender.request(call), 1
         while True:
-            response, fault = self._once(call)
-            pause = self._retries.pause(number, response)
-            if response is not None and (not response.is_error or pause is None):
-                return call.read(response)
-            if pause is None:
-                raise _unreachable(self.connection, fault or OSError()) from fault
-            self._sleep(pause)
+            try:
+                response = self.http.send(request)
+            except httpx.RequestError as error:
+                pause: float | None = self.sender.after_fault(number, call, error)
+            else:
+                pause = self.sender.after_answer(number, call, response)
+                if pause is None:
+                    return call.read(response)
+            self.sleep(pause or 0.0)
             number += 1
 
-    def _once(self, call: Call[T]) -> tuple[httpx.Response | None, Exception | None]:
+    def run(self, flow: Flow[T]) -> T:
+        """What the flow returns. Raises what it raises."""
         try:
-            return self.http.send(_request(self.connection, call)), None
-        except httpx.TransportError as error:
-            return None, error
+            step = next(flow)
+            while True:
+                try:
+                    result = self._done(step)
+                except ClientError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
+
+    def _done(self, step: Step) -> object:
+        if isinstance(step, Pause):
+            self.sleep(step.seconds)
+            return None
+        return step.do(Carrier(self.files, lambda: False)) if isinstance(step, Work) else self.send(step)
 
 
+@dataclass
 class AsyncTransport:
-    """Async."""
+    """Async; files are carried on threads."""
 
-    def __init__(self, connection: Connection, http: httpx.AsyncClient, retries: Retries) -> None:
-        self.connection, self.http = connection, http
-        self._retries = retries
+    sender: Sender
+    http: httpx.AsyncClient
+    files: httpx.Client
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 
     async def send(self, call: Call[T]) -> T:
-        """The answer. Raises ApiError, Unreachable."""
-        number = 1
+        """The answer. Raises ApiError, UnexpectedAnswer, Unreachable."""
+        request, number = self.sender.request(call), 1
         while True:
-            response, fault = await self._once(call)
-            pause = self._retries.pause(number, response)
-            if response is not None and (not response.is_error or pause is None):
-                return call.read(response)
-            if pause is None:
-                raise _unreachable(self.connection, fault or OSError()) from fault
-            await asyncio.sleep(pause)
+            try:
+                response = await self.http.send(request)
+            except httpx.RequestError as error:
+                pause: float | None = self.sender.after_fault(number, call, error)
+            else:
+                pause = self.sender.after_answer(number, call, response)
+                if pause is None:
+                    return call.read(response)
+            await self.sleep(pause or 0.0)
             number += 1
 
-    async def _once(self, call: Call[T]) -> tuple[httpx.Response | None, Exception | None]:
+    async def run(self, flow: Flow[T]) -> T:
+        """What the flow returns. Raises what it raises."""
         try:
-            return await self.http.send(_request(self.connection, call)), None
-        except httpx.TransportError as error:
-            return None, error
+            step = next(flow)
+            while True:
+                try:
+                    result = await self._done(step)
+                except ClientError as error:
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as end:
+            returned: T = end.value
+            return returned
+
+    async def _done(self, step: Step) -> object:
+        if isinstance(step, Pause):
+            await self.sleep(step.seconds)
+            return None
+        return await (self._on_thread(step) if isinstance(step, Work) else self.send(step))
+
+    async def _on_thread(self, step: Work[T]) -> T:
+        """A thread cannot be cancelled: it looks between two pieces of a file whether it should end."""
+        given_up = threading.Event()
+        try:
+            return await asyncio.to_thread(step.do, Carrier(self.files, given_up.is_set))
+        finally:
+            given_up.set()

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from steelyard.client.errors import WaitTimeout, WorkflowFailed
+from steelyard.client.errors import ClientError, WaitTimeout, WorkflowFailed
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.status import SUCCESS, TERMINAL
 
 E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+AWAY_SECONDS = 60.0
+"""A platform that is away for so long while it is asked is taken for gone."""
 
 
 @dataclass
@@ -18,32 +20,55 @@ class Waiting(Generic[E]):
 
     until: float
     on_change: Callable[[E], None] | None = None
-    _last: tuple[str, str | None, str | None] | None = None
+    last: E | None = None
     _pause: float = FIRST_PAUSE
+    _away_since: float | None = None
 
-    def look(self, entity: E, now: float) -> float | None:
-        """Seconds to the next look; None when it has ended well. Raises WorkflowFailed, WaitTimeout."""
-        seen = (entity.status, entity.reason, entity.message)
-        if seen != self._last:
-            self._last, self._pause = seen, FIRST_PAUSE
+    def look(self, entity: E, now: float, *, ready: bool | None = None) -> float | None:
+        """Seconds to the next look; None when it has ended well. Raises WorkflowFailed, WaitTimeout.
+
+        `ready`: of a session, whether a replica answers.
+        """
+        before, self.last, self._away_since = self.last, entity, None
+        if before is None or _seen(before) != _seen(entity):
+            self._pause = FIRST_PAUSE
             if self.on_change is not None:
                 self.on_change(entity)
-        if arrived(entity):
+        if arrived(entity, ready):
             return None
         if entity.status in TERMINAL:
             raise WorkflowFailed(f"{_named(entity)} is {entity.status}: {_why(entity)}", entity)
         if now >= self.until:
-            raise WaitTimeout(f"{_named(entity)} has not ended: it is {entity.status}: {_why(entity)}")
-        pause = min(self._pause, self.until - now)
-        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
-        return max(pause, 0.0)
+            raise WaitTimeout(
+                f"{_named(entity)} has not ended in time: it is {entity.status}: {_why(entity)}", entity
+            )
+        return self._next(now)
+
+    def away(self, error: ClientError, now: float) -> float:
+        """Seconds to the next look, where this one failed because the platform is away. Raises the error in the end."""
+        self._away_since = now if self._away_since is None else self._away_since
+        if self.last is None or now >= self.until or now - self._away_since > AWAY_SECONDS:
+            raise error
+        return self._next(now)
+
+    def _next(self, now: float) -> float:
+        pause, self._pause = self._pause, min(self._pause * 1.5, LONGEST_PAUSE)
+        return max(min(pause, self.until - now), 0.0)
 
 
-def arrived(entity: DyffEntity) -> bool:
+def arrived(entity: DyffEntity, ready: bool | None) -> bool:
     """Whether it has reached what it was made for: a session runs until it is ended, and is ready before."""
-    if getattr(entity, "kind", "") == "InferenceSession":
-        return entity.status == "Admitted" and entity.reason is None
+    if is_session(entity):
+        return entity.status == "Admitted" and ready is True
     return entity.status in SUCCESS
+
+
+def is_session(entity: DyffEntity) -> bool:
+    return getattr(entity, "kind", "") == "InferenceSession"
+
+
+def _seen(entity: DyffEntity) -> tuple[str, str | None, str | None]:
+    return entity.status, entity.reason, entity.message
 
 
 def _named(entity: DyffEntity) -> str:
@@ -51,4 +76,4 @@ def _named(entity: DyffEntity) -> str:
 
 
 def _why(entity: DyffEntity) -> str:
-    return " ".join(filter(None, (entity.reason, entity.message))) or "no reason is given"
+    return ": ".join(filter(None, (entity.reason, entity.message))) or "no reason is given"

@@ -1,0 +1,191 @@
+"""The collections for asyncio: the same methods as in `collections.py`, awaited; a test holds them to it.
+
+What the methods do is said there; requests and flows are described once for both.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from steelyard.client.calls import Calls, Grants, Request
+from steelyard.client.carrying import Progress, quiet
+from steelyard.client.collections import (
+    WAIT_SECONDS,
+    Accounts,
+    Collection,
+    Datasets,
+    InferenceSessions,
+    Uploaded,
+)
+from steelyard.client.files import Paths, by_name
+from steelyard.client.flows import Bringing, Flows
+from steelyard.client.pages import Pages
+from steelyard.client.transport import AsyncTransport
+from steelyard.schema.account import AccessGrant, Account, APIKey
+from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse
+from steelyard.schema.base import DocumentationBase, DyffEntity
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.inference_session import InferenceSession
+
+E = TypeVar("E", bound=DyffEntity)
+A = TypeVar("A", bound=type)
+
+
+def _said_as(sync: type) -> Callable[[A], A]:
+    """The methods' docstrings are those of the sync class."""
+
+    def copied(made: A) -> A:
+        for name, method in vars(made).items():
+            if callable(method) and not name.startswith("_") and not method.__doc__:
+                method.__doc__ = getattr(sync, name).__doc__
+        return made
+
+    return copied
+
+
+@_said_as(Collection)
+class AsyncCollection(Generic[E]):
+    """Entities of one kind."""
+
+    def __init__(self, calls: Calls[E], transport: AsyncTransport) -> None:
+        self._calls, self._transport = calls, transport
+        self._flows = Flows(calls, transport.sender.retries)
+
+    async def create(
+        self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> E:
+        return await self._transport.send(self._calls.create(request, fields, idempotency_key))
+
+    async def get(self, id: str) -> E:
+        return await self._transport.send(self._calls.get(id))
+
+    async def query(self, **filters: Any) -> AsyncIterator[E]:
+        pages = Pages(self._calls.path, self._calls.entity, filters, filters.pop("limit", None))
+        while (call := pages.call()) is not None:
+            for entity in pages.take(await self._transport.send(call)):
+                yield entity
+
+    async def delete(self, id: str) -> Status:
+        return await self._transport.send(self._calls.delete(id))
+
+    async def label(self, id: str, labels: Mapping[str, str | None]) -> None:
+        await self._transport.send(self._calls.label(id, labels))
+
+    async def documentation(self, id: str) -> DocumentationBase:
+        return await self._transport.send(self._calls.documentation(id))
+
+    async def edit_documentation(self, id: str, **patch: str | None) -> DocumentationBase:
+        return await self._transport.send(self._calls.edit_documentation(id, patch))
+
+    async def terminate(self, id: str) -> Status:
+        return await self._transport.send(self._calls.terminate(id))
+
+    async def wait(
+        self, id: str, *, timeout: float = WAIT_SECONDS, on_change: Callable[[E], None] | None = None
+    ) -> E:
+        return await self._transport.run(self._flows.wait(id, timeout, on_change))
+
+    async def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
+        return await self._transport.run(self._flows.download(id, Path(folder), progress))
+
+    async def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
+        return await self._transport.send(self._calls.logs(id, since, limit))
+
+
+@_said_as(Uploaded)
+class AsyncUploaded(AsyncCollection[E]):
+    """Kinds whose files a client brings."""
+
+    async def upload(
+        self,
+        id: str,
+        files: Paths,
+        *,
+        progress: Progress = quiet,
+        wait: bool = False,
+        timeout: float = WAIT_SECONDS,
+    ) -> E:
+        return await self._transport.run(self._flows.upload(id, files, Bringing(progress, wait, timeout)))
+
+    async def finalize(self, id: str) -> None:
+        await self._transport.send(self._calls.finalize(id))
+
+    async def create_from_folder(
+        self,
+        folder: Paths,
+        *,
+        account: str,
+        name: str,
+        progress: Progress = quiet,
+        wait: bool = False,
+        idempotency_key: str | None = None,
+        **fields: Any,
+    ) -> E:
+        asked = {**fields, "account": account, "name": name}
+        return await self._transport.run(
+            self._flows.from_files(folder, asked, idempotency_key, Bringing(progress, wait))
+        )
+
+
+@_said_as(Datasets)
+class AsyncDatasets(AsyncUploaded[Dataset]):
+    """Rows that never change once they are Ready."""
+
+    async def create_from_parquet(self, *files: Path | str, account: str, name: str, **more: Any) -> Dataset:
+        return await self.create_from_folder(by_name(files), account=account, name=name, **more)
+
+
+@_said_as(InferenceSessions)
+class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
+    """Replicas that run for a while."""
+
+    async def create(  # type: ignore[override]  # a session comes with its token
+        self, request: Request = None, *, idempotency_key: str | None = None, **fields: Any
+    ) -> InferenceSessionAndToken:
+        return await self._transport.run(self._flows.session(request, fields, idempotency_key))
+
+    async def ready(self, id: str) -> bool:
+        return await self._transport.run(self._flows.ready(id))
+
+    async def token(self, id: str, *, expires: datetime | None = None) -> str:
+        return await self._transport.send(self._calls.session_token(id, expires))
+
+    async def infer(self, id: str, endpoint: str, body: Any, *, token: str | None = None) -> Any:
+        return await self._transport.run(self._flows.infer(id, endpoint, body, token))
+
+
+@_said_as(Accounts)
+class AsyncAccounts:
+    """Who owns entities, and who may do what."""
+
+    def __init__(self, calls: Calls[Account], transport: AsyncTransport) -> None:
+        self._calls, self._transport = calls, transport
+
+    async def create(self, name: str) -> Account:
+        return await self._transport.send(self._calls.create_account({"name": name}))
+
+    async def get(self, id: str) -> Account:
+        return await self._transport.send(self._calls.get(id))
+
+    async def query(self, **filters: Any) -> AsyncIterator[Account]:
+        for account in await self._transport.send(self._calls.all(filters)):
+            yield account
+
+    async def delete(self, id: str) -> Status:
+        return await self._transport.send(self._calls.delete(id))
+
+    async def permissions(self, id: str) -> list[AccessGrant]:
+        return await self._transport.send(self._calls.permissions(id))
+
+    async def set_permissions(self, id: str, permissions: Grants) -> list[AccessGrant]:
+        return await self._transport.send(self._calls.set_permissions(id, permissions))
+
+    async def create_token(self, id: str, *, grants: Grants, expires: datetime) -> str:
+        return await self._transport.send(self._calls.create_token(id, grants, expires))
+
+    async def tokens(self, id: str) -> list[APIKey]:
+        return await self._transport.send(self._calls.tokens(id))
+
+    async def revoke(self, id: str, key: str | None = None) -> None:
+        await self._transport.send(self._calls.revoke(id, key))

@@ -1,0 +1,132 @@
+"""One file on its way to or from storage, by a signed address: without the token, checked by size and digest."""
+
+import filecmp
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+
+from steelyard.client.errors import LinkExpired, TransferBroken, TransferFailed
+from steelyard.client.files import CHUNK, md5_of, pieces
+from steelyard.client.flow import Carrier
+from steelyard.client.retries import RETRIED
+from steelyard.schema.answers import ArtifactURL, StorageSignedURL
+
+TIMEOUT = httpx.Timeout(60.0, read=900.0)
+"""Storage may take its time between the last byte and its answer."""
+Progress = Callable[[str, int, int], None]
+"""Called with a file's path, the bytes done and the bytes in all; of the async client on another thread."""
+
+
+def quiet(name: str, done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+def put(carrier: Carrier, link: StorageSignedURL, path: Path, name: str, progress: Progress) -> None:
+    """Upload a file. Raises TransferFailed, BadFiles."""
+    size = path.stat().st_size
+    if link.method != "PUT":
+        raise TransferFailed(f"{name}: the platform asks for {link.method}, which this client does not know")
+
+    def content() -> Iterator[bytes]:
+        done = 0
+        for piece in pieces(path):
+            _check(carrier, name)
+            yield piece
+            done += len(piece)
+            progress(name, done, size)
+
+    try:
+        headers = {**link.headers, "content-length": str(size)}
+        answer = carrier.http.put(link.url, content=content(), headers=headers, timeout=TIMEOUT)
+    except httpx.RequestError as error:
+        raise TransferBroken(f"{name}: the upload broke off: {_said(error)}") from error
+    if not answer.is_success:
+        raise _refused(name, "upload", answer)
+    if size == 0:
+        progress(name, 0, 0)
+
+
+def fetch(carrier: Carrier, link: ArtifactURL, target: Path, progress: Progress) -> Path:
+    """Download a file; what is there already and is the same stays. Raises TransferFailed.
+
+    It is written under another name first: a file that has its own name is whole.
+    """
+    name, wanted = link.artifact.path, link.artifact.digest.md5
+    if wanted is not None and target.is_file() and md5_of(target) == wanted:
+        progress(name, target.stat().st_size, target.stat().st_size)
+        return target
+    part = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _receive(carrier, link, part, progress)
+            _settle(part, target, wanted, name)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise TransferFailed(f"{target}: cannot be written: {error.strerror or error}") from error
+    return target
+
+
+def _receive(carrier: Carrier, link: ArtifactURL, part: Path, progress: Progress) -> None:
+    name, done = link.artifact.path, 0
+    headers = {**link.signedURL.headers, "accept-encoding": "identity"}
+    try:
+        with (
+            carrier.http.stream("GET", link.signedURL.url, headers=headers, timeout=TIMEOUT) as answer,
+            part.open("xb") as file,
+        ):
+            if not answer.is_success:
+                answer.read()
+                raise _refused(name, "download", answer)
+            total = int(answer.headers.get("content-length", -1))
+            for piece in answer.iter_raw(CHUNK):
+                _check(carrier, name)
+                file.write(piece)
+                done += len(piece)
+                progress(name, done, max(total, done))
+    except httpx.RequestError as error:
+        raise TransferBroken(f"{name}: the download broke off: {_said(error)}") from error
+    if total not in {-1, done}:
+        raise TransferBroken(f"{name}: {done} bytes came of {total}")
+    if done == 0:
+        progress(name, 0, 0)
+
+
+def _settle(part: Path, target: Path, wanted: str | None, name: str) -> None:
+    """Give a file its name, unless another one has it."""
+    if wanted is not None and (found := md5_of(part)) != wanted:
+        raise TransferFailed(f"{name}: its MD5 is {found}, and should be {wanted}")
+    if not target.exists():
+        os.replace(part, target)
+    elif not target.is_file() or not filecmp.cmp(part, target, shallow=False):
+        raise TransferFailed(f"{target}: is there already, with other content")
+
+
+def target_of(folder: Path, name: str) -> Path:
+    """Where a file is put. Raises TransferFailed for one that leads out of the folder."""
+    target = folder / name
+    inside = target.resolve().is_relative_to(folder.resolve()) and target.resolve() != folder.resolve()
+    if not inside:
+        raise TransferFailed(f"{name!r}: leads out of {folder}")
+    return target
+
+
+def _refused(name: str, what: str, answer: httpx.Response) -> TransferFailed:
+    said = answer.text[:300].strip() or answer.reason_phrase
+    message = f"{name}: the {what} was refused: {said} ({answer.status_code})"
+    if answer.status_code in RETRIED or answer.status_code == 500:
+        return TransferBroken(message, answer)
+    return LinkExpired(message) if answer.status_code in {401, 403} else TransferFailed(message)
+
+
+def _check(carrier: Carrier, name: str) -> None:
+    if carrier.given_up():
+        raise TransferFailed(f"{name}: given up")
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,197 @@
+"""What a collection does in several steps, once for both clients: waiting, uploads, downloads, sessions' tokens."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from steelyard.client.calls import Calls, Fields, Request
+from steelyard.client.carrying import Progress, fetch, put, target_of
+from steelyard.client.errors import (
+    BadFiles,
+    LinkExpired,
+    TransferBroken,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
+from steelyard.client.files import Paths, artifacts_of, located, named, volume_of
+from steelyard.client.flow import Flow, ask, pause, work
+from steelyard.client.parquet import arrow_schema_of
+from steelyard.client.retries import Retries
+from steelyard.client.waiting import Waiting, is_session
+from steelyard.schema.answers import ArtifactURL, InferenceSessionAndToken
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.model import Model
+from steelyard.schema.module import Module
+
+E = TypeVar("E", bound=DyffEntity)
+OnChange = Callable[[E], None] | None
+
+
+@dataclass(frozen=True)
+class Bringing:
+    """How files are brought: who is told of it, and whether the entity is waited for in the end, and how long."""
+
+    progress: Progress
+    wait: bool = False
+    timeout: float = 3600.0
+
+
+@dataclass
+class Flows(Generic[E]):
+    """The flows of one collection."""
+
+    calls: Calls[E]
+    retries: Retries
+    clock: Callable[[], float] = time.monotonic
+    tokens: dict[str, str] = field(default_factory=dict)
+    """Of inference sessions, by id."""
+
+    def wait(self, id: str, timeout: float, on_change: OnChange[E]) -> Flow[E]:
+        waiting = Waiting[E](self.clock() + timeout, on_change)
+        while True:
+            try:
+                entity = yield from ask(self.calls.get(id))
+                running = is_session(entity) and entity.status == "Admitted"
+                ready = (yield from self.ready(id)) if running else None
+            except (Unreachable, Unavailable) as error:
+                yield from pause(waiting.away(error, self.clock()))
+                continue
+            seconds = waiting.look(entity, self.clock(), ready=ready)
+            if seconds is None:
+                return entity
+            yield from pause(seconds)
+
+    # ---- files
+
+    def upload(self, id: str, files: Paths, how: Bringing) -> Flow[E]:
+        entity = yield from ask(self.calls.get(id))
+        names = list(_names(entity))
+        if not names:
+            raise BadFiles(f"{type(entity).__name__} {id} takes no files")
+        found = yield from work(lambda _: located(files, names))
+        for name, path in found.items():
+            yield from self._put(id, name, path, how.progress)
+        yield from ask(self.calls.finalize(id))
+        if how.wait:
+            return (yield from self.wait(id, how.timeout, None))
+        return (yield from ask(self.calls.get(id)))
+
+    def _put(self, id: str, name: str, path: Path, progress: Progress) -> Flow[None]:
+        number = 1
+        while True:
+            link = yield from ask(self.calls.uplink(id, name))
+            try:
+                yield from work(lambda carrier: put(carrier, link, path, name, progress))  # noqa: B023
+                return
+            except TransferBroken as error:
+                yield from self._again(number, error)
+            number += 1
+
+    def download(self, id: str, folder: Path, progress: Progress) -> Flow[list[Path]]:
+        links = _leaves((yield from ask(self.calls.downlinks(id))))
+        targets = {name: target_of(folder, name) for name in links}
+        for name, target in targets.items():
+            yield from self._fetch(id, links[name], target, progress)
+        return list(targets.values())
+
+    def _fetch(self, id: str, link: ArtifactURL, target: Path, progress: Progress) -> Flow[None]:
+        number, renewed = 1, False
+        while True:
+            try:
+                yield from work(lambda carrier: fetch(carrier, link, target, progress))  # noqa: B023
+                return
+            except TransferBroken as error:
+                yield from self._again(number, error)
+            except LinkExpired:  # it was signed when the first file was begun
+                links = _leaves((yield from ask(self.calls.downlinks(id))))
+                if renewed or link.artifact.path not in links:
+                    raise
+                link, renewed = links[link.artifact.path], True
+            number += 1
+
+    def _again(self, number: int, error: TransferBroken) -> Flow[None]:
+        """Pause before another try, or raise the error. Either way of transfer may be repeated."""
+        if error.response is None:
+            seconds = self.retries.after_fault(number, error)
+        else:
+            seconds = self.retries.after_answer(number, error.response)
+        if seconds is None:
+            raise error
+        yield from pause(seconds)
+
+    # ---- entities of files
+
+    def from_files(self, files: Paths, fields: Fields, key: str | None, how: Bringing) -> Flow[E]:
+        """An entity of this kind, of files, uploaded; with a key, what an earlier call has begun is finished."""
+        found = yield from work(lambda _: named(files))
+        if self.calls.entity is Dataset:
+            found = _parquet(found)
+        request = yield from work(lambda _: _about(self.calls.entity, found, fields) | dict(fields))
+        made = yield from ask(self.calls.create(None, request, key))
+        if made.status == "WaitingForUpload":
+            return (yield from self.upload(made.id, found, how))
+        return (yield from self.wait(made.id, how.timeout, None)) if how.wait else made
+
+    # ---- inference sessions
+
+    def session(self, request: Request, fields: Fields, key: str | None) -> Flow[InferenceSessionAndToken]:
+        made = yield from ask(self.calls.create_session(request, fields, key))
+        self.tokens[made.inferencesession.id] = made.token
+        return made
+
+    def ready(self, id: str) -> Flow[bool]:
+        answer = yield from ask(self.calls.ready(id))
+        return not (isinstance(answer, dict) and answer.get("ready") is False)
+
+    def infer(self, id: str, endpoint: str, body: Any, token: str | None) -> Flow[Any]:
+        """Without a token, with one that is asked for once, and again when it is over."""
+        known = token or self.tokens.get(id)
+        if known is not None:
+            try:
+                return (yield from ask(self.calls.infer(id, endpoint, body, known)))
+            except Unauthenticated:
+                if token is not None:
+                    raise
+        self.tokens[id] = yield from ask(self.calls.session_token(id, None))
+        return (yield from ask(self.calls.infer(id, endpoint, body, self.tokens[id])))
+
+
+def _names(entity: DyffEntity) -> Iterable[str]:
+    match entity:
+        case Dataset() | Module():
+            return [each.path for each in entity.artifacts]
+        case Model() if entity.source.kind == "Upload" and entity.artifact.volume is not None:
+            return [each.path for each in entity.artifact.volume.files]
+    return []
+
+
+def _about(kind: type[DyffEntity], files: Mapping[str, Path], fields: Fields) -> dict[str, Any]:
+    """What a create request says of the files."""
+    if kind is not Model:
+        said: dict[str, Any] = {"artifacts": artifacts_of(files)}
+        if kind is Dataset and fields.get("schema") is None:
+            said["schema"] = {"arrowSchema": arrow_schema_of(files)}
+        return said
+    volume = volume_of(files)
+    mebibytes = max(1, -(-sum(each.size for each in volume) // (1 << 20)))
+    return {
+        "artifact": {"kind": "Volume", "volume": {"files": volume}},
+        "source": {"kind": "Upload"},
+        "resources": {"storage": f"{mebibytes}Mi"},
+    }
+
+
+def _parquet(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Of a folder, what is data."""
+    return {name: path for name, path in files.items() if path.suffix == ".parquet"} or dict(files)
+
+
+def _leaves(links: Sequence[ArtifactURL]) -> dict[str, ArtifactURL]:
+    """By path, without links to folders, which some servers name beside the files in them."""
+    found = {link.artifact.path: link for link in links}
+    folders = {name[:end] for name in found for end, each in enumerate(name) if each == "/"}
+    return {name: link for name, link in found.items() if name not in folders}
