@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from steelyard.accounts.ledger import Claim
-from steelyard.accounts.quotas import Shortage
+from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.schema.security import QuotaSelector
 from steelyard.services.scheduling import Limits, exempt
-
-FLAVOR = "Total"
 
 
 class ExemptingLimits:
@@ -18,11 +17,28 @@ class ExemptingLimits:
         self._limits = limits
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        found = self._limits.shortages(claim, held)
-        if not found or not exempt(claim):
-            return found
-        selectors = ignored_quotas(claim)
-        return [each for each in found if not any(selects(selector, each) for selector in selectors)]
+        return counting(claim, self._limits.shortages(claim, held))
+
+
+class ExemptingRates:
+    """Rates, but for those that a claim's entity is to ignore."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+
+    def since(self, now: datetime) -> datetime | None:
+        return self._rates.since(now)
+
+    def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
+        return counting(claim, self._rates.shortages(claim, admitted, now))
+
+
+def counting(claim: Claim, found: Sequence[Shortage]) -> Sequence[Shortage]:
+    """Those that the claim's entity is not to ignore."""
+    if not found or not exempt(claim):
+        return found
+    selectors = ignored_quotas(claim)
+    return [each for each in found if not any(selects(selector, each) for selector in selectors)]
 
 
 def ignored_quotas(claim: Claim) -> list[QuotaSelector]:
@@ -34,6 +50,6 @@ def selects(selector: QuotaSelector, shortage: Shortage) -> bool:
     pairs = (
         (selector.principal, shortage.principal),
         (selector.resource, shortage.resource),
-        (selector.flavor, FLAVOR),
+        (selector.flavor, shortage.flavor),
     )
     return all(wanted in ("*", found) for wanted, found in pairs)

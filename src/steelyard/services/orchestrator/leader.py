@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from steelyard.accounts.ledger import Claim, Claims, LedgerError
+from steelyard.accounts.quotas import Rates
 from steelyard.broker.consume import follow
 from steelyard.broker.log import STATE, Log, LogError, Message, Record
 from steelyard.kube.cluster import Cluster
@@ -35,6 +36,7 @@ from steelyard.services.statuses import Status, status_command
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
+NO_RATES = Rates()
 FINISHED_FACTOR = 15
 """A resource that had finished when it was deleted is missed later: the news of its end may be on its way."""
 
@@ -52,6 +54,7 @@ class Means:
     metrics: OrchestratorMetrics
     owner: str
     now: Callable[[], datetime]
+    rates: Rates = NO_RATES
 
 
 class Leader:
@@ -66,7 +69,12 @@ class Leader:
         known = Known(self._claim, self._newest, self._say, self._release)
         self._edge = Edge(means.cluster, self._cache, known, means.settings)
         self._scheduler = Scheduler(
-            means.claims, self._world, means.limits, means.settings.backfill_seconds, means.metrics
+            means.claims,
+            self._world,
+            means.limits,
+            means.settings.backfill_seconds,
+            means.metrics,
+            means.rates,
         )
         self._caught_up = asyncio.Event()
         self._due = asyncio.Event()  # a pass of the scheduler

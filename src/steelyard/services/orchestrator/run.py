@@ -7,7 +7,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from steelyard.accounts.ledger import Claims
-from steelyard.accounts.quotas import Quotas, QuotaSettings, resource_allocation
+from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import LeaderElector, Timing
@@ -34,7 +34,8 @@ async def run_orchestrator(  # noqa: PLR0913 (what it works on, each of its own 
     """Work whenever elected, until `stop`. What the log or the claims raise ends the process: it starts anew."""
     limits = ExemptingLimits(Quotas(quotas))
     counts = metrics or OrchestratorMetrics()
-    means = Means(log, claims, cluster, settings, limits, resource_allocation, counts, owner, _now)
+    rates = Rates(quotas.rates)
+    means = Means(log, claims, cluster, settings, limits, resource_allocation, counts, owner, _now, rates)
     await orchestrate(means, stop)
 
 

@@ -1,9 +1,12 @@
 """Admits: one pass over those about whom something has changed, and over all who wait for room alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.quotas import Rates
+from steelyard.services.exemptions import ExemptingRates
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.world import World
 from steelyard.services.scheduling import QUOTA, Limits, Situation, admissions
@@ -24,12 +27,15 @@ class Scheduler:
         limits: Limits,
         backfill_seconds: float,
         metrics: OrchestratorMetrics,
+        rates: Rates,
     ) -> None:
         self._claims = claims
         self._world = world
         self._limits = limits
         self._backfill = timedelta(seconds=backfill_seconds)
         self._metrics = metrics
+        self._rates = ExemptingRates(rates)
+        self._recent: dict[str, Claim] = {}  # admitted of late, released or not: what the rates count
 
     async def turn(self, now: datetime, leader: int) -> tuple[list[str], list[tuple[Claim, Status]]]:
         """Who was admitted, and what the others are to be told. Raises LedgerError when another leads by now."""
@@ -52,17 +58,35 @@ class Scheduler:
         known = await known_claims(self._claims, {need.id for each in waiters for need in each.needs})
         obstacles = self._world.judge(waiters, known)
         at = Situation(list(self._world.held.values()), self._world.turns, now, self._backfill)
-        return obstacles | admissions(list(self._world.free.values()), self._limits, at)
+        late = self._too_fast(now)
+        free = [claim for id, claim in self._world.free.items() if id not in late]
+        return obstacles | late | admissions(free, self._limits, at)
+
+    def _too_fast(self, now: datetime) -> dict[str, Decision]:
+        """Those whose admission has to wait for a window to pass: they take no room from others until then."""
+        since = self._rates.since(now)
+        if since is None:
+            return {}
+        known = (self._recent | self._world.held).items()
+        self._recent = {id: each for id, each in known if each.admitted_at and each.admitted_at >= since}
+        recent = list(self._recent.values())
+        found = {id: self._rates.shortages(claim, recent, now) for id, claim in self._world.free.items()}
+        return {id: Wait(QUOTA, short[0].message) for id, short in found.items() if short}
 
     async def _admit(self, claim: Claim, now: datetime, leader: int) -> Wait | None:
         """None when admitted: the claims have the last word, in one transaction with the claim itself."""
 
-        def allowed(held: Sequence[Claim]) -> str | None:
-            return next((each.message for each in self._limits.shortages(claim, held)), None)
+        def allowed(admitted: Sequence[Claim]) -> str | None:
+            held = [each for each in admitted if each.released_at is None]
+            found = [*self._limits.shortages(claim, held), *self._rates.shortages(claim, admitted, now)]
+            return found[0].message if found else None
 
-        if refusal := await self._claims.admit(claim.id, now, allowed, leader):
+        since = self._rates.since(now)
+        if refusal := await self._claims.admit(claim.id, now, allowed, leader, since):
             return Wait(QUOTA, refusal)
         self._world.admit(claim, now)
+        if since is not None:
+            self._recent[claim.id] = replace(claim, admitted_at=now)
         return None
 
 

@@ -1,0 +1,111 @@
+"""Rates of admission, as the scheduler keeps to them."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings, Rates
+from steelyard.services.exemptions import ExemptingRates
+from steelyard.services.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.doubles import START, make_model
+from steelyard.services.orchestrator.scheduler import Scheduler
+from steelyard.services.orchestrator.world import World
+from steelyard.services.scheduling import Limits
+from steelyard.services.test_waiting import claim_of
+
+SETTINGS = QuotaSettings.model_validate({"rates": [{"limit": "2", "duration": "PT10M"}]})
+
+
+def claim(id: str, **fields: object) -> Claim:
+    made = claim_of(make_model(id))
+    return replace(made, quantities={ADMITTED: "1"}, **fields)  # type: ignore[arg-type]
+
+
+def at(minute: float) -> datetime:
+    return START + timedelta(minutes=minute)
+
+
+@dataclass
+class Bench:
+    claims: Claims
+    limits: Limits
+    world: World
+    scheduler: Scheduler
+    leader: int
+
+    async def see(self, *given: Claim) -> None:
+        await self.claims.apply([(each.id, each) for each in given], 1, {})
+        for each in given:
+            self.world.see(each.id, await self.claims.get(each.id))
+
+    async def finish(self, id: str, minute: float) -> None:
+        found = await self.claims.get(id)
+        assert found is not None
+        over = replace(found, status="Ready", terminal_at=at(minute), position=(1, found.position[1] + 1))
+        await self.see(over)
+        await self.claims.release(id, at(minute))
+        self.world.release(id)
+
+    async def turn(self, minute: float) -> tuple[list[str], list[str | None]]:
+        """Who was admitted, and what the others are told."""
+        admitted, told = await self.scheduler.turn(at(minute), self.leader)
+        return sorted(admitted), [status.message for _, status in told]
+
+    def elect(self) -> None:
+        """The one who leads from now on remembers nothing."""
+        self.world = World(0)
+        self.scheduler = Scheduler(
+            self.claims, self.world, self.limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates)
+        )
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    ledger = await open_ledger("memory:")
+    limits, world = Quotas(QuotaSettings(everything={ADMITTED: "3"})), World(0)
+    scheduler = Scheduler(ledger.claims, world, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates))
+    yield Bench(ledger.claims, limits, world, scheduler, await ledger.claims.lead("one", START))
+    await ledger.close()
+
+
+TOO_FAST = "Account quota exceeded: admitted workflows: 2/2 within 0:10:00"
+
+
+async def test_what_is_too_fast_waits_for_the_window_to_pass(bench: Bench) -> None:
+    await bench.see(*(claim(f"m{n}") for n in range(3)))
+    assert await bench.turn(0) == (["m0", "m1"], [TOO_FAST])
+    for id in ("m0", "m1"):
+        await bench.finish(id, 1)
+    assert (await bench.turn(9))[0] == []
+    assert await bench.turn(11) == (["m2"], [])
+
+
+async def test_a_new_leader_knows_what_was_admitted_before(bench: Bench) -> None:
+    await bench.see(*(claim(f"m{n}") for n in range(2)))
+    await bench.turn(0)
+    for id in ("m0", "m1"):
+        await bench.finish(id, 1)
+    bench.elect()
+    await bench.see(claim("m2"))
+    assert await bench.turn(5) == ([], [TOO_FAST])
+
+
+async def test_who_is_too_fast_takes_no_room_from_others(bench: Bench) -> None:
+    await bench.see(*(claim(f"m{n}") for n in range(2)))
+    await bench.turn(0)
+    await bench.see(claim("m2"), claim("m3"), claim("other", account="other", created=at(3)))
+    assert (await bench.turn(4))[0] == ["other"]
+
+
+@pytest.mark.parametrize(("flavor", "exempt"), [("Rate", True), ("*", True), ("Total", False)])
+def test_a_workflow_may_ignore_rates(flavor: str, exempt: bool) -> None:
+    selector = {"principal": "accounts/acme", "resource": ADMITTED, "flavor": flavor}
+    content = json.dumps({"securityContext": {"ignoreQuotas": [selector]}}).encode()
+    one = claim("m2", account="acme", json=content)
+    before = [claim(f"m{n}", account="acme", admitted_at=START) for n in range(2)]
+    assert (not ExemptingRates(Rates(SETTINGS.rates)).shortages(one, before, at(1))) is exempt
