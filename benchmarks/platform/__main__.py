@@ -4,16 +4,22 @@ PART is throughput (of the API, on one core), or hops (of workflows through `ste
 """
 
 import argparse
+import asyncio
 import json
 import os
 import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.platform import throughput
+from benchmarks.platform import hops, throughput
+from benchmarks.platform.residence import Residence, busy, idle
+from steelyard.local.detached import start_detached, stop
+from steelyard.local.state import StateDir
 
 
-def show_throughput(rows: list[throughput.Row]) -> None:
+def show_throughput(rows: Sequence[throughput.Row]) -> None:
     print(
         "| request | /s | CPU | p50 | p99 | one at a time | p99 | bare, /s | CPU | p50 | p99 | of bare | bytes |"
     )
@@ -28,22 +34,68 @@ def show_throughput(rows: list[throughput.Row]) -> None:
         )
 
 
+def show_hops(found: Sequence[hops.Hops]) -> None:
+    print(
+        "\n| work, ms (p50 / p99) | count | /s | create → answered | create → visible | → Admitted | → ended |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for each in found:
+        print(
+            f"| {each.what} | {each.count} | {each.per_second:.1f} | {each.answered} | {each.visible} "
+            f"| {each.admitted or ''} | {each.ended or ''} |"
+        )
+
+
+def show_residence(found: Mapping[str, Mapping[str, Residence]]) -> None:
+    print("\n| process | idle | CPU | busy, at most | CPU | afterwards | CPU |")
+    print("|---|---|---|---|---|---|---|")
+    for name in found["idle"]:
+        cells = [each[name] for each in found.values()]
+        print(
+            f"| {name} | {' | '.join(f'{each.memory:.0f} MB | {each.processor:.1f} %' for each in cells)} |"
+        )
+
+
+def measure_throughput(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    counts = [10_000, 1_000_000] if arguments.million else [10_000]
+    rows = [row for count in counts for row in throughput.measure(folder, count, arguments.seconds)]
+    show_throughput(rows)
+    return {"throughput": [asdict(row) for row in rows]}
+
+
+def measure_hops(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    state = StateDir(folder / "up")
+    try:
+        ready = start_detached(state.path)
+        time.sleep(5)
+        residences = {"idle": idle(state)}
+        with busy(state) as working:
+            found = asyncio.run(hops.measure(state, ready, folder, arguments.count))
+        residences |= {"busy": working.residences(), "afterwards": idle(state)}
+    finally:
+        stop(state.path)
+    show_hops(found)
+    show_residence(residences)
+    plain = {when: {name: asdict(each) for name, each in parts.items()} for when, parts in residences.items()}
+    return {"hops": [asdict(each) for each in found], "processes": plain}
+
+
+PARTS = {"throughput": measure_throughput, "hops": measure_hops}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.platform")
     parser.add_argument("--million", action="store_true", help="also with 1,000,000 entities: 4 GB on disk")
-    parser.add_argument("--only", choices=["throughput"])
+    parser.add_argument("--only", choices=list(PARTS))
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    parser.add_argument(
+        "--count", type=int, default=50, help="evaluations; of the cheaper work four times as many"
+    )
     arguments = parser.parse_args()
     figures: dict[str, object] = {"load average before": os.getloadavg()[0]}
-    with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as scratch:
-        folder = Path(scratch)
-        rows = [
-            row
-            for count in ([10_000, 1_000_000] if arguments.million else [10_000])
-            for row in throughput.measure(folder, count, arguments.seconds)
-        ]
-        show_throughput(rows)
-        figures["throughput"] = [asdict(row) for row in rows]
+    with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as folder:
+        for name in [arguments.only] if arguments.only else PARTS:
+            figures |= PARTS[name](Path(folder), arguments)
     print(json.dumps(figures))
 
 

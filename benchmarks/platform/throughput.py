@@ -5,6 +5,7 @@ aggregator and the view's sink at work, on the load's core. Called by `__main__.
 """
 
 import asyncio
+import hashlib
 import socket
 import urllib.parse
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ class Case:
 
 
 def request(method: str, path: str, token: str, body: bytes = b"") -> str:
-    """A whole request, as httpx would send it."""
+    """A whole request, as the client would send it: a create has a key."""
     head = [
         f"{method} {path} HTTP/1.1",
         "Host: 127.0.0.1",
@@ -66,6 +67,7 @@ def request(method: str, path: str, token: str, body: bytes = b"") -> str:
     ]
     if body:
         head += [f"Content-Length: {len(body)}", "Content-Type: application/json"]
+        head += [f"Idempotency-Key: {hashlib.md5(body, usedforsecurity=False).hexdigest()}"]
     return "\r\n".join(head) + "\r\n\r\n" + body.decode()
 
 
@@ -89,7 +91,7 @@ def creates(token: str, seed: str) -> Case:
     bodies = [
         orjson.dumps({"account": "bench", "name": f"model-{seed}-{number}", "artifact": {"kind": "Mock"},
                       "source": {"kind": "Mock"}, "storage": {"medium": "Mock"}, "resources": {"memory": "1Gi"}})
-        for number in range(20_000)
+        for number in range(40_000)
     ]  # fmt: skip
     return Case("create", [request("POST", "/v0/models", token, body) for body in bodies])
 
