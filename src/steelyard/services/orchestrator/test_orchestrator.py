@@ -372,7 +372,7 @@ class SlowLog(MemoryLog):
     """A log that takes its time."""
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.003)
         return await super().read(topic, partition, start, limit)
 
 
@@ -391,6 +391,27 @@ async def test_nothing_is_done_before_what_there_was_is_read() -> None:
     await bench.close()
     await first.close()
     await second.close()
+
+
+async def test_a_log_made_anew_is_believed(bench: Bench) -> None:
+    """It was restored from a backup in which one of two is missing; offsets begin again."""
+    lost, kept = make_model("m1"), make_model("m2")
+    leader = bench.start()
+    await admitted(bench, lost)
+    await admitted(bench, kept)
+    await bench.kill(leader)
+    bench.log = MemoryLog(epoch=2)
+    bench.aggregate()
+    await bench.create(kept.model_copy(update={"status": "Admitted"}))
+    await has_status(bench, "m2", "Admitted")
+    bench.start()
+    await until(lambda: bench.resource(lost) is None)
+    assert await bench.claim("m1") is None
+    await admitted(bench, make_model("m3"))
+    assert bench.made(kept) == 1
+    claim = await bench.claim("m2")
+    assert claim
+    assert claim.position[0] == 2
 
 
 async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
