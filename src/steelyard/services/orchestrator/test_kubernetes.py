@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from steelyard.accounts.ledger import Claim
+from steelyard.kube.errors import NotFound
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import MODELS, SECRETS
+from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.schema.names import namespace_of
-from steelyard.services.namespaces import STORAGE_SECRET
+from steelyard.services.namespaces import NETWORK_POLICIES, STORAGE_SECRET
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.doubles import ACCOUNT, START, make_model
 from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
@@ -122,3 +123,17 @@ async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> Non
     secret = bench.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": "bmV3"}
+
+
+async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
+    bench, asked = Bench(), list[str]()
+
+    def serve(verb: str, resource: Resource, name: str) -> None:
+        if resource == NETWORK_POLICIES:
+            asked.append(name)
+            raise NotFound("the server could not find the requested resource")
+
+    bench.cluster.before_call = serve
+    await bench.look()
+    assert len(bench.models()) == 1
+    assert asked == ["steelyard-default"]
