@@ -10,6 +10,9 @@ from steelyard.cli.connection import EndpointOption, KindArgument, OutputOption,
 FilesOption = Annotated[
     list[Path], typer.Option("--filename", "-f", help="A file, a folder of files, or - for standard input.")
 ]
+WITH_PROGRESS = frozenset(
+    {"models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"}
+)
 IdArgument = Annotated[str, typer.Argument(help="An id, the beginning of one, or a name.")]
 
 
@@ -115,7 +118,8 @@ def describe(
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
         entity = collection.get(one_id(collection, id)).dump()
-    typer.echo(described(entity, plural, now()))
+        progress = collection.progress(entity["id"]).message if plural in WITH_PROGRESS else None
+    typer.echo(described(entity, plural, now(), progress))
 
 
 def wait(
@@ -134,12 +138,15 @@ def wait(
 
     plural, until = collection_name(kind), time.monotonic() + timeout
 
-    def said(entity: object) -> None:
-        content = entity.dump()  # type: ignore[attr-defined]
-        typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {why(content)}".rstrip())
-
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
+
+        def said(entity: object) -> None:
+            content = entity.dump()  # type: ignore[attr-defined]
+            waits = content["status"] in {"Created", "Admitted"} and plural in WITH_PROGRESS
+            how = collection.progress(content["id"]).message if waits else why(content)
+            typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {how or ''}".rstrip())
+
         for each in [one_id(collection, id) for id in ids]:
             collection.wait(each, timeout=max(until - time.monotonic(), 0.1), on_change=said)
 

@@ -68,7 +68,7 @@ def age(entity: Json, now: datetime) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def described(entity: Json, plural: str, now: datetime) -> str:
+def described(entity: Json, plural: str, now: datetime, progress: str | None = None) -> str:
     """Everything about one entity: first what a person asks, then every field as YAML."""
     import yaml
 
@@ -77,7 +77,7 @@ def described(entity: Json, plural: str, now: datetime) -> str:
         "Id": f"{plural}/{entity.get('id')}",
         "Account": entity.get("account"),
         "Status": entity.get("status"),
-        "Why": why(entity) or None,
+        "Why": progress or why(entity) or None,
         "Age": age(entity, now),
         "Labels": ", ".join(f"{key}={value}" for key, value in (entity.get("labels") or {}).items()) or None,
     }

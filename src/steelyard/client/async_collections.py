@@ -23,7 +23,7 @@ from steelyard.client.flows import Bringing, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse
+from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse, WorkflowProgress
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.inference_session import InferenceSession
@@ -88,6 +88,9 @@ class AsyncCollection(Generic[E]):
 
     async def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
         return await self._transport.run(self._flows.download(id, Path(folder), progress))
+
+    async def progress(self, id: str) -> WorkflowProgress:
+        return await self._transport.send(self._calls.progress(id))
 
     async def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
         return await self._transport.send(self._calls.logs(id, since, limit))

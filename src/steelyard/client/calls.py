@@ -17,6 +17,7 @@ from steelyard.schema.answers import (
     Status,
     StorageSignedURL,
     WorkflowLogsResponse,
+    WorkflowProgress,
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
 
@@ -106,6 +107,9 @@ class Calls(Generic[E]):
 
     def downlinks(self, id: str) -> Call[list[ArtifactURL]]:
         return Call("GET", self.of(id, "downlinks"), list[ArtifactURL])
+
+    def progress(self, id: str) -> Call[WorkflowProgress]:
+        return Call("GET", self.of(id, "progress"), WorkflowProgress)
 
     def logs(self, id: str, since: str | None, limit: int) -> Call[WorkflowLogsResponse]:
         params = query_params({"since": since, "limit": limit})

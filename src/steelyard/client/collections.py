@@ -16,7 +16,7 @@ from steelyard.client.flows import Bringing, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse
+from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse, WorkflowProgress
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.inference_session import InferenceSession
@@ -90,6 +90,10 @@ class Collection(Generic[E]):
         completed by another one. Raises TransferFailed, also where something else is in the way.
         """
         return self._transport.run(self._flows.download(id, Path(folder), progress))
+
+    def progress(self, id: str) -> WorkflowProgress:
+        """How far its workflow is, or what it waits for and how far that is."""
+        return self._transport.send(self._calls.progress(id))
 
     def logs(self, id: str, *, since: str | None = None, limit: int = 1000) -> WorkflowLogsResponse:
         """The newest lines that its Pods have written; `since` such as 1h, 30m or 2d."""

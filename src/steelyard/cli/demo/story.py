@@ -13,12 +13,14 @@ from steelyard.cli.demo.digits import Digits, Model
 from steelyard.cli.display import Display, Row
 from steelyard.client import Client, presets
 from steelyard.errors import SteelyardError
+from steelyard.schema.answers import WorkflowProgress
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.status import FAILURE, SUCCESS
 
 ACCOUNT = "demo"
 RUBRIC = "classification.Classification"
 POLL_SECONDS = 0.3
+WORKFLOWS = frozenset({"Model", "InferenceService", "InferenceSession", "Evaluation", "Report", "Audit"})
 REPLICAS, REPLICATIONS = 2, 2
 
 
@@ -120,16 +122,20 @@ class Story:
     def _look(self, id: str) -> DyffEntity:
         collection = getattr(self.client, f"{self.rows[id].kind.lower()}s")
         entity: DyffEntity = collection.get(id)
-        self._note(entity)
+        if entity.status in FAILURE or self.rows[id].kind not in WORKFLOWS:
+            self._note(entity)
+        else:
+            self._note(entity, collection.progress(id))
         return entity
 
-    def _note(self, entity: DyffEntity) -> None:
+    def _note(self, entity: DyffEntity, progress: WorkflowProgress | None = None) -> None:
         kind = str(getattr(entity, "kind", ""))
         began = self.began.setdefault(entity.id, time.monotonic())
         name = f"{getattr(entity, 'name', '') or entity.id[:8]}"
-        detail = " ".join(filter(None, (name, entity.reason, entity.message)))
-        seconds = time.monotonic() - began
-        self.rows[entity.id] = Row(kind, entity.id, entity.status, detail, None, seconds)
+        said = progress.message if progress else " ".join(filter(None, (entity.reason, entity.message)))
+        done = (progress.done or 0) / progress.total if progress and progress.total else None
+        detail = ": ".join(filter(None, (name, said)))
+        self.rows[entity.id] = Row(kind, entity.id, entity.status, detail, done, time.monotonic() - began)
 
 
 def entity_words(entity: DyffEntity) -> str:
