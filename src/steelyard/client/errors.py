@@ -23,6 +23,12 @@ class BadFiles(ClientError, UsageError):
     exit_code = 2
 
 
+class MissingPackage(ClientError, UsageError):
+    """Something needs a package that the client alone does not; the message says which, and how it is installed."""
+
+    exit_code = 2
+
+
 class Unreachable(ClientError):
     """The platform does not answer."""
 
@@ -148,8 +154,14 @@ def error_for(response: httpx.Response) -> ApiError:
     made = _BY_REASON.get(reason) or _BY_STATUS.get(response.status_code, ApiError)
     detail = content.get("detail") or response.reason_phrase or "the request was refused"
     field = content.get("field")
-    message = f"{detail} ({response.status_code})"
+    message = f"{detail} ({response.status_code}{_request_id(response)})"
     return made(response.status_code, reason or made.__name__, message, str(field) if field else None)
+
+
+def _request_id(response: httpx.Response) -> str:
+    """For faults of the platform: what to look for in its logs."""
+    id = response.request.headers.get("x-request-id") if response.status_code >= 500 else None
+    return f", request {id}" if id else ""
 
 
 def _content(response: httpx.Response) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The schema of a dataset's Parquet files. The only place of the client that needs pyarrow, and only when called."""
+"""The schema of a dataset's Parquet files. This and `presets.py` need pyarrow, and only when called."""
 
 import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steelyard.client.errors import BadFiles
+from steelyard.client.errors import BadFiles, MissingPackage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,13 +16,14 @@ INDEX = "_index_"
 def arrow_schema_of(files: Mapping[str, Path]) -> str:
     """The schema that all the Parquet files share, as a Dataset carries it: base64 of its serialised form.
 
-    Raises BadFiles without pyarrow, without a Parquet file, for files that differ, and for rows without `_index_`.
+    Raises MissingPackage without pyarrow, and BadFiles without a Parquet file, for files that differ, and for rows
+    without `_index_`.
     """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise BadFiles(
+        raise MissingPackage(
             "pyarrow is needed to read the schema of Parquet files: pip install 'steelyard[eval]', or give schema="
         ) from error
     schemas: dict[str, pa.Schema] = {}

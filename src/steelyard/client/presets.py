@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 
-from steelyard.client.errors import TransferFailed
+from steelyard.client.errors import MissingPackage
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.data import DataSchema, SchemaAdapter
 from steelyard.schema.inference_service import (
@@ -50,7 +50,7 @@ def mock(*arguments: str) -> InferenceServiceRunner:
 def classification(endpoint: str = "predict", fields: Sequence[str] = ()) -> InferenceInterface:
     """Asks `endpoint` with the row's `fields` (none: all of them), and takes a label with probabilities.
 
-    Raises TransferFailed without pyarrow.
+    Raises MissingPackage without pyarrow.
     """
     select = SchemaAdapter(kind="Select", configuration={"fields": list(fields)})
     return InferenceInterface(
@@ -69,7 +69,7 @@ def _labels_schema() -> str:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise TransferFailed("pyarrow is needed to make the schema: pip install 'steelyard[eval]'") from error
+        raise MissingPackage("pyarrow is needed to make the schema: pip install 'steelyard[eval]'") from error
     answer = pa.struct(
         [
             pa.field("_response_index_", pa.int64()),
