@@ -1,6 +1,8 @@
 """Files: uploaded through signed URLs, final once they are verified, and downloaded as they were."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 import pytest
@@ -135,6 +137,34 @@ async def test_a_model_goes_on_to_be_fetched(world: World) -> None:
     for path, data in FILES.items():
         assert await world.engines.store.get(f"uploads/{made['id']}/{path}") == data
     assert (await world.admin.post(f"/models/{made['id']}/finalize")).status_code == 200
+
+
+@pytest.mark.parametrize("resource", ["datasets", "models"])
+async def test_many_who_finalize_at_once_all_succeed(world: World, resource: str) -> None:
+    fields = uploaded_model() if resource == "models" else dataset(FILES)
+    made = await world.created(resource, **fields)
+    await uploaded(world, made)
+    path = f"/{resource}/{made['id']}/finalize"
+    answers = await asyncio.gather(*(world.admin.post(path) for _ in range(5)))
+    assert [each.status_code for each in answers] == [200] * 5
+
+
+async def test_a_model_that_went_on_meanwhile_is_final_all_the_same(world: World) -> None:
+    made = await world.created("models", **uploaded_model())
+    await uploaded(world, made)
+    commands = world.app.api.commands
+    edit = commands.edit
+
+    async def slow(*values: Any) -> bytes:
+        """Another process finalizes, and the orchestrator admits, before this one's command."""
+        commands.edit = edit  # type: ignore[method-assign]
+        await world.admin.post(f"/models/{made['id']}/finalize")
+        await world.says("Model", made["id"], "Admitted", source="orchestrator")
+        return await edit(*values)
+
+    commands.edit = slow  # type: ignore[assignment,method-assign]
+    assert (await world.admin.post(f"/models/{made['id']}/finalize")).status_code == 200
+    assert (await world.admin.get(f"/models/{made['id']}")).json()["status"] == "Admitted"
 
 
 async def test_a_model_of_another_source_takes_no_files(world: World) -> None:

@@ -6,6 +6,7 @@
 import asyncio
 import base64
 import hashlib
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class World:
         data = StatusData(id=id, kind=kind, attributes=patch)
         await self.settled(kind, id)
         headers = {
-            "id": f"{next(_numbers):032x}",
+            "id": uuid.uuid4().hex,
             "source": source,
             "time": command_time(self.engines.clock()),
         }

@@ -67,20 +67,27 @@ class App:
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
         """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
         api = self.api
-        following = asyncio.create_task(api.outcomes.run())
         await api.settling.begin()
-        tasks = asyncio.gather(following, asyncio.create_task(api.settling.run()))
+        tasks = [asyncio.create_task(each) for each in (api.outcomes.run(), api.settling.run())]
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for task in tasks:
+            task.add_done_callback(lambda done: self._ended(done, ended))
         api.healthy = True
-        tasks.add_done_callback(lambda _: setattr(api, "healthy", False))
         try:
-            yield tasks  # type: ignore[misc]
+            yield ended
         finally:
-            tasks.cancel()
-            with suppress(asyncio.CancelledError):
-                await tasks
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(*_ENGINES):
                 await api.settling.flush()
             await api.replicas.close()
+
+    def _ended(self, task: "asyncio.Task[None]", ended: "asyncio.Future[None]") -> None:
+        self.api.healthy = False
+        if not ended.done() and not task.cancelled() and (error := task.exception()) is not None:
+            ended.set_exception(error)
+            ended.exception()  # looked at: not everybody waits for it
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()

@@ -162,7 +162,8 @@ class Settling:
             await self._view.changed(self._seen, _PAUSE)
             return
         try:
-            await asyncio.wait_for(self._nudge.wait(), _IDLE)
+            async with asyncio.timeout(_IDLE):  # wait_for may swallow a cancellation
+                await self._nudge.wait()
         except TimeoutError:
             return
         self._nudge.clear()

@@ -19,6 +19,7 @@ from steelyard.storage.signing import Signer
 from steelyard.storage.staging import Area, ChangedMeanwhile, Expected, UploadError, discard, finalise
 
 WAITING = "WaitingForUpload"
+_ENDED = frozenset({"Deleted", "Error", "Terminated"})
 Uploaded = Dataset | Module | Model
 
 
@@ -42,7 +43,7 @@ async def finalize(call: Call) -> Response:
     entity = await _uploaded(call)
     if entity.status == WAITING:
         await _finish(call, entity)
-    elif entity.status in {"Deleted", "Error", "Terminated"} or not _expected(entity):
+    elif entity.status in _ENDED or not _expected(entity):
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}")
     return json_of(None)
 
@@ -61,7 +62,12 @@ async def _finish(call: Call, entity: Uploaded) -> None:
     except UploadError as error:
         raise Invalid(f"artifacts: {error}", field=error.path) from error
     # A model that was uploaded is fetched next, like any other; datasets and modules are ready as they are.
-    await _set_status(call, entity, "Created" if isinstance(entity, Model) else "Ready", None, None)
+    try:
+        await _set_status(call, entity, "Created" if isinstance(entity, Model) else "Ready", None, None)
+    except Conflict:
+        if (await load(call)).status in _ENDED:
+            raise
+        # Somebody else has finalized it meanwhile, and it may have gone on since.
     await discard(store, area)
 
 
