@@ -4,6 +4,7 @@ A step writes pieces of its log to `.dyff/logs/<pod uid>/<n>` below its entity's
 containers that are not ours `PodLogs` tells: on one machine their files, on a cluster whatever keeps logs there.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -83,8 +84,6 @@ class FolderPodLogs:
         self._pods = pods
 
     async def entries(self, entity: AnyEntity, since: datetime | None) -> Sequence[WorkflowLogEntry]:
-        import asyncio
-
         return await asyncio.to_thread(self._read, entity, since)
 
     def _read(self, entity: AnyEntity, since: datetime | None) -> list[WorkflowLogEntry]:

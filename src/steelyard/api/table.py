@@ -1,6 +1,7 @@
 """The route table: every path of the API, who may call it, and which handler answers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from starlette.responses import Response
 
@@ -60,8 +61,6 @@ def routes() -> Iterator[Route]:
 
 
 def _tagged(tag: str, rows: Iterator[Route]) -> Iterator[Route]:
-    from dataclasses import replace
-
     for row in rows:
         yield replace(row, tag=tag)
 
