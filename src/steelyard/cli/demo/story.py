@@ -122,10 +122,8 @@ class Story:
     def _look(self, id: str) -> DyffEntity:
         collection = getattr(self.client, f"{self.rows[id].kind.lower()}s")
         entity: DyffEntity = collection.get(id)
-        if entity.status in FAILURE or self.rows[id].kind not in WORKFLOWS:
-            self._note(entity)
-        else:
-            self._note(entity, collection.progress(id))
+        running = entity.status == "Admitted" and self.rows[id].kind in WORKFLOWS
+        self._note(entity, collection.progress(id) if running else None)
         return entity
 
     def _note(self, entity: DyffEntity, progress: WorkflowProgress | None = None) -> None:
