@@ -237,7 +237,7 @@ def parse_command(message: bytes) -> Command:
     """The command of a message. Raises MalformedCommand, FutureSchema."""
     try:
         head = _Head.model_validate_json(message)
-        _check_version(head.schemaVersion)
+        check_version(head.schemaVersion)
         if head.command in _IMPLEMENTED:
             return _KNOWN.validate_json(message)
         if head.command in COMMANDS:
@@ -248,7 +248,8 @@ def parse_command(message: bytes) -> Command:
     raise MalformedCommand(f"command: {head.command!r} is none; there are {', '.join(COMMANDS)}")
 
 
-def _check_version(text: str) -> None:
+def check_version(text: str) -> None:
+    """Raises FutureSchema for a version that this program does not know yet, MalformedCommand for none."""
     try:
         version = tuple(int(each) for each in text.split("."))
     except ValueError as error:

@@ -6,15 +6,20 @@ command is applied once however often the process dies. Started by the platform'
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-from pydantic import ValidationError
+from datetime import datetime
 
 from steelyard.broker.consume import Malformed, StopPartition, consume
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
-from steelyard.schema.commands import Command, FutureSchema, MalformedCommand, parse_command
-from steelyard.services.judge import State, judge, state_of
+from steelyard.schema.commands import (
+    Command,
+    FutureSchema,
+    MalformedCommand,
+    check_version,
+    parse_command,
+)
+from steelyard.services.judge import State, judge, seen, state_of
 
 GROUP = "workflows-aggregator"
 _NEEDED = ("id", "source", "time")
@@ -36,12 +41,11 @@ class Aggregator:
         self._states = {}
 
     async def step(self, record: Record) -> Sequence[Message]:
-        command = _command(record)
         state = await self._state(record.key)
-        try:
-            judgement = judge(command, record, state, self._log.epoch)
-        except ValidationError as error:
-            raise Malformed(f"the entity would be none: {error}") from error
+        if seen(state, record, self._log.epoch):
+            return []  # not even read: what was malformed then has been dealt with
+        _check_readable(state)
+        judgement = judge(_command(record), record, state, self._log.epoch)
         if judgement is None:
             return []
         if judgement.changed is None:
@@ -55,11 +59,30 @@ class Aggregator:
         return self._states[key]
 
 
-def _command(record: Record) -> Command:
-    """Raises Malformed, which names the field, and StopPartition."""
-    missing = [name for name in _NEEDED if not record.headers.get(name)]
+def _check_readable(state: State | None) -> None:
+    """Raises StopPartition for an entity that a newer program has written."""
+    if state is not None and state.content is not None:
+        try:
+            check_version(state.content["schemaVersion"])
+        except FutureSchema as error:
+            raise StopPartition(f"the entity's {error}") from error
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    missing = [name for name in _NEEDED if not headers.get(name)]
     if missing:
         raise Malformed(f"headers.{missing[0]}: is missing")
+    try:
+        known = datetime.fromisoformat(headers["time"]).tzinfo is not None
+    except ValueError:
+        known = False
+    if not known:
+        raise Malformed(f"headers.time: {headers['time']!r} is no time such as 2030-01-31T12:00:00.000001Z")
+
+
+def _command(record: Record) -> Command:
+    """Raises Malformed, which names the field, and StopPartition."""
+    _check_headers(record.headers)
     if record.value is None:
         raise Malformed("value: is missing")
     try:

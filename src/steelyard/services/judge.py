@@ -2,6 +2,7 @@
 
 A command that the entity has seen already (its place in the log is not behind the state's, or its id is among the
 last ones) is passed over. What is rejected or changes nothing leaves the state alone and has an outcome all the same.
+Every state record says which command it comes from, the tombstone too: as long as it is there, no older one counts.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
 from steelyard.schema.base import DocumentationBase, DyffEntity
@@ -47,10 +49,11 @@ class Position:
 
 @dataclass(frozen=True)
 class State:
-    """An entity's newest state record. `content` of None: it was forgotten."""
+    """An entity's newest state record. `content` of None: it was forgotten; `buried`: so long ago that nobody minds."""
 
     content: Json | None
     headers: Mapping[str, str]
+    buried: bool = False
 
     @property
     def position(self) -> Position:
@@ -78,32 +81,43 @@ class Judgement:
 
 
 def state_of(record: Record | None) -> State | None:
-    """The state that a record holds; None for an unknown entity, and for one whose marker has gone."""
-    if record is None or record.value is None:
+    """The state that a record holds; None for an unknown entity."""
+    if record is None or "offset" not in record.headers:
         return None
-    forgotten = FORGOTTEN in record.headers
-    return State(None if forgotten else orjson.loads(record.value), record.headers)
+    if record.value is None or FORGOTTEN in record.headers:
+        return State(None, record.headers, buried=record.value is None)
+    return State(orjson.loads(record.value), record.headers)
+
+
+def seen(state: State | None, record: Record, epoch: int) -> bool:
+    """Whether the entity's state is that of this command or a later one."""
+    if state is None:
+        return False
+    at = state.position
+    return (at.epoch, at.partition) == (epoch, record.partition) and record.offset <= at.offset
 
 
 def judge(command: Command, record: Record, state: State | None, epoch: int) -> Judgement | None:
     """What the command in `record` does; None for one that the entity has seen."""
-    here = Position(epoch, record.partition, record.offset)
-    if state is not None and _seen(state.position, here):
+    if seen(state, record, epoch):
         return None
+    here = Position(epoch, record.partition, record.offset)
     if state is not None and _short(record) in state.recent:
         return Judgement(
             None, _outcome(record, "unchanged", "Repeated", "was applied before", state.position)
         )
     before = state.position if state else here
-    if isinstance(command, ForgetEntity) and state is not None and state.content is None:
+    if isinstance(command, ForgetEntity) and state is not None and state.content is None and not state.buried:
         return _buried(record, state, here)
     try:
-        content = _applied(command, record, state)
+        content = _applied(command, record, None if state is None or state.buried else state)
         if content is _SAME:
             return Judgement(None, _outcome(record, "unchanged", None, None, before))
         changed = _state_message(record, content, state, here)
     except Rejected as rejection:
         return Judgement(None, _outcome(record, "rejected", rejection.reason, rejection.message, before))
+    except ValidationError as error:  # a proper command, but what it asks for is no entity
+        return Judgement(None, _outcome(record, "rejected", "Invalid", _faults(error), before))
     return Judgement(changed, _outcome(record, "applied", None, None, here))
 
 
@@ -112,18 +126,24 @@ def _buried(record: Record, state: State, here: Position) -> Judgement:
     age = datetime.fromisoformat(record.headers["time"]) - datetime.fromisoformat(state.headers[FORGOTTEN])
     if record.headers.get("source") != "reaper" or age < MARKER_FOR:
         return Judgement(None, _outcome(record, "unchanged", None, "was forgotten before", state.position))
+    headers = _headers(record, state, here) | {
+        FORGOTTEN: state.headers[FORGOTTEN],
+        "kind": state.headers["kind"],
+    }
     return Judgement(
-        Message(STATE, record.key, None, dict(record.headers), record.partition),
+        Message(STATE, record.key, None, headers, record.partition),
         _outcome(record, "applied", None, None, here),
     )
 
 
 _SAME: Json = {}
 """Stands for a state that a command leaves as it is."""
+_BORN = ("id", "kind", "account", "creationTime")
+"""What never changes about an entity."""
 
 
-def _seen(before: Position, now: Position) -> bool:
-    return before.epoch == now.epoch and before.partition == now.partition and now.offset <= before.offset
+def _faults(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
 
 
 def _applied(command: Command, record: Record, state: State | None) -> Json | None:
@@ -133,17 +153,17 @@ def _applied(command: Command, record: Record, state: State | None) -> Json | No
             raise Rejected("NotImplemented", f"{command.command} is not implemented")
         case CreateEntity():
             return _created(command.data, record, state)
-        case RestoreEntity():
-            return _restored(command, record, state)
     if state is None or state.content is None:
         raise Rejected("NotFound", f"there is no entity {command.data.id}")
     _check_match(record, state.content)
-    if isinstance(command, ForgetEntity):
-        _check_forgettable(command, state.content)
-        return None
     if command.data.kind != state.content["kind"]:
         raise Rejected("Conflict", f"kind: is {state.content['kind']}, not {command.data.kind}")
     match command:
+        case ForgetEntity():
+            _check_forgettable(command, state.content)
+            return None
+        case RestoreEntity():
+            return _restored(command, record, state.content)
         case UpdateEntityStatus():
             return _with_status(command, record, state.content)
         case EditEntityLabels():
@@ -165,37 +185,36 @@ def _created(entity: AnyEntity, record: Record, state: State | None) -> Json:
         return content
     if state.content is None:
         raise Rejected("Forgotten", f"{entity.id} was forgotten, and stays so")
-    born = ("id", "kind", "account", "creationTime")
-    if all(state.content.get(name) == content.get(name) for name in born):
+    if all(state.content.get(name) == content.get(name) for name in _BORN):
         return _SAME
     raise Rejected("Conflict", f"id: there is another entity {entity.id}")
 
 
-def _restored(command: RestoreEntity, record: Record, state: State | None) -> Json:
-    if state is None or state.content is None:
-        raise Rejected("NotFound", f"there is no entity {command.data.id} to restore")
-    _check_match(record, state.content)
+def _restored(command: RestoreEntity, record: Record, content: Json) -> Json:
     wanted = command.data.attributes.ifRevisionMatch
-    revision = (state.content.get("metadata") or {}).get("revision")
+    revision = (content.get("metadata") or {}).get("revision")
     if wanted is not None and wanted != revision:
         raise Rejected("Conflict", f"ifRevisionMatch: the revision is {revision}, not {wanted}")
     if command.data.attributes.ifRevisionUndefined and revision is not None:
         raise Rejected("Conflict", f"ifRevisionUndefined: the revision is {revision}")
-    if state.content["status"] != "Deleted":
-        raise Rejected("Conflict", f"status: is {state.content['status']}; only what is Deleted is restored")
-    content = _content(command.data.attributes.entity, record)
-    if (content["id"], content["kind"]) != (state.content["id"], state.content["kind"]):
+    if content["status"] != "Deleted":
+        raise Rejected("Conflict", f"status: is {content['status']}; only what is Deleted is restored")
+    restored = _content(command.data.attributes.entity, record)
+    if any(restored.get(name) != content.get(name) for name in _BORN):
         raise Rejected("Conflict", "entity: is another one")
-    return content
+    return restored
 
 
 def _check_forgettable(command: ForgetEntity, content: Json) -> None:
+    """Raises Rejected for what has changed since the command was given, or is not Deleted."""
     wanted, revision = command.data.expectedStatus, command.data.expectedRevision
     if wanted is not None and wanted != content["status"]:
         raise Rejected("Conflict", f"expectedStatus: the status is {content['status']}, not {wanted}")
     found = (content.get("metadata") or {}).get("revision")
     if revision is not None and revision != found:
         raise Rejected("Conflict", f"expectedRevision: the revision is {found}, not {revision}")
+    if content["status"] != "Deleted":
+        raise Rejected("Conflict", f"status: is {content['status']}; only what is Deleted is forgotten")
 
 
 def _with_status(command: UpdateEntityStatus, record: Record, content: Json) -> Json:
@@ -263,19 +282,10 @@ def _stamped(content: Json, record: Record) -> Json:
 
 
 def _state_message(record: Record, content: Json | None, state: State | None, here: Position) -> Message:
-    recent = [*(state.recent if state else ()), _short(record)][-RECENT:]
-    headers = {
-        **record.headers,
-        "epoch": str(here.epoch),
-        "partition": str(here.partition),
-        "offset": str(here.offset),
-        "recent": ",".join(recent),
-    }
+    headers = _headers(record, state, here)
     if content is None:
-        headers |= {
-            FORGOTTEN: record.headers["time"],
-            "kind": state.content["kind"] if state and state.content else "",
-        }
+        kind = state.content["kind"] if state and state.content else ""
+        headers |= {FORGOTTEN: record.headers["time"], "kind": kind}
         return Message(STATE, record.key, b"{}", headers, record.partition)
     text = orjson.dumps(content)
     if len(text) > LIMIT_BYTES:
@@ -284,6 +294,18 @@ def _state_message(record: Record, content: Json | None, state: State | None, he
         )
     entity_of(text)  # what is written can always be read
     return Message(STATE, record.key, text, headers, record.partition)
+
+
+def _headers(record: Record, state: State | None, here: Position) -> dict[str, str]:
+    """The command's, with its place and the ids of the last ones."""
+    recent = [*(state.recent if state else ()), _short(record)][-RECENT:]
+    return {
+        **record.headers,
+        "epoch": str(here.epoch),
+        "partition": str(here.partition),
+        "offset": str(here.offset),
+        "recent": ",".join(recent),
+    }
 
 
 def _outcome(record: Record, outcome: str, reason: str | None, message: str | None, at: Position) -> Message:

@@ -2,7 +2,8 @@
 
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
 meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
-days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. Started by the platform's process or by `steelyard service reaper`.
+days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. Started by the platform's
+process or by `steelyard service reaper`.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ async def reap(log: Log, now: datetime) -> list[Message]:
 def due(record: Record, now: datetime) -> Message | None:
     """What a state record is due for."""
     state = state_of(record)
-    if state is None:
+    if state is None or state.buried:
         return None
     if state.content is None:
         since = datetime.fromisoformat(state.headers[FORGOTTEN])

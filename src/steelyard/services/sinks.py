@@ -4,38 +4,40 @@ Both can be built anew from the log. Started by the platform's process, or each 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 
 from steelyard.broker.consume import follow
 from steelyard.broker.log import STATE, Log, Record
+from steelyard.schema.entities import PLURALS
 from steelyard.services.judge import state_of
 from steelyard.storage.store import ObjectMissing, Store
 from steelyard.views.view import Change, Position, View
 
 POSITIONS = "positions.json"
+ENTITIES = "entities/"
+_log = logging.getLogger(__name__)
 
 
 async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
     """Until `stop`. A log of another epoch is read from its beginning, and what it does not name is swept out."""
     ends = await log.ends(STATE)
-    anew = not await view.positions(log.epoch)
 
     async def sweep() -> None:
-        if anew:
-            await view.sweep(log.epoch, ends)
+        # Compaction may leave no record at the end of a partition: by now all there was before it has been read.
+        await view.apply([], log.epoch, ends)
+        if gone := await view.sweep(log.epoch, ends):
+            _log.info("%d entities that the log does not know have left the view", gone)
 
     await _following(log, ViewOutlet(view), sweep, stop)
 
 
 async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
     """Until `stop`: the newest JSON of each entity as `entities/<plural>/<id>.json`."""
-
-    async def nothing() -> None:
-        return None
-
-    await _following(log, BackupOutlet(store), nothing, stop)
+    outlet = BackupOutlet(store)
+    await _following(log, outlet, lambda: outlet.sweep(log), stop)
 
 
 async def _following(
@@ -72,7 +74,7 @@ class ViewOutlet:
 
 
 def change_of(record: Record) -> Change | None:
-    """What a state record means for a view; a tombstone, whose marker came before it, means nothing."""
+    """What a state record means for a view. A tombstone forgets too: the marker before it may have been missed."""
     state = state_of(record)
     if state is None:
         return None
@@ -81,33 +83,55 @@ def change_of(record: Record) -> Change | None:
 
 
 class BackupOutlet:
-    """Objects first, positions last: a crash between writes the same objects once more."""
+    """Objects first, positions last: a crash between writes the same objects once more.
+
+    `swept`: what the log does not know has been removed since its epoch began.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._at: dict[str, int] = {}
+        self._swept = False
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         try:
             content = orjson.loads(await self._store.get(POSITIONS))
         except ObjectMissing:
             return {}
-        self._at = content["positions"] if content["epoch"] == epoch else {}
+        if content["epoch"] == epoch:
+            self._at, self._swept = content["positions"], content.get("swept", False)
         return {int(partition): offset for partition, offset in self._at.items()}
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
         for record in {each.key: each for each in records}.values():
             await self._write(record)
         self._at |= {str(partition): offset for partition, offset in positions.items()}
-        await self._store.put(POSITIONS, orjson.dumps({"epoch": epoch, "positions": self._at}))
+        await self._keep(epoch)
+
+    async def sweep(self, log: Log) -> None:
+        """Once per epoch: objects of an earlier log, of entities that this one does not have, go."""
+        if self._swept:
+            return
+        async for found in self._store.list(ENTITIES):
+            state = state_of(await log.latest(STATE, found.key.rpartition("/")[2].removesuffix(".json")))
+            if state is None or state.content is None:
+                await self._store.delete(found.key)
+        self._swept = True
+        await self._keep(log.epoch)
+
+    async def _keep(self, epoch: int) -> None:
+        content = {"epoch": epoch, "positions": self._at, "swept": self._swept}
+        await self._store.put(POSITIONS, orjson.dumps(content))
 
     async def _write(self, record: Record) -> None:
         state = state_of(record)
-        if state is not None and state.content is not None and record.value is not None:
-            await self._store.put(
-                f"entities/{state.content['kind'].lower()}s/{record.key}.json", record.value
-            )
+        if state is None:
             return
-        async for found in self._store.list("entities/"):
-            if found.key.endswith(f"/{record.key}.json"):
-                await self._store.delete(found.key)
+        if state.content is None or record.value is None:
+            await self._store.delete(_place(state.headers["kind"], record.key))
+        else:
+            await self._store.put(_place(state.content["kind"], record.key), record.value)
+
+
+def _place(kind: str, id: str) -> str:
+    return f"{ENTITIES}{PLURALS[kind]}/{id}.json"
