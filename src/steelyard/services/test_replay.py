@@ -1,0 +1,308 @@
+"""Random histories of a log: whatever is read again, from wherever, leads to the same and says nothing new.
+
+A history has commands of several entities in any order: doubled, late, of the wrong source, about what is deleted,
+restored, forgotten or was never there. Each service is given it once, in batches of any size, and then again.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import count
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.accounts.open import open_ledger
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
+from steelyard.broker.memory import MemoryLog
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.commands import Command
+from steelyard.schema.status import TERMINAL
+from steelyard.services.aggregator import Aggregator
+from steelyard.services.doubles import (
+    create,
+    documentation,
+    forget,
+    headers,
+    labels,
+    restore,
+    status,
+)
+from steelyard.services.orchestrator.changes import change_of as claim_of
+from steelyard.services.orchestrator.doubles import START, make_dataset, make_evaluation
+from steelyard.services.reaper import reap
+from steelyard.services.sinks import BackupOutlet, ViewOutlet
+from steelyard.storage.store import Store, open_store
+from steelyard.views.memory import MemoryView
+
+ENTITIES: tuple[DyffEntity, ...] = (
+    make_evaluation("e1"),
+    make_dataset("d1", status="WaitingForUpload"),
+)
+SOURCES = ("api", "orchestrator", "informer", "reaper")
+STATUSES = ("Created", "Admitted", "Ready", "Complete", "Failed", "Error", "Terminated", "Deleted")
+_numbers = count()
+
+
+DOINGS: dict[str, Callable[[DyffEntity, str | None, str], Command]] = {
+    "create": lambda entity, value, new: create(entity),
+    "status": lambda entity, value, new: status(entity, new),
+    "reason": lambda entity, value, new: status(entity, "Created", "QuotaLimit", value),
+    "labels": lambda entity, value, new: labels(entity, a=value),
+    "documentation": lambda entity, value, new: documentation(entity, title=value),
+    "delete": lambda entity, value, new: status(entity, "Deleted"),
+    "restore": lambda entity, value, new: restore(entity),
+    "forget": lambda entity, value, new: forget(entity),
+}
+LIFE = ("create", "labels", "delete", "restore", "documentation", "delete", "forget", "forget", "create")
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Message]:
+    """Messages of `workflows.events`: what happens in a life, in between anything at all, and what comes twice."""
+    sent: list[Message] = []
+    lives = {each.id: iter(LIFE) for each in ENTITIES}
+    day = 0
+    for _ in range(draw(st.sampled_from((6, 12, 24, 36)))):
+        entity = draw(st.sampled_from(ENTITIES))
+        what = draw(st.integers(0, 9))
+        if what == 0 and sent:
+            sent.append(draw(st.sampled_from(sent)))
+            continue
+        doing = next(lives[entity.id], "labels") if what > 3 else draw(st.sampled_from(sorted(DOINGS)))
+        day += 14 if doing == "forget" else 0
+        value, new = draw(st.sampled_from(("1", "2", None))), draw(st.sampled_from(STATUSES))
+        source = "reaper" if doing == "forget" else "api"
+        if doing in ("status", "reason"):
+            source = draw(st.sampled_from(SOURCES))
+        given_ = headers(source, timedelta(days=day))
+        sent.append(Message(EVENTS, entity.id, DOINGS[doing](entity, value, new).dump_json(), given_))
+    return sent
+
+
+@dataclass
+class Written:
+    """What the aggregator has made of a history: the log, and each record that it ever wrote."""
+
+    log: MemoryLog
+    states: list[Record] = field(default_factory=list)
+    outcomes: list[Record] = field(default_factory=list)
+
+
+async def _judged(history: Sequence[Message], sizes: Sequence[int]) -> Written:
+    """In batches of these sizes, over and over."""
+    written = Written(MemoryLog(2, clock=lambda: START))
+    await written.log.publish(history)
+    events = await _events(written.log, {})
+    for batch in _batches(events, sizes):
+        aggregator = Aggregator(written.log)
+        aggregator.begin()
+        outputs = [each for record in batch for each in await aggregator.step(record)]
+        for record in await written.log.publish(outputs):
+            (written.states if record.topic == STATE else written.outcomes).append(record)
+    return written
+
+
+async def _events(log: MemoryLog, starts: dict[int, int]) -> list[Record]:
+    return [
+        each
+        for partition in range(log.partitions)
+        for each in await log.read(EVENTS, partition, starts.get(partition, 0))
+    ]
+
+
+def _batches(records: Sequence[Record], sizes: Sequence[int]) -> list[Sequence[Record]]:
+    found: list[Sequence[Record]] = []
+    at = 0
+    while at < len(records):
+        size = sizes[len(found) % len(sizes)]
+        found.append(records[at : at + size])
+        at += size
+    return found
+
+
+SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
+STARTS = st.dictionaries(st.integers(0, 1), st.integers(0, 12), max_size=2)
+
+
+@settings(max_examples=50, deadline=None)
+@given(histories(), SIZES, STARTS)
+def test_the_aggregator(history: list[Message], sizes: list[int], starts: dict[int, int]) -> None:
+    """Commands that an entity's state has seen say nothing at all; one that changed nothing says the same words."""
+
+    async def case() -> None:
+        written = await _judged(history, sizes)
+        before = {each.key: each for each in written.states}
+        said = defaultdict(set)
+        for outcome in written.outcomes:
+            said[outcome.headers["id"]].add(outcome.value)
+        aggregator = Aggregator(written.log)
+        aggregator.begin()
+        for event in await _events(written.log, starts):
+            outputs = await aggregator.step(event)
+            assert [each.topic for each in outputs] in ([], [OUTCOMES])
+            seen = event.key in before and event.offset <= int(before[event.key].headers["offset"])
+            assert not (seen and outputs)
+            for each in outputs:
+                assert each.value in said[event.headers["id"]]
+
+    asyncio.run(case())
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(), SIZES)
+def test_the_size_of_batches_does_not_matter(history: list[Message], sizes: list[int]) -> None:
+    async def case() -> None:
+        one, other = await _judged(history, sizes), await _judged(history, [1])
+        for topic in ("states", "outcomes"):
+            assert [(each.key, each.value, each.headers) for each in getattr(one, topic)] == [
+                (each.key, each.value, each.headers) for each in getattr(other, topic)
+            ]
+
+    asyncio.run(case())
+
+
+@settings(max_examples=50, deadline=None)
+@given(histories())
+def test_what_no_history_may_do(history: list[Message]) -> None:
+    """What has ended stays as it is or is deleted, what is deleted is restored or forgotten, and that is for good."""
+
+    async def case() -> None:
+        written = await _judged(history, [5])
+        before: dict[str, Record] = {}
+        for state in written.states:
+            old = before.get(state.key)
+            command = next(each for each in history if each.headers["id"] == state.headers["id"])
+            given_ = orjson.loads(command.value or b"")["command"]
+            if old is None or old.value is None:
+                assert given_ == "CreateEntity"
+            elif "forgotten" in old.headers:
+                assert given_ == "ForgetEntity"
+                assert state.value is None
+            else:
+                assert int(state.headers["offset"]) > int(old.headers["offset"])
+                _check_step(orjson.loads(old.value), state, given_)
+            before[state.key] = state
+        assert len({each.headers["id"] for each in written.outcomes}) == len(
+            {each.headers["id"] for each in history}
+        ), "every command has an outcome"
+
+    asyncio.run(case())
+
+
+def _check_step(old: dict[str, str], state: Record, command: str) -> None:
+    if command == "ForgetEntity":
+        assert old["status"] == "Deleted"
+        return
+    new = orjson.loads(state.value or b"")
+    assert new != old
+    if old["status"] == "Deleted":
+        assert command == "RestoreEntity"
+    elif old["status"] in TERMINAL:
+        assert new["status"] in (old["status"], "Deleted")
+
+
+@settings(max_examples=30, deadline=None)
+@given(histories(), st.integers(0, 30), st.booleans())
+def test_the_view_sink(history: list[Message], start: int, shuffled: bool) -> None:
+    async def case() -> None:
+        states = (await _judged(history, [4])).states
+        view = MemoryView()
+        outlet = ViewOutlet(view)
+        await outlet.apply(states, 1, {0: 1})
+        before = [await view.find(each.id) for each in ENTITIES]
+        again = states[start:]
+        await outlet.apply(again[::-1] if shuffled else again, 1, {0: 1})
+        assert [await view.find(each.id) for each in ENTITIES] == before
+        for id, stored in zip((each.id for each in ENTITIES), before, strict=True):
+            newest = next((each for each in reversed(states) if each.key == id), None)
+            shown = newest is not None and newest.value is not None and "forgotten" not in newest.headers
+            assert (stored is not None) == shown
+            assert stored is None or (newest and stored.json == newest.value)
+
+    asyncio.run(case())
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(), st.integers(0, 30), SIZES)
+def test_the_backup_sink(history: list[Message], start: int, sizes: list[int]) -> None:
+    async def case() -> None:
+        states = (await _judged(history, [4])).states
+        store = open_store(f"memory://replay-{next(_numbers)}")
+        outlet = BackupOutlet(store)
+        for batch in _batches(states, sizes):
+            await outlet.apply(batch, 1, {0: 1})
+        before = await _objects(store)
+        for batch in _batches(states[start:], sizes):
+            await BackupOutlet(store).apply(batch, 1, {0: 1})
+        assert await _objects(store) == before
+        newest = {each.key: each.value for each in states}
+        living = {id: text for id, text in newest.items() if text not in (None, b"{}")}
+        assert {key.rpartition("/")[2]: text for key, text in before.items()} == {
+            f"{id}.json": text for id, text in living.items()
+        }
+
+    asyncio.run(case())
+
+
+async def _objects(store: Store) -> dict[str, bytes]:
+    return {each.key: await store.get(each.key) async for each in store.list("entities/")}
+
+
+@settings(max_examples=20, deadline=None)
+@given(histories(), st.integers(0, 30), st.integers(0, 25))
+def test_the_orchestrators_claims(history: list[Message], start: int, moment: int) -> None:
+    """Also when something was admitted and let go of in between."""
+
+    async def case() -> None:
+        states = (await _judged(history, [4])).states
+        changes = [claim_of(each, lambda entity: {"slots": "1"}) for each in states]
+        ledger = await open_ledger("memory:")
+        claims = ledger.claims
+        leader = await claims.lead("one", START)
+        await claims.apply(changes[:moment], 1, {0: 1})
+        for entity in ENTITIES:
+            await claims.admit(entity.id, START, lambda held: None, leader)
+        await claims.apply(changes[moment:], 1, {0: 1})
+        before = [await claims.get(each.id) for each in ENTITIES]
+        await claims.apply(changes[start:], 1, {0: 1})
+        assert [await claims.get(each.id) for each in ENTITIES] == before
+        await ledger.close()
+
+    asyncio.run(case())
+
+
+@settings(max_examples=25, deadline=None)
+@given(histories(), st.integers(0, 60))
+def test_the_reaper(history: list[Message], days: int) -> None:
+    """It says the same until it is obeyed, and then nothing; what it says twice is done once."""
+
+    async def case() -> None:
+        log = (await _judged(history, [4])).log
+        now = START + timedelta(days=days)
+        first = await reap(log, now)
+        again = await reap(log, now)
+        assert [each.headers["id"] for each in again] == [each.headers["id"] for each in first]
+        aggregator = Aggregator(log)
+        aggregator.begin()
+        made = [
+            each
+            for message in (*first, *again)
+            for each in await aggregator.step(await _at_the_end(log, message))
+        ]
+        assert len([each for each in made if each.topic == STATE]) == len(first)
+        await log.publish(made)
+        assert await reap(log, now) == []
+
+    asyncio.run(case())
+
+
+_offsets = count(1000)
+
+
+async def _at_the_end(log: MemoryLog, message: Message) -> Record:
+    (first,) = await log.publish([replace(message, topic="elsewhere")])
+    return replace(first, topic=EVENTS, offset=next(_offsets))
