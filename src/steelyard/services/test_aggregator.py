@@ -1,0 +1,161 @@
+"""The aggregator on a log: batches, what is malformed, a schema of the future, and being killed at any write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import orjson
+import pytest
+
+from steelyard.broker.consume import Malformed, StopPartition, consume_once, release
+from steelyard.broker.contract import everything
+from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Log, Message
+from steelyard.broker.memory import MemoryLog
+from steelyard.services.aggregator import GROUP, Aggregator
+from steelyard.services.doubles import create, documentation, forget, labels, message, record, status
+from steelyard.services.orchestrator.doubles import make_evaluation
+
+EVALUATION = make_evaluation()
+
+
+async def judged(log: Log, *messages: Message) -> None:
+    """All that is there, as far as it goes."""
+    await log.publish(messages)
+    inbox = await log.inbox(GROUP, EVENTS)
+    for _ in range(4):
+        await consume_once(log, await inbox.batch(wait=0), inbox.transact, Aggregator(log))
+    await inbox.close()
+
+
+async def outcomes(log: Log) -> list[str]:
+    return [orjson.loads(each.value or b"")["outcome"] for each in await everything(log, OUTCOMES)]
+
+
+async def test_commands_of_one_batch_see_one_another() -> None:
+    log = MemoryLog()
+    await judged(log, *(message(each) for each in (create(EVALUATION), labels(EVALUATION, a="1"))))
+    (state,) = await everything(log, STATE)
+    assert orjson.loads(state.value or b"")["labels"] == {"a": "1"}
+    assert await outcomes(log) == ["applied", "applied"]
+
+
+async def test_a_state_lies_in_its_events_partition() -> None:
+    log = MemoryLog()
+    (event,) = await log.publish([replace(message(create(EVALUATION)), partition=5)])
+    await judged(log)
+    (state,) = await everything(log, STATE)
+    assert (state.partition, event.partition) == (5, 5)
+
+
+def _without(sent: Message, name: str) -> Message:
+    return replace(sent, headers={key: value for key, value in sent.headers.items() if key != name})
+
+
+GOOD = message(labels(EVALUATION, a="1"))
+MALFORMED = {
+    "headers.id": _without(GOOD, "id"),
+    "headers.source": _without(GOOD, "source"),
+    "headers.time": _without(GOOD, "time"),
+    "headers.time: 'noon'": replace(GOOD, headers={**GOOD.headers, "time": "noon"}),
+    "headers.time: '2030-01-01T00:00:00'": replace(
+        GOOD, headers={**GOOD.headers, "time": "2030-01-01T00:00:00"}
+    ),
+    "value": replace(GOOD, value=None),
+    "data.id": replace(GOOD, key="other"),
+    "command": replace(GOOD, value=b'{"schemaVersion":"0.1","command":"Explode"}'),
+}
+
+
+@pytest.mark.parametrize(("named", "sent"), MALFORMED.items(), ids=MALFORMED)
+async def test_what_is_malformed_is_named(named: str, sent: Message) -> None:
+    with pytest.raises(Malformed, match=f"^{named}"):
+        await Aggregator(MemoryLog()).step(record(sent, 1))
+
+
+async def test_a_schema_of_the_future_stops_the_partition() -> None:
+    newer = replace(GOOD, value=(GOOD.value or b"").replace(b'"0.1"', b'"0.2"'))
+    with pytest.raises(StopPartition, match=r"schemaVersion 0\.2"):
+        await Aggregator(MemoryLog()).step(record(newer, 1))
+
+
+async def test_an_entity_that_a_newer_program_wrote_stops_the_partition() -> None:
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    (state,) = await everything(log, STATE)
+    newer = (state.value or b"").replace(b'"0.1"', b'"0.2"')
+    await log.publish([Message(STATE, state.key, newer, state.headers, state.partition)])
+    with pytest.raises(StopPartition, match=r"entity's schemaVersion 0\.2"):
+        await Aggregator(log).step(record(GOOD, 9))
+
+
+async def test_what_was_put_aside_is_not_put_aside_again() -> None:
+    """Once it was dealt with, reading it again says nothing."""
+    log = MemoryLog()
+    bad = replace(GOOD, value=b"{")
+    sent = [message(create(EVALUATION)), bad, message(labels(EVALUATION, b="2"))]
+    await judged(log, *sent)
+    assert len(await everything(log, DEAD)) == 1
+    await release(log, EVENTS, EVALUATION.id)
+    await judged(log)
+    assert await outcomes(log) == ["applied", "applied"]
+    aggregator = Aggregator(log)
+    again = [each for each in await everything(log, EVENTS) if each.value is not None]
+    assert len(again) == 3
+    assert [each for event in again for each in await aggregator.step(event)] == []
+
+
+async def test_whenever_it_dies_every_command_counts_once() -> None:
+    """At each of its writes, before and after it became durable."""
+    expected = await _states(_history())
+    for number in range(10):
+        writes = 0
+
+        def crash(due: int = number) -> None:
+            nonlocal writes
+            writes += 1
+            if writes == due + 2:  # the first one brings the history
+                raise ConnectionAbortedError
+
+        log = MemoryLog(crash=crash)
+        await log.publish(_history())
+        for _ in range(2):
+            inbox = await log.inbox(GROUP, EVENTS)
+            try:
+                for _ in range(12):
+                    batch = await inbox.batch(limit=1, wait=0)
+                    await consume_once(log, batch, inbox.transact, Aggregator(log))
+            except ConnectionAbortedError:
+                pass
+            await inbox.close()
+        assert await _content(log) == expected
+        assert len(await everything(log, OUTCOMES)) == len(_history())
+
+
+def _history() -> Sequence[Message]:
+    days = timedelta(days=1)
+    return [
+        replace(sent, headers={**sent.headers, "id": f"{at:02}" * 16})
+        for at, sent in enumerate(
+            [
+                message(create(EVALUATION)),
+                message(status(EVALUATION, "Admitted"), "orchestrator"),
+                message(documentation(EVALUATION, title="t")),
+                message(status(EVALUATION, "Complete"), "informer"),
+                message(status(EVALUATION, "Admitted"), "orchestrator"),
+                message(status(EVALUATION, "Deleted")),
+                message(forget(EVALUATION), "reaper", after=7 * days),
+                message(labels(EVALUATION, a="1"), after=8 * days),
+                message(forget(EVALUATION), "reaper", after=21 * days),
+            ]
+        )
+    ]
+
+
+async def _states(history: Sequence[Message]) -> list[object]:
+    log = MemoryLog()
+    await judged(log, *history)
+    return await _content(log)
+
+
+async def _content(log: Log) -> list[object]:
+    return [(each.key, each.value, each.headers) for each in await everything(log, STATE)]
