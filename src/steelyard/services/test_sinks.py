@@ -1,0 +1,208 @@
+"""The sinks on a log: what they show, after a restart, a new log, a kill in the middle, and a long absence."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import orjson
+
+from steelyard.broker.contract import everything
+from steelyard.broker.log import STATE, Message
+from steelyard.broker.memory import MemoryLog
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.commands import Command
+from steelyard.services.doubles import create, forget, labels, message, status
+from steelyard.services.orchestrator.doubles import make_dataset, make_evaluation, make_model
+from steelyard.services.sinks import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
+from steelyard.services.test_aggregator import judged
+from steelyard.storage.store import Store, open_store
+from steelyard.views.memory import MemoryView
+from steelyard.views.view import View
+
+EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
+LATER = datetime.now(UTC) + timedelta(days=1000)
+WEEKS = timedelta(days=15)
+_numbers = count()
+Sink = Callable[[asyncio.Event], Awaitable[None]]
+
+
+async def log_of(*commands: Command, epoch: int = 1) -> MemoryLog:
+    log = MemoryLog(epoch=epoch)
+    await judged(log, *map(message, commands))
+    return log
+
+
+async def deleted(log: MemoryLog, entity: DyffEntity, *, buried: bool = False) -> None:
+    """Deleted, forgotten, and where `buried` its marker gone too."""
+    await judged(log, message(status(entity, "Deleted")), message(forget(entity), "reaper"))
+    if buried:
+        await judged(log, message(forget(entity), "reaper", after=WEEKS))
+
+
+@asynccontextmanager
+async def running(sink: Sink) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(sink(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(5):
+            await task
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(5):
+        while not await condition():  # noqa: ASYNC110  (stores tell nobody)
+            await asyncio.sleep(0.001)
+
+
+async def shown(view: View, *entities: DyffEntity) -> None:
+    """The view shows these of the three, and no other."""
+
+    async def are_these() -> bool:
+        found = {each.id for each in (EVALUATION, MODEL, DATASET) if await view.find(each.id)}
+        return found == {each.id for each in entities}
+
+    await until(are_these)
+
+
+def view_sink(log: MemoryLog, view: View) -> Sink:
+    return lambda stop: run_view_sink(log, view, stop=stop)
+
+
+def backup_sink(log: MemoryLog, store: Store) -> Sink:
+    return lambda stop: run_backup_sink(log, store, stop=stop)
+
+
+# ---- the view's
+
+
+async def test_the_view_follows_the_state() -> None:
+    log, view = await log_of(create(EVALUATION)), MemoryView()
+    async with running(view_sink(log, view)):
+        await shown(view, EVALUATION)
+        await judged(log, message(create(MODEL)), message(labels(EVALUATION, a="1")))
+        await shown(view, EVALUATION, MODEL)
+        await deleted(log, EVALUATION)
+        await shown(view, MODEL)
+    await judged(log, message(create(DATASET)))
+    async with running(view_sink(log, view)):
+        await shown(view, MODEL, DATASET)
+
+
+async def test_a_position_is_that_of_the_command() -> None:
+    """Whoever has an outcome can tell whether the view shows it."""
+    log, view = await log_of(create(EVALUATION), labels(EVALUATION, a="1")), MemoryView()
+    (state,) = await everything(log, STATE)
+    async with running(view_sink(log, view)):
+        await shown(view, EVALUATION)
+    stored = await view.get("Evaluation", EVALUATION.id)
+    assert stored
+    assert stored.json == state.value
+    assert (stored.position.epoch, stored.position.offset) == (1, int(state.headers["offset"]))
+
+
+async def test_what_a_new_log_does_not_know_is_swept_out() -> None:
+    view = MemoryView()
+    async with running(view_sink(await log_of(create(EVALUATION), create(MODEL)), view)):
+        await shown(view, EVALUATION, MODEL)
+    async with running(view_sink(await log_of(create(MODEL), create(DATASET), epoch=2), view)):
+        await shown(view, MODEL, DATASET)
+
+
+async def test_a_sink_that_was_killed_in_a_resync_ends_it_at_its_next_start() -> None:
+    view = MemoryView()
+    async with running(view_sink(await log_of(create(EVALUATION), create(MODEL)), view)):
+        await shown(view, EVALUATION, MODEL)
+    log = await log_of(create(MODEL), epoch=2)
+    for partition in range(log.partitions):  # read, and killed before the sweep
+        records = await log.read(STATE, partition, 0)
+        end = (await log.ends(STATE))[partition]
+        await ViewOutlet(view).apply(records, log.epoch, {partition: end} if records else {})
+    assert await view.find(EVALUATION.id)
+    async with running(view_sink(log, view)):
+        await shown(view, MODEL)
+
+
+async def test_a_partition_may_end_with_what_is_gone() -> None:
+    """Then no record lies at the end that was seen, and the sink has come there all the same."""
+    log, view = await log_of(create(EVALUATION), create(MODEL)), MemoryView()
+    async with running(view_sink(log, view)):
+        await shown(view, EVALUATION, MODEL)
+    log = await log_of(create(MODEL), create(DATASET), epoch=2)
+    await deleted(log, DATASET, buried=True)
+    assert await log.expire(STATE, LATER) == 1
+    async with running(view_sink(log, view)):
+        await shown(view, MODEL)
+
+
+async def test_a_view_that_missed_the_marker_learns_from_the_tombstone() -> None:
+    log, view = await log_of(create(EVALUATION), create(MODEL)), MemoryView()
+    async with running(view_sink(log, view)):
+        await shown(view, EVALUATION, MODEL)
+    await deleted(log, EVALUATION, buried=True)
+    async with running(view_sink(log, view)):
+        await shown(view, MODEL)
+
+
+async def test_a_tombstone_that_says_nothing_changes_nothing() -> None:
+    log = MemoryLog()
+    (record,) = await log.publish([Message(STATE, "e1", None)])
+    assert change_of(record) is None
+
+
+# ---- the backup's
+
+
+def backup() -> Store:
+    return open_store(f"memory://sinks-{next(_numbers)}")
+
+
+async def kept(store: Store, *keys: str) -> None:
+    async def are_these() -> bool:
+        return [each.key async for each in store.list("entities/")] == sorted(
+            f"entities/{key}.json" for key in keys
+        )
+
+    await until(are_these)
+
+
+async def test_the_backup_has_the_newest_of_each() -> None:
+    log, store = await log_of(create(EVALUATION), create(MODEL)), backup()
+    async with running(backup_sink(log, store)):
+        await kept(store, "evaluations/e1", "models/m1")
+        await judged(log, message(labels(EVALUATION, a="1")))
+        await deleted(log, MODEL)
+        await kept(store, "evaluations/e1")
+    entity = orjson.loads(await store.get("entities/evaluations/e1.json"))
+    assert entity["labels"] == {"a": "1"}
+    await judged(log, message(create(DATASET)))
+    await deleted(log, EVALUATION, buried=True)
+    async with running(backup_sink(log, store)):
+        await kept(store, "datasets/d1")
+
+
+async def test_the_backup_goes_on_where_it_was() -> None:
+    log, store = await log_of(create(EVALUATION)), backup()
+    async with running(backup_sink(log, store)):
+        await kept(store, "evaluations/e1")
+    ends = {each: end for each, end in (await log.ends(STATE)).items() if end}
+    assert await BackupOutlet(store).positions(1) == ends
+    assert await BackupOutlet(store).positions(2) == {}
+
+
+async def test_a_new_log_sweeps_the_backup_also_after_a_kill() -> None:
+    store = backup()
+    async with running(backup_sink(await log_of(create(EVALUATION), create(MODEL)), store)):
+        await kept(store, "evaluations/e1", "models/m1")
+    log = await log_of(create(MODEL), epoch=2)
+    outlet = BackupOutlet(store)
+    await outlet.positions(2)
+    for partition in range(log.partitions):  # read, and killed before the sweep
+        await outlet.apply(await log.read(STATE, partition, 0), 2, {partition: 1})
+    await kept(store, "evaluations/e1", "models/m1")
+    async with running(backup_sink(log, store)):
+        await kept(store, "models/m1")
