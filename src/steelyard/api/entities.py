@@ -15,7 +15,11 @@ _BEFORE = Position(0, 0)
 
 
 class Entities:
-    """The view under the rows of the outbox that it lacks."""
+    """The view under the rows of the outbox that it lacks.
+
+    A row goes once the view shows its entity. Whoever finds neither looks at the view again: the entity may have moved
+    from one to the other between the two looks.
+    """
 
     def __init__(self, view: View, outbox: Outbox) -> None:
         self._view = view
@@ -23,10 +27,12 @@ class Entities:
 
     async def get(self, kind: str, id: str) -> bytes | None:
         """The entity's JSON."""
-        stored = await self._view.get(kind, id)
-        if stored is not None:
-            return stored.json
-        return next(iter((await self._accepted(kind, id)).values()), None)
+        for _ in range(2):
+            if stored := await self._view.get(kind, id):
+                return stored.json
+            if json := (await self._accepted(kind, id)).get(id):
+                return json
+        return None
 
     async def query(self, query: Query) -> Sequence[bytes]:
         """Raises BadQuery."""
@@ -40,11 +46,12 @@ class Entities:
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
         """Kind and JSON of an entity of whatever kind."""
-        stored = await self._view.find(id)
-        if stored is not None:
-            return stored.kind, stored.json
-        rows = await self._outbox.pending(entity=id)
-        return next(((row.kind, created(row)) for row in rows), None)
+        for _ in range(2):
+            if stored := await self._view.find(id):
+                return stored.kind, stored.json
+            if rows := await self._outbox.pending(entity=id):
+                return rows[0].kind, created(rows[0])
+        return None
 
     async def _accepted(self, kind: str, id: str | None = None) -> Mapping[str, bytes]:
         return {row.entity: created(row) for row in await self._outbox.pending(kind, id)}
