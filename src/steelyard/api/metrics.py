@@ -8,10 +8,10 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """Requests by route and status, and how long they took."""
+    """Requests by route and status, and how long they took; `registry` also holds what the process counts beside."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
         names = ["method", "route"]
         self._requests = Counter(
             "steelyard_api_requests", "Requests answered.", [*names, "status"], registry=self.registry

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from steelyard.accounts.ledger import Accounts
 from steelyard.accounts.open import Ledger
 from steelyard.accounts.tokens import Tokens
@@ -23,7 +25,11 @@ from steelyard.views.view import View
 
 @dataclass(frozen=True)
 class Platform:
-    """The engines. `signing_secret` signs URLs of uploads and downloads; `pods` is one machine's folder of Pods."""
+    """The engines.
+
+    `signing_secret` signs URLs of uploads and downloads; `pods` is one machine's folder of Pods; `registry` holds the
+    figures of what else runs in the process.
+    """
 
     log: Log
     view: View
@@ -33,6 +39,7 @@ class Platform:
     signing_secret: bytes
     clock: Callable[[], datetime]
     pods: Path | None = None
+    registry: CollectorRegistry | None = None
 
 
 class Api:
@@ -49,7 +56,7 @@ class Api:
         )
         self.tokens = Tokens(platform.ledger.accounts)
         self.replicas = replicas or Replicas()
-        self.metrics = Metrics()
+        self.metrics = Metrics(platform.registry)
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 

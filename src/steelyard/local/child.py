@@ -98,7 +98,8 @@ class Child:
                 f"{self.program.name} {how}; it starts again in {delay:.1f} s (log: {self.program.log})"
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await self._ending.wait()
 
     async def _run_once(self) -> int:
         ours, theirs = socket.socketpair()

@@ -9,9 +9,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry
 
 from steelyard.accounts.ledger import Accounts
 from steelyard.accounts.open import Ledger, open_ledger
@@ -38,6 +40,8 @@ class Engines:
     ledger: Ledger
     store: Store
     backup: Store
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """Figures of every service of the process, for `/metrics`."""
 
 
 @asynccontextmanager
@@ -97,6 +101,7 @@ async def _serve(
         signing_secret=state.signing_secret.read_text().strip().encode(),
         pods=state.pods,
         clock=_now,
+        registry=opened.registry,
     )
     token = await administrator_token(state, opened.ledger.accounts)
 
@@ -147,12 +152,16 @@ async def _service(
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster, owner: str) -> Service:
     from steelyard.services import informer
+    from steelyard.services.metrics import OrchestratorMetrics
     from steelyard.services.orchestrator import run_orchestrator
 
     if name == "informer":
         return lambda stop: informer.run_informer(opened.log, cluster, identity=owner, stop=stop)
     claims, chosen, quotas = opened.ledger.claims, settings.orchestrator, settings.quotas
-    return lambda stop: run_orchestrator(opened.log, claims, cluster, chosen, quotas, owner=owner, stop=stop)
+    metrics = OrchestratorMetrics(opened.registry)
+    return lambda stop: run_orchestrator(
+        opened.log, claims, cluster, chosen, quotas, owner=owner, stop=stop, metrics=metrics
+    )
 
 
 def _now() -> datetime:

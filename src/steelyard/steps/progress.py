@@ -55,4 +55,5 @@ class Progress:
         while not ended.is_set():
             await self.tell(*look())
             with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), PROGRESS_SECONDS)
+                async with asyncio.timeout(PROGRESS_SECONDS):  # wait_for may swallow a cancellation
+                    await ended.wait()
