@@ -1,0 +1,50 @@
+"""docs/correctness.md names modules and tests: each exists, and no rule is missing."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "correctness.md").read_text()
+RULES = re.split(r"^\*\*(\d+)\. ", PAGE.partition("## The log")[2], flags=re.MULTILINE)
+CONTRACT = "contract"
+"""Cases of a contract are functions of these modules; a test beside them runs each on every form."""
+
+
+def place(path: str) -> Path:
+    return ROOT / path if path.startswith(("tests/", "docs/")) else ROOT / "src" / "steelyard" / path
+
+
+@cache
+def functions(path: Path) -> frozenset[str]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return frozenset(each.name for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_rule_is_there_once_and_in_order() -> None:
+    assert [int(number) for number in RULES[1::2]] == list(range(1, 39))
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = re.findall(r"`([^`\s]+\.py)::(\w+)`", PAGE)
+    assert len(named) == PAGE.count("::")
+    wrong = [f"{path}::{name}" for path, name in named if not _is_test(place(path), name)]
+    assert wrong == []
+
+
+def _is_test(path: Path, name: str) -> bool:
+    kind = path.name.startswith(CONTRACT) or name.startswith("test_")
+    return kind and path.is_file() and name in functions(path)
+
+
+def test_every_module_that_is_named_exists() -> None:
+    named = set(re.findall(r"`([\w/]+\.(?:py|md))`", PAGE))
+    assert [path for path in sorted(named) if not place(path).is_file()] == []
+
+
+def test_every_rule_names_a_module_and_a_test_and_ends_with_its_gap() -> None:
+    for number, text in zip(RULES[1::2], RULES[2::2], strict=True):
+        assert "*Where*: `" in text, number
+        assert "*Tests*: `" in text or "*Tests*: none" in text, number
+        assert text.find("*Not yet*") in (-1, text.rfind("*Not yet*")), number
