@@ -99,7 +99,7 @@ class Commands:
         """The entity's JSON once the command was judged and the view shows it. Raises Conflict, Unavailable."""
         id = self._edit_id(asker, command.data.id)
         message = self._message(command, id, asker, now)
-        expected = await self._outcomes.expect(id)
+        expected = await self._outcomes.expect(id, hurry=True)
         try:
             async with asyncio.timeout(self._seconds):
                 await self._log.publish([message])

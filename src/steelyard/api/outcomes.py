@@ -1,8 +1,13 @@
-"""What became of commands: follows `workflows.outcomes` while somebody waits for one, and rests otherwise."""
+"""What became of commands: follows `workflows.outcomes` while somebody waits for one, and rests otherwise.
+
+An edit's client waits for its outcome, which is looked for at each change of the log. No client waits for a create's:
+as long as only those are expected, many are read at once.
+"""
 
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
@@ -12,6 +17,8 @@ from steelyard.broker.log import OUTCOMES, Log, LogError, Record
 _log = logging.getLogger(__name__)
 _PAUSE = 0.25
 """Longest pause between two looks while somebody waits."""
+_CALM = 0.05
+"""Shortest one while nobody is in a hurry."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,16 @@ class Outcomes:
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._positions: dict[int, int] = {}
         self._wanted = asyncio.Event()
+        self._hurried: set[str] = set()
+        self._hurry = asyncio.Event()
         self._lock = asyncio.Lock()
 
-    async def expect(self, command: str) -> "asyncio.Future[Outcome]":
+    async def expect(self, command: str, *, hurry: bool = False) -> "asyncio.Future[Outcome]":
         """Call it before the command is sent, and `forget` when the outcome is no longer of interest."""
         await self._begin()
+        if hurry:
+            self._hurried.add(command)
+            self._hurry.set()
         future = self._waiting.get(command)
         if future is None:
             future = self._waiting[command] = asyncio.get_running_loop().create_future()
@@ -54,8 +66,7 @@ class Outcomes:
         future = self._waiting.pop(command, None)
         if future is not None and not future.done():
             future.cancel()
-        if not self._waiting:
-            self._wanted.clear()
+        self._rest(command)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -65,9 +76,23 @@ class Outcomes:
             try:
                 if not await self._read():
                     await self._log.changed(version, _PAUSE)
+                await self._pause()
             except LogError as error:
                 _log.warning("cannot read outcomes: %s", error)
                 await asyncio.sleep(1)
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CALM):
+                await self._hurry.wait()
+
+    def _rest(self, command: str) -> None:
+        """Nobody waits for this one any more."""
+        self._hurried.discard(command)
+        if not self._hurried:
+            self._hurry.clear()
+        if not self._waiting:
+            self._wanted.clear()
 
     async def _begin(self) -> None:
         """Whoever comes first after a rest lets the follower begin at the end: what came before is nobody's."""
@@ -91,9 +116,9 @@ class Outcomes:
 
     def _tell(self, record: Record) -> None:
         content = orjson.loads(record.value or b"{}")
-        future = self._waiting.pop(content.get("command", ""), None)
-        if not self._waiting:
-            self._wanted.clear()
+        command = content.get("command", "")
+        future = self._waiting.pop(command, None)
+        self._rest(command)
         if future is not None and not future.done():
             names = ("command", "outcome", "reason", "message", "offset")
             future.set_result(Outcome(**{name: content.get(name) for name in names}))

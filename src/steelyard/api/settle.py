@@ -42,7 +42,8 @@ class Settling:
         self._judged: dict[str, OutboxRow] = {}
         self._settled: list[str] = []
         self._unsent = False
-        self._seen = 0
+        self._seen = -1
+        self._fresh = False
         self._expired = clock()
         self._nudge = asyncio.Event()
 
@@ -142,30 +143,37 @@ class Settling:
             self._answered.pop(command, None)
 
     async def _round(self) -> None:
-        self._seen = self._view.version()
         await self.flush()
         if self._unsent:
             await self.resend()
-        for command, row in list(self._judged.items()):
-            if await self._view.get(row.kind, row.entity) is not None:
-                self._settled.append(command)
-                del self._judged[command]
-        if self._settled:
-            await self._outbox.visible(self._settled)
-            self._settled = []
+        await self._look()
+        if settled := list(self._settled):
+            await self._outbox.visible(settled)
+            del self._settled[: len(settled)]  # others may have come meanwhile
         if self._clock() - self._expired > timedelta(hours=1):
             self._expired = self._clock()
             await self._outbox.expire(self._expired - KEPT)
 
+    async def _look(self) -> None:
+        """Which of those that were judged the view shows, where either has changed."""
+        version = self._view.version()
+        if version == self._seen and not self._fresh:
+            return
+        self._seen, self._fresh = version, False
+        for command, row in list(self._judged.items()):
+            if await self._view.get(row.kind, row.entity) is not None:
+                self._settled.append(command)
+                del self._judged[command]
+
     async def _pause(self) -> None:
         if self._judged:
             await self._view.changed(self._seen, _PAUSE)
-            return
-        try:
-            async with asyncio.timeout(_IDLE):  # wait_for may swallow a cancellation
-                await self._nudge.wait()
-        except TimeoutError:
-            return
+        else:
+            try:
+                async with asyncio.timeout(_IDLE):  # wait_for may swallow a cancellation
+                    await self._nudge.wait()
+            except TimeoutError:
+                return
         self._nudge.clear()
         await asyncio.sleep(_PAUSE)  # so that many are noted at once
 
@@ -178,6 +186,7 @@ class Settling:
                 self._settled.append(row.command)
             else:
                 self._judged[row.command] = row
+                self._fresh = True
             self._nudge.set()
 
         future.add_done_callback(judged)
