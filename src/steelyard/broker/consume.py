@@ -91,7 +91,7 @@ async def consume_once(log: Log, batch: Batch, transact: Transact, step: Step) -
             _log.error("%s, partition %d, offset %d: %s; upgrade this program", record.topic, record.partition,
                        record.offset, error)  # fmt: skip
             positions[record.partition] = record.offset
-    await transact(Batch(batch.records, positions), outputs)
+    await transact(Batch(batch.records, batch.starts, positions), outputs)
     if positions != batch.positions:
         await asyncio.sleep(WAIT_SECONDS)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from steelyard.errors import SteelyardError
+
 EVENTS = "workflows.events"
 """Commands, keyed by entity id; kept 14 days."""
 STATE = "workflows.state"
@@ -28,7 +30,7 @@ PARTITIONS = 8
 """Of every topic, unless the settings say otherwise; fixed when the log is made."""
 
 
-class LogError(Exception):
+class LogError(SteelyardError):
     """The log refused or failed; the message names the topic."""
 
 
@@ -66,9 +68,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Batch:
-    """Records that one member of a group was given; `positions` is where each partition goes on after them."""
+    """Records that one member of a group was given.
+
+    `starts` is where each of their partitions stood, and `positions` where it goes on after them.
+    """
 
     records: Sequence[Record]
+    starts: Mapping[int, int]
     positions: Mapping[int, int]
 
 
@@ -78,12 +84,20 @@ class Inbox(Protocol):
     async def batch(self, limit: int = 500, wait: float = 1.0) -> Batch:
         """Records after the group's positions, of the partitions that this member holds.
 
-        Waits up to `wait` seconds for the first one; an empty batch is possible.
+        Waits up to `wait` seconds for the first one; an empty batch is possible. Every partition gets its share of
+        the batch, so that none waits for another's backlog.
         """
         ...
 
+    def pause(self, partition: int) -> None:
+        """Give this member no more of a partition, which it keeps."""
+        ...
+
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
-        """Write the outputs and the batch's positions, both or neither; durable when it returns. Raises Fenced."""
+        """Write the outputs and the batch's positions, both or neither; durable when it returns.
+
+        Raises Fenced when a partition of the batch is another's now, or has been moved since the batch was given.
+        """
         ...
 
     async def close(self) -> None:
@@ -126,7 +140,10 @@ class Log(Protocol):
         ...
 
     async def expire(self, topic: str, before: datetime) -> int:
-        """Remove what was written before then: of a compacted topic, tombstones alone. How many went."""
+        """Remove what was written before then; how many went.
+
+        Of a compacted topic tombstones alone go, and of any topic nothing that one of its groups has yet to read.
+        """
         ...
 
     async def close(self) -> None: ...

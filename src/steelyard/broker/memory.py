@@ -1,18 +1,29 @@
 """The log in memory: for tests, and the plainest statement of what a log is."""
 
 import asyncio
+import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from steelyard.broker.log import COMPACTED, PARTITIONS, Batch, Fenced, Message, Record
+from steelyard.broker.log import COMPACTED, PARTITIONS, Batch, Fenced, LogError, Message, Record
 from steelyard.broker.partition import partition_of
+from steelyard.broker.sharing import gather, share
 
 Clock = Callable[[], datetime]
+Crash = Callable[[], None]
+
+
+def _go_on() -> None:
+    return None
 
 
 class MemoryLog:
-    """A log of one process. `crash` is called before each write, and may raise: nothing is written then."""
+    """A log of one process.
+
+    Tests let it fail: `crash` is called before each write, and `crash_after` when it is done; both may raise. What is
+    written by then stays, as in a file.
+    """
 
     def __init__(
         self,
@@ -20,54 +31,79 @@ class MemoryLog:
         *,
         epoch: int = 1,
         clock: Clock = lambda: datetime.now(UTC),
-        crash: Callable[[], None] = lambda: None,
+        crash: Crash = _go_on,
+        crash_after: Crash = _go_on,
     ) -> None:
         self.epoch, self.partitions = epoch, partitions
-        self.crash = crash
+        self.crash, self.crash_after = crash, crash_after
         self._clock = clock
         self._records: dict[tuple[str, int], list[Record]] = defaultdict(list)
+        self._newest: dict[tuple[str, str], Record] = {}
         self._ends: dict[tuple[str, int], int] = defaultdict(int)
-        self._positions: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        self._positions: dict[tuple[str, str], dict[int, int]] = {}
         self._members: dict[tuple[str, str], list[MemoryInbox]] = defaultdict(list)
         self._version = 0
         self._changed = asyncio.Event()
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        await asyncio.sleep(0)  # as with every real log, others get their turn
         return self.write(messages)
 
-    def write(self, messages: Sequence[Message]) -> list[Record]:
+    def write(self, messages: Sequence[Message], also: Callable[[], None] = _go_on) -> list[Record]:
+        """The messages, and what belongs to the same transaction."""
+        placed = [(each, self._placed(each)) for each in messages]
         self.crash()
-        written = [self._append(each) for each in messages]
+        written = [self._append(message, partition) for message, partition in placed]
+        also()
+        self.wake()
+        self.crash_after()
+        return written
+
+    def wake(self) -> None:
         self._version += 1
         self._changed.set()
         self._changed = asyncio.Event()
-        return written
 
-    def _append(self, message: Message) -> Record:
-        partition = message.partition
-        if partition is None:
-            partition = partition_of(message.key, self.partitions)
+    def _placed(self, message: Message) -> int:
+        if message.partition is None:
+            return partition_of(message.key, self.partitions)
+        if not 0 <= message.partition < self.partitions:
+            raise LogError(
+                f"{message.topic}: partition {message.partition} is not one of 0 to {self.partitions - 1}"
+            )
+        return message.partition
+
+    def _append(self, message: Message, partition: int) -> Record:
         place = (message.topic, partition)
         record = Record(
             message.topic, partition, self._ends[place], message.key, message.value, dict(message.headers),
             self._clock(),
         )  # fmt: skip
         self._ends[place] += 1
-        kept = self._records[place]
         if message.topic in COMPACTED:
-            kept[:] = [each for each in kept if each.key != message.key]
-        kept.append(record)
+            self._remove(self._newest.get((message.topic, message.key)))
+            self._newest[message.topic, message.key] = record
+        self._records[place].append(record)
         return record
 
+    def _remove(self, record: Record | None) -> None:
+        if record is not None:
+            kept = self._records[record.topic, record.partition]
+            del kept[bisect.bisect_left(kept, record.offset, key=_offset)]
+
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        return [each for each in self._records[topic, partition] if each.offset >= start][:limit]
+        return self.read_now(topic, partition, start, limit)
+
+    def read_now(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
+        kept = self._records[topic, partition]
+        first = bisect.bisect_left(kept, start, key=_offset)
+        return kept[first : first + limit]
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         return {partition: self._ends[topic, partition] for partition in range(self.partitions)}
 
     async def latest(self, topic: str, key: str) -> Record | None:
-        found = self._records[topic, partition_of(key, self.partitions)]
-        return next((each for each in reversed(found) if each.key == key), None)
+        return self._newest.get((topic, key))
 
     def version(self) -> int:
         return self._version
@@ -82,41 +118,49 @@ class MemoryLog:
         return self._version
 
     async def inbox(self, group: str, topic: str) -> "MemoryInbox":
+        self._positions.setdefault((group, topic), dict.fromkeys(range(self.partitions), 0))
         member = MemoryInbox(self, group, topic)
         self._members[group, topic].append(member)
+        self.wake()
         return member
 
     def leave(self, member: "MemoryInbox") -> None:
         members = self._members[member.group, member.topic]
         if member in members:
             members.remove(member)
+            self.wake()
 
-    def holds(self, member: "MemoryInbox") -> list[int]:
-        """The partitions that are a member's now."""
-        members = self._members[member.group, member.topic]
-        if member not in members:
-            return []
-        mine = members.index(member)
-        return [each for each in range(self.partitions) if each % len(members) == mine]
-
-    def position(self, member: "MemoryInbox", partition: int) -> int:
-        return self._positions[member.group, member.topic].get(partition, 0)
+    def held(self, member: "MemoryInbox") -> dict[int, int]:
+        """The partitions that are a member's now, and where each goes on."""
+        members = {
+            f"{number:06}": each for number, each in enumerate(self._members[member.group, member.topic])
+        }
+        positions = self._positions[member.group, member.topic]
+        due = share(list(members), self.partitions) if members else {}
+        return {each: positions[each] for each, name in due.items() if members[name] is member}
 
     def move(self, member: "MemoryInbox", positions: Mapping[int, int]) -> None:
         self._positions[member.group, member.topic].update(positions)
 
     async def expire(self, topic: str, before: datetime) -> int:
-        gone = 0
-        for (name, _), records in self._records.items():
-            if name == topic:
-                kept = [
-                    each
-                    for each in records
-                    if each.written >= before or (topic in COMPACTED and each.value is not None)
-                ]
-                gone += len(records) - len(kept)
-                records[:] = kept
-        return gone
+        gone = [
+            each
+            for (name, partition), records in self._records.items()
+            for each in records
+            if name == topic
+            and each.written < before
+            and each.offset < self._unread(topic, partition)
+            and (topic not in COMPACTED or each.value is None)
+        ]
+        for record in gone:
+            self._remove(record)
+            self._newest.pop((topic, record.key), None)
+        return len(gone)
+
+    def _unread(self, topic: str, partition: int) -> float:
+        """The first offset that some group has yet to read."""
+        found = [each[partition] for (_, name), each in self._positions.items() if name == topic]
+        return min(found, default=float("inf"))
 
     async def close(self) -> None:
         return None
@@ -128,34 +172,45 @@ class MemoryInbox:
     def __init__(self, log: MemoryLog, group: str, topic: str) -> None:
         self.group, self.topic = group, topic
         self._log = log
+        self._paused: set[int] = set()
+        self._turns = 0
 
     async def batch(self, limit: int = 500, wait: float = 1.0) -> Batch:
-        version = self._log.version()
-        batch = await self._read(limit)
-        if not batch.records and wait > 0:
-            await self._log.changed(version, wait)
-            batch = await self._read(limit)
-        return batch
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        await asyncio.sleep(0)
+        while True:
+            version = self._log.version()
+            batch = self._gather(limit)
+            left = until - loop.time()
+            if batch.records or left <= 0:
+                return batch
+            await self._log.changed(version, left)
 
-    async def _read(self, limit: int) -> Batch:
-        records: list[Record] = []
-        positions = {}
-        for partition in self._log.holds(self):
-            start = self._log.position(self, partition)
-            found = await self._log.read(self.topic, partition, start, limit - len(records))
-            if found:
-                records += found
-                positions[partition] = found[-1].offset + 1
-            if len(records) >= limit:
-                break
-        return Batch(records, positions)
+    def _gather(self, limit: int) -> Batch:
+        starts = [each for each in self._log.held(self).items() if each[0] not in self._paused]
+        self._turns += 1
+        turn = self._turns % len(starts) if starts else 0
+        read = self._log.read_now
+        return gather(
+            lambda partition, start, most: read(self.topic, partition, start, most),
+            dict(starts[turn:] + starts[:turn]),
+            limit,
+        )
+
+    def pause(self, partition: int) -> None:
+        self._paused.add(partition)
 
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
-        if not set(batch.positions) <= set(self._log.holds(self)):
+        await asyncio.sleep(0)
+        held = self._log.held(self)
+        if any(held.get(each) != batch.starts.get(each) for each in batch.positions):
             raise Fenced(f"{self.topic}: group {self.group} has given this member's partitions to another")
-        written = self._log.write(outputs)
-        self._log.move(self, batch.positions)
-        return written
+        return self._log.write(outputs, lambda: self._log.move(self, batch.positions))
 
     async def close(self) -> None:
         self._log.leave(self)
+
+
+def _offset(record: Record) -> int:
+    return record.offset

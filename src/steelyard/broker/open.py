@@ -1,8 +1,9 @@
 """The log that an address names."""
 
-from steelyard.broker.log import PARTITIONS, Log, LogError
+from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.sqlite import open_sqlite_log
+from steelyard.sqlite import DatabaseError
 
 
 async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
@@ -11,7 +12,16 @@ async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
     if scheme == "memory":
         return MemoryLog(partitions)
     if scheme == "sqlite" and rest:
-        return await open_sqlite_log(rest, partitions)
+        return await _open_sqlite(url, rest, partitions)
     if scheme == "kafka":
         raise LogError(f"log {url!r}: Kafka is not implemented yet; use sqlite:PATH")
     raise LogError(f"log {url!r}: should be sqlite:PATH or memory:")
+
+
+async def _open_sqlite(url: str, path: str, partitions: int) -> Log:
+    try:
+        return await open_sqlite_log(path, partitions)
+    except PartitionsDiffer as error:
+        raise PartitionsDiffer(f"log {url!r}: {error}") from error
+    except (DatabaseError, LogError) as error:
+        raise LogError(f"log {url!r}: {error}") from error

@@ -1,22 +1,30 @@
 """The log in one SQLite file: several processes of one machine write and read it.
 
-Positions lie beside the records, so `transact` is one commit. Partitions are shared out among the members that live;
-a member is known by its process, so that who was killed is succeeded at once, and by a lease, for who has stalled.
+Positions lie beside the records, so `transact` is one commit. What is published at once shares a transaction, as the
+writes of a process share commits. Reads are made on the event loop's thread: they take microseconds, and another thread
+would have to get Python's lock back for every row.
 """
 
-import os
+import asyncio
 import secrets
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-import orjson
-
+from steelyard.broker import sqlite_members as members
+from steelyard.broker import sqlite_records as records
 from steelyard.broker.log import (
     COMPACTED,
+    DEAD,
+    EVENTS,
+    OUTCOMES,
     PARTITIONS,
+    WAITING,
     Batch,
     Fenced,
     LogError,
@@ -24,295 +32,209 @@ from steelyard.broker.log import (
     PartitionsDiffer,
     Record,
 )
-from steelyard.broker.partition import partition_of
+from steelyard.broker.sharing import gather
+from steelyard.broker.sqlite_members import Held, Member
+from steelyard.broker.sqlite_records import MOST_PARTITIONS, Topic
 from steelyard.sqlite import Database
 
-LEASE_SECONDS = 30.0
-MIGRATIONS = (
-    """
-    CREATE TABLE log (epoch INTEGER NOT NULL, partitions INTEGER NOT NULL);
-    CREATE TABLE records (
-        topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
-        key TEXT NOT NULL, value BLOB, headers BLOB NOT NULL, written REAL NOT NULL,
-        PRIMARY KEY (topic, partition, offset)
-    ) WITHOUT ROWID;
-    CREATE TABLE newest (
-        topic TEXT NOT NULL, key TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
-        PRIMARY KEY (topic, key)
-    ) WITHOUT ROWID;
-    CREATE TABLE ends (
-        topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
-    ) WITHOUT ROWID;
-    CREATE TABLE positions (
-        member_group TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
-        PRIMARY KEY (member_group, topic, partition)
-    ) WITHOUT ROWID;
-    CREATE TABLE members (
-        member TEXT PRIMARY KEY, member_group TEXT NOT NULL, topic TEXT NOT NULL,
-        process TEXT NOT NULL, renewed REAL NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE holdings (
-        member_group TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, member TEXT NOT NULL,
-        PRIMARY KEY (member_group, topic, partition)
-    ) WITHOUT ROWID;
-    """,
-)
-_COLUMNS = "topic, partition, offset, key, value, headers, written"
+EXPIRE_CHUNK = 2000
+"""Records that one commit removes: writers wait for no more than that."""
+_TOPICS = (*sorted(COMPACTED), EVENTS, OUTCOMES, DEAD, WAITING)
+Placed = tuple[Message, int]
 
 
 async def open_sqlite_log(path: Path | str, partitions: int = PARTITIONS) -> "SqliteLog":
-    """The log of a file, made where there is none. Raises PartitionsDiffer, DatabaseError."""
-    database = await Database.open(path, MIGRATIONS)
+    """The log of a file, made where there is none. Raises PartitionsDiffer, LogError, DatabaseError."""
+    if not 0 < partitions <= MOST_PARTITIONS:
+        raise LogError(f"{path}: {partitions} partitions; 1 to {MOST_PARTITIONS} are possible")
+    database = await Database.open(path, records.MIGRATIONS)
     try:
-        epoch, found = await database.write(lambda connection: _begin(connection, partitions))
+        epoch, found = await database.write(lambda connection: records.begin(connection, partitions))
         if found != partitions:
             raise PartitionsDiffer(
                 f"{path}: has {found} partitions, not {partitions}; the number is fixed when the log is made"
             )
+        topics = await database.write(lambda connection: records.topics(connection, _TOPICS))
     except BaseException:
         await database.close()
         raise
-    return SqliteLog(database, epoch, partitions)
+    return SqliteLog(database, epoch, partitions, topics)
 
 
 class SqliteLog:
     """Made by `open_sqlite_log`."""
 
-    def __init__(self, database: Database, epoch: int, partitions: int) -> None:
+    def __init__(self, database: Database, epoch: int, partitions: int, topics: Mapping[str, Topic]) -> None:
         self.epoch, self.partitions = epoch, partitions
-        self._database = database
+        self.database = database
+        self._topics = topics
+        self._lock = threading.Lock()
+        self._joined: _Publication | None = None
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
-        return await self._database.write(lambda connection: _append(connection, messages, self.partitions))
+        placed = await self.placed(messages)
+        with self._lock:
+            joined = self._joined
+            if joined is None:
+                joined = self._joined = _Publication()
+            start = len(joined.messages)
+            joined.messages += placed
+        if joined.written is None:
+            joined.written = asyncio.ensure_future(self._written(joined))
+        # Shielded: one who is cancelled does not cancel the others.
+        written = await asyncio.shield(joined.written)
+        return written[start : start + len(placed)]
+
+    async def _written(self, joined: "_Publication") -> list[Record]:
+        def write(connection: sqlite3.Connection) -> list[Record]:
+            self._leave(joined)
+            return records.append(connection, joined.messages, self._topics)
+
+        try:
+            return await self.database.write(write)
+        finally:
+            self._leave(joined)  # it may never have come to the writing thread
+
+    def _leave(self, joined: "_Publication") -> None:
+        """From here on nothing is added to this publication."""
+        with self._lock:
+            if self._joined is joined:
+                self._joined = None
+
+    async def placed(self, messages: Sequence[Message]) -> list[Placed]:
+        """The messages with their partitions; topics that are new are made. Raises LogError."""
+        placed = [(each, records.placed(each, self.partitions)) for each in messages]
+        for message in messages:
+            await self.topic(message.topic)
+        return placed
+
+    async def topic(self, name: str) -> Topic:
+        if name not in self._topics:
+            self._topics = await self.database.write(lambda connection: records.topics(connection, [name]))
+        return self._topics[name]
+
+    def append(self, connection: sqlite3.Connection, messages: Sequence[Placed]) -> list[Record]:
+        return records.append(connection, messages, self._topics)
+
+    def read_now(self, topic: Topic, partition: int, start: int, limit: int) -> list[Record]:
+        return self.database.read_now(
+            lambda connection: records.read(connection, topic, partition, start, limit)
+        )
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        return await self._database.read(lambda connection: _read(connection, topic, partition, start, limit))
+        return self.read_now(await self.topic(topic), partition, start, limit)
 
     async def ends(self, topic: str) -> Mapping[int, int]:
-        query = "SELECT partition, next FROM ends WHERE topic = ?"
-        found = dict(
-            self._database.read_now(lambda connection: connection.execute(query, (topic,)).fetchall())
-        )
-        return {partition: found.get(partition, 0) for partition in range(self.partitions)}
+        """One counter gives all offsets, so it is the end of all partitions."""
+        return dict.fromkeys(range(self.partitions), self.database.read_now(records.end))
 
     async def latest(self, topic: str, key: str) -> Record | None:
-        return self._database.read_now(lambda connection: _latest(connection, topic, key))
+        found = await self.topic(topic)
+        return self.database.read_now(lambda connection: records.latest(connection, found, key))
 
     def version(self) -> int:
-        return self._database.version()
+        return self.database.version()
 
     async def changed(self, since: int, timeout: float) -> int:
-        return await self._database.changed(since, timeout)
+        return await self.database.changed(since, timeout)
 
     async def inbox(self, group: str, topic: str) -> "SqliteInbox":
-        return SqliteInbox(self, self._database, group, topic)
+        inbox = SqliteInbox(self, group, await self.topic(topic))
+        await inbox.renew()
+        return inbox
 
     async def expire(self, topic: str, before: datetime) -> int:
-        return await self._database.write(lambda connection: _expire(connection, topic, before.timestamp()))
+        found = await self.topic(topic)
+        if found.compacted is not None:
+            return await self._chunks(partial(records.expire_tombstones, topic=found, before=before))
+        gone = 0
+        for partition in range(self.partitions):
+            gone += await self._chunks(
+                partial(records.expire, topic=found, partition=partition, before=before)
+            )
+        return gone
+
+    async def _chunks(self, expire: Callable[..., int]) -> int:
+        gone = 0
+        while chunk := await self.database.write(partial(expire, limit=EXPIRE_CHUNK)):
+            gone += chunk
+            if chunk < EXPIRE_CHUNK:
+                break
+        return gone
 
     async def close(self) -> None:
-        await self._database.close()
+        await self.database.close()
+
+
+@dataclass
+class _Publication:
+    """What several tasks publish in one transaction."""
+
+    messages: list[Placed] = field(default_factory=list)
+    written: "asyncio.Future[list[Record]] | None" = None
 
 
 class SqliteInbox:
     """A member of a group; made by `SqliteLog.inbox`."""
 
-    def __init__(self, log: SqliteLog, database: Database, group: str, topic: str) -> None:
-        self.group, self.topic = group, topic
-        self._log, self._database = log, database
-        self._member, self._process = secrets.token_hex(8), _process(os.getpid())
+    def __init__(self, log: SqliteLog, group: str, topic: Topic) -> None:
+        self._log, self._topic = log, topic
+        self._member = Member(secrets.token_hex(8), group, topic.name, members.this_process())
+        self._held = Held(0, {})
         self._renewed = 0.0
+        self._paused: set[int] = set()
+        self._turns = 0
 
     async def batch(self, limit: int = 500, wait: float = 1.0) -> Batch:
-        if time.time() - self._renewed > LEASE_SECONDS / 6:
-            await self._database.write(self._renew)
-        version = self._database.version()
-        batch = await self._database.read(lambda connection: self._read(connection, limit))
-        if not batch.records and wait > 0:
-            await self._database.changed(version, wait)
-            batch = await self._database.read(lambda connection: self._read(connection, limit))
-        return batch
+        until = time.monotonic() + wait
+        while True:
+            version = self._log.version()
+            if self._stale():
+                await self.renew()
+                continue
+            batch = self._gather(limit)
+            now = time.monotonic()
+            if batch.records or now >= until:
+                return batch
+            await self._log.changed(version, min(until - now, members.RENEW_SECONDS))
+
+    def pause(self, partition: int) -> None:
+        self._paused.add(partition)
 
     async def transact(self, batch: Batch, outputs: Sequence[Message] = ()) -> Sequence[Record]:
-        return await self._database.write(lambda connection: self._transact(connection, batch, outputs))
+        placed = await self._log.placed(outputs)
+
+        def write(connection: sqlite3.Connection) -> list[Record]:
+            members.move(connection, self._member, batch)
+            return self._log.append(connection, placed)
+
+        try:
+            written = await self._log.database.write(write)
+        except Fenced:
+            self._renewed = -members.LEASE_SECONDS  # what is held has to be looked up anew
+            raise
+        self._held = Held(self._held.generation, {**self._held.positions, **batch.positions})
+        return written
 
     async def close(self) -> None:
-        def leave(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM members WHERE member = ?", (self._member,))
-            connection.execute("DELETE FROM holdings WHERE member = ?", (self._member,))
+        await self._log.database.write(lambda connection: members.leave(connection, self._member))
+        self._held = Held(0, {})
 
-        await self._database.write(leave)
-
-    def _read(self, connection: sqlite3.Connection, limit: int) -> Batch:
-        records: list[Record] = []
-        positions = {}
-        for partition, start in connection.execute(
-            """SELECT holdings.partition, coalesce(positions.next, 0) FROM holdings
-               LEFT JOIN positions USING (member_group, topic, partition)
-               WHERE member_group = ? AND topic = ? AND member = ?""",
-            (self.group, self.topic, self._member),
-        ).fetchall():
-            found = _read(connection, self.topic, partition, start, limit - len(records))
-            if found:
-                records += found
-                positions[partition] = found[-1].offset + 1
-            if len(records) >= limit:
-                break
-        return Batch(records, positions)
-
-    def _transact(
-        self, connection: sqlite3.Connection, batch: Batch, outputs: Sequence[Message]
-    ) -> list[Record]:
-        held = {
-            row[0]
-            for row in connection.execute(
-                "SELECT partition FROM holdings WHERE member_group = ? AND topic = ? AND member = ?",
-                (self.group, self.topic, self._member),
-            )
-        }
-        if not set(batch.positions) <= held:
-            raise Fenced(f"{self.topic}: group {self.group} has given this member's partitions to another")
-        connection.executemany(
-            "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)",
-            [(self.group, self.topic, partition, next_) for partition, next_ in batch.positions.items()],
+    async def renew(self) -> None:
+        """Renew the lease, and learn what is held now."""
+        self._renewed = time.monotonic()
+        self._held = await self._log.database.write(
+            lambda connection: members.renew(connection, self._member, self._log.partitions)
         )
-        return _append(connection, outputs, self._log.partitions)
 
-    def _renew(self, connection: sqlite3.Connection) -> None:
-        """Say that we live, take the partitions that are ours, and give back those that are another's."""
-        now = time.time()
-        connection.execute(
-            "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)",
-            (self._member, self.group, self.topic, self._process, now),
-        )
-        members = self._living(connection, now)
-        mine = members.index(self._member)
-        due = {each for each in range(self._log.partitions) if each % len(members) == mine}
-        place = (self.group, self.topic)
-        held = dict(
-            connection.execute(
-                "SELECT partition, member FROM holdings WHERE member_group = ? AND topic = ?", place
-            ).fetchall()
-        )
-        for partition in range(self._log.partitions):
-            holder = held.get(partition)
-            if partition in due and holder not in members:
-                row = (*place, partition, self._member)
-                connection.execute("INSERT OR REPLACE INTO holdings VALUES (?, ?, ?, ?)", row)
-            elif partition not in due and holder == self._member:
-                connection.execute(
-                    "DELETE FROM holdings WHERE member_group = ? AND topic = ? AND partition = ?",
-                    (*place, partition),
-                )
-        # While partitions are changing hands, look again soon.
-        settled = all(held.get(partition) == self._member for partition in due)
-        self._renewed = now if settled else now - LEASE_SECONDS / 6 + 0.2
+    def _stale(self) -> bool:
+        if time.monotonic() - self._renewed > members.RENEW_SECONDS:
+            return True
+        found = self._log.database.read_now(lambda connection: members.generation(connection, self._member))
+        return found != self._held.generation
 
-    def _living(self, connection: sqlite3.Connection, now: float) -> list[str]:
-        rows = connection.execute(
-            "SELECT member, process, renewed FROM members WHERE member_group = ? AND topic = ? ORDER BY member",
-            (self.group, self.topic),
-        ).fetchall()
-        dead = [
-            member
-            for member, process, renewed in rows
-            if now - renewed > LEASE_SECONDS or not _lives(process)
-        ]
-        connection.executemany("DELETE FROM members WHERE member = ?", [(each,) for each in dead])
-        return [member for member, _, _ in rows if member not in dead]
-
-
-def _begin(connection: sqlite3.Connection, partitions: int) -> tuple[int, int]:
-    """Epoch and number of partitions; a new log's epoch is the time at which it is made."""
-    found = connection.execute("SELECT epoch, partitions FROM log").fetchone()
-    if found is None:
-        found = (int(time.time()), partitions)
-        connection.execute("INSERT INTO log VALUES (?, ?)", found)
-    return int(found[0]), int(found[1])
-
-
-def _append(connection: sqlite3.Connection, messages: Sequence[Message], partitions: int) -> list[Record]:
-    now = datetime.now(UTC)
-    return [_append_one(connection, each, partitions, now) for each in messages]
-
-
-def _append_one(connection: sqlite3.Connection, message: Message, partitions: int, now: datetime) -> Record:
-    topic, partition = message.topic, message.partition
-    if partition is None:
-        partition = partition_of(message.key, partitions)
-    elif not 0 <= partition < partitions:
-        raise LogError(f"{topic}: partition {partition} is not one of 0 to {partitions - 1}")
-    offset = connection.execute(
-        """INSERT INTO ends VALUES (?, ?, 1) ON CONFLICT (topic, partition) DO UPDATE SET next = next + 1
-           RETURNING next - 1""",
-        (topic, partition),
-    ).fetchone()[0]
-    if topic in COMPACTED:
-        _compact(connection, topic, message.key, partition, offset)
-    row = (topic, partition, offset, message.key, message.value, orjson.dumps(dict(message.headers)))
-    connection.execute(
-        f"INSERT INTO records ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, now.timestamp())
-    )
-    return Record(topic, partition, offset, message.key, message.value, dict(message.headers), now)
-
-
-def _compact(connection: sqlite3.Connection, topic: str, key: str, partition: int, offset: int) -> None:
-    connection.execute(
-        """DELETE FROM records WHERE (topic, partition, offset) IN
-           (SELECT topic, partition, offset FROM newest WHERE topic = ? AND key = ?)""",
-        (topic, key),
-    )
-    connection.execute("INSERT OR REPLACE INTO newest VALUES (?, ?, ?, ?)", (topic, key, partition, offset))
-
-
-def _read(connection: sqlite3.Connection, topic: str, partition: int, start: int, limit: int) -> list[Record]:
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM records WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset LIMIT ?",
-        (topic, partition, start, limit),
-    )
-    return [_record(row) for row in rows]
-
-
-def _latest(connection: sqlite3.Connection, topic: str, key: str) -> Record | None:
-    row = connection.execute(
-        f"""SELECT {_COLUMNS} FROM records WHERE (topic, partition, offset) =
-            (SELECT topic, partition, offset FROM newest WHERE topic = ? AND key = ?)""",
-        (topic, key),
-    ).fetchone()
-    return _record(row) if row else None
-
-
-def _record(row: tuple[str, int, int, str, bytes | None, bytes, float]) -> Record:
-    topic, partition, offset, key, value, headers, written = row
-    when = datetime.fromtimestamp(written, UTC)
-    return Record(topic, partition, offset, key, value, orjson.loads(headers), when)
-
-
-def _expire(connection: sqlite3.Connection, topic: str, before: float) -> int:
-    tombstones = " AND value IS NULL" if topic in COMPACTED else ""
-    gone = connection.execute(
-        f"DELETE FROM records WHERE topic = ? AND written < ?{tombstones}", (topic, before)
-    ).rowcount
-    if topic in COMPACTED:
-        connection.execute(
-            """DELETE FROM newest WHERE topic = ? AND NOT EXISTS (
-                 SELECT 1 FROM records WHERE records.topic = newest.topic
-                 AND records.partition = newest.partition AND records.offset = newest.offset)""",
-            (topic,),
-        )
-    return gone
-
-
-def _process(pid: int) -> str:
-    """A process and its start, so that a pid that another has now is not taken for it; empty when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else f"{pid}-{boot}-{fields[19]}"
-
-
-def _lives(process: str) -> bool:
-    pid = process.partition("-")[0]
-    return pid.isdigit() and _process(int(pid)) == process
+    def _gather(self, limit: int) -> Batch:
+        starts = [each for each in self._held.positions.items() if each[0] not in self._paused]
+        self._turns += 1
+        turn = self._turns % len(starts) if starts else 0
+        return gather(partial(self._log.read_now, self._topic), dict(starts[turn:] + starts[:turn]), limit)

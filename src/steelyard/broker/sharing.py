@@ -1,0 +1,35 @@
+"""How a group's partitions are shared among its members, and a batch among partitions. Both forms of the log use it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from steelyard.broker.log import Batch, Record
+
+Read = Callable[[int, int, int], Sequence[Record]]
+"""The records of a partition from an offset on, so many at most."""
+
+
+def share(members: Sequence[str], partitions: int) -> dict[int, str]:
+    """Who is to hold each partition."""
+    ordered = sorted(members)
+    return {partition: ordered[partition % len(ordered)] for partition in range(partitions)}
+
+
+def gather(read: Read, starts: Mapping[int, int], limit: int) -> Batch:
+    """A batch in which every partition has its share; what one does not need is the others'."""
+    at = dict(starts)
+    found: list[Record] = []
+    partitions = list(starts)
+    while partitions and len(found) < limit:
+        more = []
+        for index, partition in enumerate(partitions):
+            left = limit - len(found)
+            quota = -(-left // (len(partitions) - index))
+            records = read(partition, at[partition], quota) if quota else ()
+            if records:
+                found += records
+                at[partition] = records[-1].offset + 1
+            if len(records) == quota:
+                more.append(partition)
+        partitions = more
+    moved = [partition for partition in starts if at[partition] != starts[partition]]
+    return Batch(found, {each: starts[each] for each in moved}, {each: at[each] for each in moved})

@@ -1,0 +1,216 @@
+"""The tables of the log in SQLite, and what is done to its records within a transaction. `sqlite.py` calls this.
+
+A record's rowid is its place (topic and partition) in the high bits and its offset in the low ones, so that a partition
+lies together, in order. Offsets of all places come from one counter: a batch of any size takes one step for its
+offsets and one for each 128 rows. Steps are what counts: each gives Python's lock away, and has to get it back from
+a busy event loop.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from steelyard.broker.log import COMPACTED, LogError, Message, Record
+from steelyard.broker.partition import partition_of
+
+MIGRATIONS = (
+    """
+    CREATE TABLE log (epoch INTEGER NOT NULL, partitions INTEGER NOT NULL, next INTEGER NOT NULL);
+    CREATE TABLE topics (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+    CREATE TABLE records (
+        position INTEGER PRIMARY KEY,
+        compacted INTEGER,
+        key TEXT NOT NULL,
+        written INTEGER NOT NULL,
+        headers BLOB NOT NULL,
+        value BLOB
+    );
+    CREATE UNIQUE INDEX newest ON records (compacted, key) WHERE compacted IS NOT NULL;
+    CREATE INDEX tombstones ON records (compacted, written) WHERE compacted IS NOT NULL AND value IS NULL;
+    CREATE TABLE positions (
+        member_group TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
+        PRIMARY KEY (member_group, topic, partition)
+    ) WITHOUT ROWID;
+    CREATE TABLE groups (
+        member_group TEXT NOT NULL, topic TEXT NOT NULL, generation INTEGER NOT NULL,
+        PRIMARY KEY (member_group, topic)
+    ) WITHOUT ROWID;
+    CREATE TABLE members (
+        member_group TEXT NOT NULL, topic TEXT NOT NULL, member TEXT NOT NULL,
+        process TEXT NOT NULL, renewed REAL NOT NULL,
+        PRIMARY KEY (member_group, topic, member)
+    ) WITHOUT ROWID;
+    CREATE TABLE holdings (
+        member_group TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, member TEXT NOT NULL,
+        PRIMARY KEY (member_group, topic, partition)
+    ) WITHOUT ROWID;
+    """,
+)
+"""`compacted` is the number of a compacted topic: `newest` finds a key in it, and lets one row replace another."""
+
+MOST_PARTITIONS = 1024
+_OFFSET_BITS = 44
+_PLACE = 1 << _OFFSET_BITS
+_CHUNK = 128
+_COLUMNS = "position, compacted, key, written, headers, value"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Row = tuple[int, int | None, str, int, bytes, bytes | None]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic and its number in the file."""
+
+    name: str
+    number: int
+
+    @property
+    def compacted(self) -> int | None:
+        return self.number if self.name in COMPACTED else None
+
+    def first(self, partition: int) -> int:
+        """The rowid of the partition's offset 0; the next partition's is where this one ends."""
+        return (self.number * MOST_PARTITIONS + partition) * _PLACE
+
+
+def begin(connection: sqlite3.Connection, partitions: int) -> tuple[int, int]:
+    """Epoch and number of partitions; a new log's epoch is the time at which it is made, in milliseconds."""
+    found = connection.execute("SELECT epoch, partitions FROM log").fetchone()
+    if found is None:
+        found = (time.time_ns() // 1_000_000, partitions)
+        connection.execute("INSERT INTO log VALUES (?, ?, 0)", found)
+    return int(found[0]), int(found[1])
+
+
+def topics(connection: sqlite3.Connection, names: Iterable[str] = ()) -> dict[str, Topic]:
+    """All topics; those of `names` are made where they are new."""
+    connection.executemany("INSERT OR IGNORE INTO topics (name) VALUES (?)", [(name,) for name in names])
+    rows = connection.execute("SELECT name, number FROM topics").fetchall()
+    return {name: Topic(name, number) for name, number in rows}
+
+
+def placed(message: Message, partitions: int) -> int:
+    """The partition of a message. Raises LogError for one that is not there."""
+    if message.partition is None:
+        return partition_of(message.key, partitions)
+    if not 0 <= message.partition < partitions:
+        raise LogError(f"{message.topic}: partition {message.partition} is not one of 0 to {partitions - 1}")
+    return message.partition
+
+
+def append(
+    connection: sqlite3.Connection, messages: Sequence[tuple[Message, int]], known: Mapping[str, Topic]
+) -> list[Record]:
+    """Messages with their partitions; what is newer in a compacted topic replaces what is older."""
+    if not messages:
+        return []
+    now = time.time_ns() // 1000
+    when = _time(now)
+    query = "UPDATE log SET next = next + ? RETURNING next"
+    (end,) = connection.execute(query, (len(messages),)).fetchall()[0]
+    rows: list[Row] = []
+    records = []
+    for offset, (message, partition) in enumerate(messages, end - len(messages)):
+        topic = known[message.topic]
+        headers = dict(message.headers)
+        position = topic.first(partition) + offset
+        rows.append((position, topic.compacted, message.key, now, orjson.dumps(headers), message.value))
+        records.append(Record(message.topic, partition, offset, message.key, message.value, headers, when))
+    _insert(connection, rows)
+    return records
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """As few statements as can be, of sizes that are powers of two, so that their number is small."""
+    start = 0
+    while left := len(rows) - start:
+        size = min(_CHUNK, 1 << (left.bit_length() - 1))
+        values = ", ".join(["(?, ?, ?, ?, ?, ?)"] * size)
+        chunk = rows[start : start + size]
+        connection.execute(
+            f"INSERT OR REPLACE INTO records ({_COLUMNS}) VALUES {values}",
+            [value for row in chunk for value in row],
+        )
+        start += size
+
+
+def read(
+    connection: sqlite3.Connection, topic: Topic, partition: int, start: int, limit: int
+) -> list[Record]:
+    first = topic.first(partition)
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
+        (first + max(0, min(start, _PLACE)), first + _PLACE, limit),
+    )
+    return [_record(topic.name, row) for row in rows.fetchall()]
+
+
+def latest(connection: sqlite3.Connection, topic: Topic, key: str) -> Record | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM records WHERE compacted = ? AND key = ?", (topic.number, key)
+    ).fetchone()
+    return _record(topic.name, row) if row else None
+
+
+def end(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT next FROM log").fetchone()[0])
+
+
+def expire_tombstones(connection: sqlite3.Connection, topic: Topic, before: datetime, limit: int) -> int:
+    rows = connection.execute(
+        """SELECT position FROM records WHERE compacted = ? AND compacted IS NOT NULL AND value IS NULL
+           AND written < ? LIMIT ?""",
+        (topic.number, _microseconds(before), limit),
+    ).fetchall()
+    kept = {
+        partition: _unread(connection, topic, partition) for partition in {_place(row[0]) for row in rows}
+    }
+    gone = [row for row in rows if row[0] - topic.first(_place(row[0])) < kept[_place(row[0])]]
+    connection.executemany("DELETE FROM records WHERE position = ?", gone)
+    return len(gone)
+
+
+def expire(connection: sqlite3.Connection, topic: Topic, partition: int, before: datetime, limit: int) -> int:
+    """The oldest records of a partition, up to the first that is to stay."""
+    first, bound = topic.first(partition), _microseconds(before)
+    rows = connection.execute(
+        "SELECT position, written FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
+        (first, first + _unread(connection, topic, partition), limit),
+    ).fetchall()
+    gone = next((index for index, (_, written) in enumerate(rows) if written >= bound), len(rows))
+    if gone:
+        connection.execute(
+            "DELETE FROM records WHERE position BETWEEN ? AND ?", (rows[0][0], rows[gone - 1][0])
+        )
+    return gone
+
+
+def _unread(connection: sqlite3.Connection, topic: Topic, partition: int) -> int:
+    """The first offset that some group has yet to read."""
+    query = "SELECT min(next) FROM positions WHERE topic = ? AND partition = ?"
+    (found,) = connection.execute(query, (topic.name, partition)).fetchone()
+    return _PLACE if found is None else int(found)
+
+
+def _place(position: int) -> int:
+    return position // _PLACE % MOST_PARTITIONS
+
+
+def _record(topic: str, row: Any) -> Record:
+    position, _, key, written, headers, value = row
+    return Record(
+        topic, _place(position), position % _PLACE, key, value, orjson.loads(headers), _time(written)
+    )
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
