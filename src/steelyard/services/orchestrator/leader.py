@@ -100,13 +100,15 @@ class Leader:
             self._queue.close()
 
     async def _begin(self) -> None:
-        """What is unfinished, but for what a log that was made anew no longer knows."""
+        """What is unfinished, but for what the log no longer knows: it was made anew, or nobody led for so long that
+        what was forgotten meanwhile has left no trace.
+        """
         async with self._together:
             for claim in await self._means.claims.unfinished():
-                if claim.position[0] != self._means.log.epoch and not await self._in_log(claim.id):
-                    await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
-                else:
+                if await self._in_log(claim.id):
                     self._world.see(claim.id, claim)
+                else:
+                    await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
 
     # ---- the consumer: the two methods of an outlet
 

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from steelyard.accounts.ledger import Claim
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
-from steelyard.broker.log import Record
+from steelyard.broker.log import STATE, Message, Record
 from steelyard.broker.memory import MemoryLog
 from steelyard.kube.errors import Invalid, NotFound, Unreachable
 from steelyard.kube.resource import NAMESPACES, Resource
@@ -412,6 +412,20 @@ async def test_a_log_made_anew_is_believed(bench: Bench) -> None:
     claim = await bench.claim("m2")
     assert claim
     assert claim.position[0] == 2
+
+
+async def test_what_was_forgotten_long_ago_is_let_go_of(bench: Bench) -> None:
+    """Nobody led while it was deleted, forgotten, buried, and its tombstone went."""
+    leader = bench.start()
+    await admitted(bench, MODEL)
+    await bench.kill(leader)
+    state = await bench.log.latest(STATE, "m1")
+    assert state
+    await bench.log.publish([Message(STATE, "m1", None, partition=state.partition)])
+    assert await bench.log.expire(STATE, datetime.now(UTC) + timedelta(days=1)) == 1
+    bench.start()
+    await until(lambda: bench.resource(MODEL) is None)
+    assert await bench.claim("m1") is None
 
 
 async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
