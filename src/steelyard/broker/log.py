@@ -24,8 +24,10 @@ QUARANTINE = "workflows.quarantine"
 """Entities whose later messages wait, since one was malformed; compacted."""
 WAITING = "workflows.waiting"
 """Messages of entities in quarantine, in their order."""
+HORIZON = "workflows.horizon"
+"""Up to where tombstones of the state have expired, of each partition; compacted."""
 
-COMPACTED = frozenset({STATE, QUARANTINE})
+COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
 PARTITIONS = 8
 """Of every topic, unless the settings say otherwise; fixed when the log is made."""
 

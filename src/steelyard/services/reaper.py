@@ -16,6 +16,7 @@ import orjson
 
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
+from steelyard.services.horizon import raised
 from steelyard.services.judge import FORGOTTEN, State, state_of
 
 LOOK_SECONDS = 600.0
@@ -37,13 +38,15 @@ async def run_reaper(log: Log, *, stop: asyncio.Event, clock: Clock = lambda: da
 async def reap(log: Log, now: datetime) -> list[Message]:
     """One look; the commands that it gave."""
     commands: list[Message] = []
+    horizon: list[Message] = []
     for partition in range(log.partitions):
         start = 0
         while records := await log.read(STATE, partition, start):
             start = records[-1].offset + 1
             commands += [each for record in records if (each := due(record, now)) is not None]
-    if commands:
-        await log.publish(commands)
+            horizon += raised(records, now - COMMANDS_FOR)
+    if commands or horizon:
+        await log.publish([*commands, *horizon])
     await log.expire(EVENTS, now - COMMANDS_FOR)
     await log.expire(OUTCOMES, now - OUTCOMES_FOR)
     await log.expire(STATE, now - COMMANDS_FOR)

@@ -12,6 +12,7 @@ import orjson
 from steelyard.broker.consume import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.schema.entities import PLURALS
+from steelyard.services.horizon import left_behind
 from steelyard.services.judge import state_of
 from steelyard.storage.store import ObjectMissing, Store
 from steelyard.views.view import Change, Position, View
@@ -22,8 +23,15 @@ _log = logging.getLogger(__name__)
 
 
 async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
-    """Until `stop`. A log of another epoch is read from its beginning, and what it does not name is swept out."""
+    """Until `stop`. A log of another epoch is read from its beginning, and what it does not name is swept out.
+
+    So is the same log, by a view that was away for longer than tombstones are kept.
+    """
     ends = await log.ends(STATE)
+    positions = await view.positions(log.epoch)
+    if positions and await left_behind(log, positions):
+        _log.warning("the view was away for too long: everything is read anew")
+        await view.restart(log.epoch)
 
     async def sweep() -> None:
         # Compaction may leave no record at the end of a partition: by now all there was before it has been read.
@@ -37,6 +45,8 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
 async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
     """Until `stop`: the newest JSON of each entity as `entities/<plural>/<id>.json`."""
     outlet = BackupOutlet(store)
+    if await left_behind(log, await outlet.positions(log.epoch)):
+        await outlet.restart(log.epoch)
     await _following(log, outlet, lambda: outlet.sweep(log), stop)
 
 
@@ -85,7 +95,7 @@ def change_of(record: Record) -> Change | None:
 class BackupOutlet:
     """Objects first, positions last: a crash between writes the same objects once more.
 
-    `swept`: what the log does not know has been removed since its epoch began.
+    `swept`: what the log does not know has been removed since its epoch began, or since the last restart.
     """
 
     def __init__(self, store: Store) -> None:
@@ -108,8 +118,13 @@ class BackupOutlet:
         self._at |= {str(partition): offset for partition, offset in positions.items()}
         await self._keep(epoch)
 
+    async def restart(self, epoch: int) -> None:
+        """After a long absence: read everything anew, then sweep."""
+        self._at, self._swept = {}, False
+        await self._keep(epoch)
+
     async def sweep(self, log: Log) -> None:
-        """Once per epoch: objects of an earlier log, of entities that this one does not have, go."""
+        """Once per epoch and restart: objects of entities that the log does not have go."""
         if self._swept:
             return
         async for found in self._store.list(ENTITIES):

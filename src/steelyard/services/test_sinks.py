@@ -15,6 +15,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
 from steelyard.services.doubles import create, forget, labels, message, status
 from steelyard.services.orchestrator.doubles import make_dataset, make_evaluation, make_model
+from steelyard.services.reaper import reap
 from steelyard.services.sinks import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
 from steelyard.services.test_aggregator import judged
 from steelyard.storage.store import Store, open_store
@@ -148,6 +149,49 @@ async def test_a_view_that_missed_the_marker_learns_from_the_tombstone() -> None
         await shown(view, MODEL)
 
 
+async def test_a_view_that_was_away_for_longer_than_tombstones_are_kept_reads_everything_anew() -> None:
+    log, view = await log_of(create(EVALUATION), create(MODEL)), MemoryView()
+    async with running(view_sink(log, view)):
+        await shown(view, EVALUATION, MODEL)
+    await deleted(log, EVALUATION, buried=True)
+    await reap(log, LATER)
+    assert await log.latest(STATE, EVALUATION.id) is None
+    async with running(view_sink(log, view)):
+        await shown(view, MODEL)
+
+
+async def test_a_view_that_was_not_away_reads_nothing_anew() -> None:
+    log, view = await log_of(create(EVALUATION)), Restarts()
+    await deleted(log, EVALUATION, buried=True)
+    async with running(view_sink(log, view)):
+        await swept(view, log)
+    await reap(log, LATER)
+    async with running(view_sink(log, view)):
+        await judged(log, message(create(MODEL)))
+        await shown(view, MODEL)
+    assert view.restarts == 0
+
+
+class Restarts(MemoryView):
+    """Counts them."""
+
+    restarts = 0
+
+    async def restart(self, epoch: int) -> None:
+        self.restarts += 1
+        await super().restart(epoch)
+
+
+async def swept(view: View, log: MemoryLog) -> None:
+    """The sink has come to the end."""
+    ends = await log.ends(STATE)
+
+    async def is_there() -> bool:
+        return await view.positions(log.epoch) == ends
+
+    await until(is_there)
+
+
 async def test_a_tombstone_that_says_nothing_changes_nothing() -> None:
     log = MemoryLog()
     (record,) = await log.publish([Message(STATE, "e1", None)])
@@ -204,5 +248,15 @@ async def test_a_new_log_sweeps_the_backup_also_after_a_kill() -> None:
     for partition in range(log.partitions):  # read, and killed before the sweep
         await outlet.apply(await log.read(STATE, partition, 0), 2, {partition: 1})
     await kept(store, "evaluations/e1", "models/m1")
+    async with running(backup_sink(log, store)):
+        await kept(store, "models/m1")
+
+
+async def test_a_backup_that_was_away_for_too_long_is_swept() -> None:
+    log, store = await log_of(create(EVALUATION), create(MODEL)), backup()
+    async with running(backup_sink(log, store)):
+        await kept(store, "evaluations/e1", "models/m1")
+    await deleted(log, EVALUATION, buried=True)
+    await reap(log, LATER)
     async with running(backup_sink(log, store)):
         await kept(store, "models/m1")
