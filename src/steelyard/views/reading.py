@@ -12,6 +12,7 @@ from steelyard.views.view import Position, Query, Stored
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
 _ONE = {kind: f"SELECT {_STORED} FROM {kind} e WHERE e.id = ?" for kind in OWN}
+_ANY = " UNION ALL ".join(f"SELECT '{kind}', {_STORED} FROM {kind} e WHERE e.id = ?1" for kind in OWN)
 
 
 def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
@@ -20,7 +21,8 @@ def get(connection: sqlite3.Connection, kind: str, id: str) -> Stored | None:
 
 
 def find(connection: sqlite3.Connection, id: str) -> Stored | None:
-    return next((found for kind in OWN if (found := get(connection, kind, id))), None)
+    row = connection.execute(_ANY, (id,)).fetchone()
+    return None if row is None else Stored(row[0], row[1], row[4], Position(row[2], row[3]))
 
 
 def run(connection: sqlite3.Connection, query: Query, bounds: Bounds) -> list[Stored]:
