@@ -8,10 +8,10 @@ only. The API asks at every request, so what is known is remembered until an acc
 import hashlib
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.grants import allows, common, covers, scope
+from steelyard.accounts.grants import common, covers, scope
 from steelyard.accounts.ledger import Accounts, NameTaken
 from steelyard.accounts.signing import NotOurs, Signatures
 from steelyard.schema.account import (
@@ -44,12 +44,17 @@ class Principal:
     account: Account | None
     grants: tuple[AccessGrant, ...]
     expires: datetime
+    _scopes: dict[tuple[str, str], Scope] = field(default_factory=dict, compare=False, repr=False)
+    """What was asked already: the API asks twice for every request."""
 
     def allows(self, resource: APIResource, function: APIFunction, account: str, entity: str) -> bool:
-        return allows(self.grants, resource, function, account, entity)
+        return self.scope(resource, function).covers(account, entity)
 
     def scope(self, resource: APIResource, function: APIFunction) -> Scope:
-        return scope(self.grants, resource, function)
+        known = self._scopes.get((resource, function))
+        if known is None:
+            known = self._scopes[resource, function] = scope(self.grants, resource, function)
+        return known
 
     def covers(self, requested: Sequence[AccessGrant]) -> bool:
         return covers(self.grants, requested)

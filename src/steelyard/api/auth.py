@@ -4,10 +4,10 @@ What counts is the token's grants and, of an account's token, what the account m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.accounts.grants import covers, scope
+from steelyard.accounts.grants import covers
 from steelyard.accounts.tokens import Principal, Tokens, Unauthenticated
 from steelyard.api.errors import NoToken
 from steelyard.schema.account import AccessGrant, APIFunction, APIResource, Scope
@@ -18,8 +18,6 @@ class Access:
     """What one caller may do; `principal` is absent where no token was asked for."""
 
     principal: Principal | None
-    _scopes: dict[tuple[str, str], Scope] = field(default_factory=dict, compare=False)
-    """What was asked already: the app asks before each handler, and the handler again."""
 
     @property
     def actor(self) -> str:
@@ -48,10 +46,7 @@ class Access:
 
     def scope(self, resource: APIResource, function: APIFunction) -> Scope:
         """The entities for which the caller may call the function."""
-        known = self._scopes.get((resource, function))
-        if known is None:
-            known = self._scopes[resource, function] = scope(self._known.grants, resource, function)
-        return known
+        return self._known.scope(resource, function)
 
     def covers(self, grants: Sequence[AccessGrant]) -> bool:
         """Whether the caller may do all of that."""
