@@ -118,8 +118,8 @@ def target_of(folder: Path, name: str) -> Path:
 def _refused(name: str, what: str, answer: httpx.Response) -> TransferFailed:
     said = answer.text[:300].strip() or answer.reason_phrase
     message = f"{name}: the {what} was refused: {said} ({answer.status_code})"
-    if answer.status_code in RETRIED or answer.status_code == 500:
-        return TransferBroken(message, answer)
+    if answer.status_code in {*RETRIED, 500}:  # stores answer 500 for what passes
+        return TransferBroken(message, answer if answer.status_code in RETRIED else None)
     return LinkExpired(message) if answer.status_code in {401, 403} else TransferFailed(message)
 
 

@@ -10,7 +10,7 @@ import json
 import re
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -131,7 +131,7 @@ class FakePlatform:
                 "id": id,
                 "kind": _KINDS[plural],
                 "status": "WaitingForUpload" if waits else "Created",
-                "creationTime": (BEGINNING + timedelta(seconds=len(self._entities))).isoformat(),
+                "creationTime": f"{BEGINNING + timedelta(seconds=len(self._entities)):%Y-%m-%dT%H:%M:%SZ}",
             }
         made = self._entities[id]
         session = {"inferencesession": made, "token": self.session_token}
@@ -141,21 +141,20 @@ class FakePlatform:
         return httpx.Response(200, json=self._entities[id])
 
     def _query(self, request: httpx.Request, plural: str) -> httpx.Response:
+        """In order of a field, and of ids where it is the same; what has it not comes last in either order."""
         params = request.url.params
-        order = params.get("orderBy", "creationTime")
-
-        def key(entity: Json) -> tuple[bool, str, str]:
-            return entity.get(order) is None, entity.get(order) or "", entity["id"]
-
+        order, down = params.get("orderBy", "creationTime"), params.get("order") == "descending"
         wanted = {name: params[name] for name in ("name", "status", "account") if name in params}
         found = [each for each in self.entities(plural) if wanted.items() <= each.items()]
-        found = sorted(found, key=key, reverse=params.get("order") == "descending")
+        having = sorted((each[order], each["id"]) for each in found if order in each)
+        lacking = sorted((None, each["id"]) for each in found if order not in each)
+        keys = [*having[::-1], *lacking[::-1]] if down else [*having, *lacking]
         if "after" in params:
             value, id = json.loads(params["after"])
-            last = key({order: value, "id": id})
-            found = [each for each in found if key(each) > last]
+            keys = [each for each in keys if _follows(each, (value, id), down)]
         size = min(int(params.get("limit", self.page)), self.page)
-        return httpx.Response(200, json=found[:size], headers={MORE: "true"} if len(found) > size else {})
+        page = [self._entities[id] for _, id in keys[:size]]
+        return httpx.Response(200, json=page, headers={MORE: "true"} if len(keys) > size else {})
 
     def _end(self, request: httpx.Request, plural: str, id: str, how: str) -> httpx.Response:
         self._entities[id]["status"] = "Deleted" if how == "delete" else "Terminated"
@@ -183,7 +182,12 @@ class FakePlatform:
             return _refusal(409, "Conflict", f"status: {id} takes no more files")
         url = f"{ENDPOINT}/objects/{id}/{path}"
         md5 = next(
-            (each["digest"].get("md5") for each in _files(self._entities[id]) if each["path"] == path), None
+            (
+                each.get("digest", {}).get("md5")
+                for each in _files(self._entities[id])
+                if each["path"] == path
+            ),
+            None,
         )
         headers = {"content-md5": md5} if md5 else {}
         return httpx.Response(200, json={"url": url, "method": "PUT", "headers": headers})
@@ -210,7 +214,7 @@ class FakePlatform:
         assert "authorization" not in request.headers, "a signed address needs no token, and must not get one"
         if request.method == "GET":
             found = self.objects.get(key)
-            return httpx.Response(200, content=found) if found is not None else httpx.Response(404)
+            return streamed(found) if found is not None else httpx.Response(404)
         assert "transfer-encoding" not in request.headers
         if request.headers.get("content-md5", md5_of(request.content)) != md5_of(request.content):
             return _refusal(422, "Invalid", "Content-MD5: the body has another")
@@ -229,9 +233,30 @@ class FakePlatform:
         return httpx.Response(200, json={"endpoint": endpoint, "asked": json.loads(request.content)})
 
 
+class _Content(httpx.SyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+
+
+def streamed(content: bytes, length: int | None = None) -> httpx.Response:
+    """A file as storage answers it; `length` is what it says of itself."""
+    size = len(content) if length is None else length
+    return httpx.Response(200, headers={"content-length": str(size)}, stream=_Content(content))
+
+
 def _refusal(status: int, reason: str, detail: str) -> httpx.Response:
     field = detail.partition(":")[0] if ":" in detail else None
     return httpx.Response(status, json={"detail": detail, "reason": reason, "field": field})
+
+
+def _follows(key: tuple[Any, str], last: tuple[Any, str], down: bool) -> bool:
+    if (key[0] is None) != (last[0] is None):
+        return key[0] is None
+    one, other = (key[1:], last[1:]) if key[0] is None else (key, last)
+    return one < other if down else one > other
 
 
 def _patched(values: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:

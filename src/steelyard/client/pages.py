@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 
 from steelyard.client.call import Call, read
+from steelyard.client.errors import UnexpectedAnswer
 from steelyard.schema.base import DyffEntity
 
 E = TypeVar("E", bound=DyffEntity)
@@ -88,10 +89,12 @@ class Pages(Generic[E]):
         )
 
     def take(self, page: Page[E]) -> Sequence[E]:
-        """The page's entities."""
+        """The page's entities. Raises UnexpectedAnswer for a page that would be asked for again and again."""
         if page.entities:
-            last = page.entities[-1]
+            last, before = page.entities[-1], self._after
             self._after = value_of(last, self.order_by), last.id
+            if self._after == before:
+                raise UnexpectedAnswer(f"{self.path}: the page after {before} ends where it begins")
         if self._left is not None:
             self._left -= len(page.entities)
         self._over = not (page.more and page.entities)
