@@ -3,6 +3,7 @@
 import re
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.errors import UsageError
@@ -27,14 +28,22 @@ def check_machine(platform: str = sys.platform, version: tuple[int, ...] = sys.v
         )
 
 
-def check_file_system(folder: Path, mounts: str | None = None) -> None:
+def check_file_system(folder: Path, mounts: str | None = None, *, name: str = "--state-dir") -> None:
     """Refuses a network file system: neither locks nor SQLite's fsync can be trusted there."""
     kind = file_system(folder, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
     if NETWORK_FILE_SYSTEMS.fullmatch(kind):
         raise UsageError(
-            f"--state-dir {folder}: lies on a network file system ({kind}), where locks and the database are not "
+            f"{name} {folder}: lies on a network file system ({kind}), where locks and the database are not "
             "safe. Choose a folder on a local disk."
         )
+
+
+def check_engines(addresses: Mapping[str, str], mounts: str | None = None) -> None:
+    """The same for the files that settings name, each by the name of its setting."""
+    for name, address in addresses.items():
+        scheme, _, path = address.partition(":")
+        if scheme == "sqlite":
+            check_file_system(Path(path).resolve().parent, mounts, name=f"settings: {name}:")
 
 
 def file_system(folder: Path, mounts: str) -> str:

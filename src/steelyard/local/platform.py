@@ -21,6 +21,7 @@ from steelyard.broker.log import Log
 from steelyard.broker.open import open_log
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
+from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.settings import Settings
 from steelyard.storage.store import Store, open_store
@@ -46,7 +47,8 @@ class Engines:
 
 @asynccontextmanager
 async def engines(settings: Settings) -> AsyncIterator[Engines]:
-    """Opened by the addresses in the settings; closed in the opposite order."""
+    """Opened by the addresses in the settings; closed in the opposite order. Raises UsageError."""
+    check_engines({"log": settings.log, "view": settings.view, "accounts": settings.accounts})
     async with AsyncExitStack() as stack:
         log = await open_log(settings.log)
         stack.push_async_callback(log.close)

@@ -37,6 +37,12 @@ def test_a_network_file_system_is_refused() -> None:
     machine.check_file_system(Path("/var/state"), MOUNTS)
 
 
+def test_a_file_of_the_settings_on_a_network_file_system_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"settings: view: /home/me: lies on a network file system \(nfs4\)"):
+        machine.check_engines({"log": "sqlite:/var/log.db", "view": "sqlite:/home/me/view.db"}, MOUNTS)
+    machine.check_engines({"log": "sqlite:/var/log.db", "view": "memory:"}, MOUNTS)
+
+
 def test_another_system_or_python_is_refused() -> None:
     with pytest.raises(UsageError, match="Linux only; this is darwin"):
         machine.check_machine("darwin", (3, 11, 0))
