@@ -1,0 +1,246 @@
+"""Our client against the API itself: what one promises the other keeps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.api import errors as api_errors
+from steelyard.api.settings import ApiSettings
+from steelyard.client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Retries,
+    Unauthenticated,
+)
+from steelyard.client.errors import error_for
+from steelyard.client.pages import NESTED
+from steelyard.client.retries import RETRIED
+from steelyard.views.fields import ORDERS
+from tests.platform_api.world import World, make_world, model, service
+
+T = TypeVar("T")
+ENDPOINT = "http://api/v0"
+
+
+class Bridge(httpx.BaseTransport):
+    """From a thread to the app on the loop; `lose` answers of requests that it names."""
+
+    def __init__(self, world: World) -> None:
+        self._loop, self._inner = asyncio.get_running_loop(), httpx.ASGITransport(world.app)
+        self.lose: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop).result(20)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        content = request.read()
+        asked = httpx.Request(request.method, request.url, headers=request.headers, content=content)
+        response = await self._inner.handle_async_request(asked)
+        await response.aread()
+        if request.method in self.lose:
+            self.lose.remove(request.method)
+            raise httpx.ReadError("connection reset")
+        return httpx.Response(response.status_code, headers=response.headers, stream=_Once(response.content))
+
+
+class _Once(httpx.SyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Any:
+        yield self._content
+
+
+class Asked:
+    """The sync client, on a thread."""
+
+    def __init__(self, world: World) -> None:
+        token = world.admin.headers["authorization"].removeprefix("Bearer ")
+        self.world, self.bridge = world, Bridge(world)
+        self.client = self.of(token)
+
+    def of(self, token: str) -> Client:
+        return Client(ENDPOINT, token, retries=Retries(first=0), http=httpx.Client(transport=self.bridge))
+
+    async def __call__(self, do: Callable[[Client], T]) -> T:
+        return await asyncio.to_thread(do, self.client)
+
+
+@pytest.fixture
+async def asked() -> AsyncIterator[Asked]:
+    async with make_world(settings=ApiSettings(query_limit=3)) as world:
+        made = Asked(world)
+        yield made
+        made.client.close()
+
+
+def rows(path: Path) -> Path:
+    pq.write_table(pa.table({"_index_": [0, 1, 2], "x": [1.0, 2.0, 3.0]}), path)
+    return path
+
+
+async def test_a_dataset_from_a_file_to_a_file(asked: Asked, tmp_path: Path) -> None:
+    path = rows(tmp_path / "rows.parquet")
+    made = await asked(
+        lambda client: client.datasets.create_from_parquet(path, account="acme", name="rows", wait=True)
+    )
+    assert made.status == "Ready"
+    (got,) = await asked(lambda client: client.datasets.download(made.id, tmp_path / "down"))
+    assert got.read_bytes() == path.read_bytes()
+    with pytest.raises(Conflict, match="takes no more files"):
+        await asked(lambda client: client.datasets.upload(made.id, tmp_path))
+
+
+async def test_an_upload_whose_answers_were_lost_makes_one_model(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"one")
+    fields: dict[str, Any] = {"account": "acme", "name": "m", "idempotency_key": "mine"}
+    asked.bridge.lose = ["POST", "PUT", "POST"]
+    made = await asked(lambda client: client.models.create_from_folder(tmp_path, **fields))
+    again = await asked(lambda client: client.models.create_from_folder(tmp_path, **fields))
+    assert made.id == again.id
+    assert again.status == "Created"
+    assert [each.id for each in await asked(lambda client: list(client.models.query()))] == [made.id]
+
+
+async def test_everything_is_said_of_an_entity(asked: Asked) -> None:
+    made = await asked(lambda client: client.models.create(account="acme", **model()))
+    await asked(lambda client: client.models.label(made.id, {"tier": "gold"}))
+    said = await asked(lambda client: client.models.edit_documentation(made.id, title="T"))
+    assert said.title == "T"
+    found = await asked(lambda client: client.models.get(made.id))
+    assert (found.labels, found.metadata.documentation.title) == ({"tier": "gold"}, "T")
+    assert (await asked(lambda client: client.models.terminate(made.id))).status == "Terminated"
+    assert (await asked(lambda client: client.models.delete(made.id))).status == "Deleted"
+    with pytest.raises(Invalid, match="surprise") as caught:
+        await asked(lambda client: client.models.create(account="acme", surprise=1, **model()))
+    assert caught.value.field == "surprise"
+    with pytest.raises(NotFound):
+        await asked(lambda client: client.reports.get(made.id))
+
+
+async def test_an_edit_whose_answer_was_lost_undoes_nobodys_later_one(asked: Asked) -> None:
+    made = await asked(lambda client: client.models.create(account="acme", **model()))
+    first = {"headers": {"Idempotency-Key": "k"}, "json": {"labels": {"tier": "mine"}}}
+    path = f"/models/{made.id}/labels"
+    await asked.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    await asked(lambda client: client.models.label(made.id, {"tier": "theirs"}))
+    await asked.world.admin.patch(path, **first)  # type: ignore[arg-type]
+    assert (await asked(lambda client: client.models.get(made.id))).labels == {"tier": "theirs"}
+    asked.bridge.lose = ["PATCH"]
+    await asked(lambda client: client.models.label(made.id, {"tier": "again"}))
+    assert (await asked(lambda client: client.models.get(made.id))).labels == {"tier": "again"}
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_pages_hold_every_entity_in_every_order(order: str, asked: Asked) -> None:
+    def make(client: Client) -> tuple[str, list[str]]:
+        models = [
+            client.models.create(**{"account": "acme", **model(), "name": f"m{n % 2}"}).id for n in range(4)
+        ]
+        made = [
+            client.inferenceservices.create(account="acme", **service(each)) for each in [*models, None, None]
+        ]
+        return models[0], [each.id for each in made]
+
+    first, ids = await asked(make)
+    for name in ORDERS["InferenceService"]:
+        found = await asked(lambda client: list(client.inferenceservices.query(orderBy=name, order=order)))  # noqa: B023
+        assert sorted(each.id for each in found) == sorted(ids), name
+    found = await asked(lambda client: list(client.inferenceservices.query(limit=4)))
+    assert [each.id for each in found] == ids[:4]
+    found = await asked(lambda client: list(client.inferenceservices.query(model=[first, "none"])))
+    assert [each.id for each in found] == ids[:1]
+
+
+def test_nested_orders_are_where_the_view_reads_them() -> None:
+    def own(kind: str) -> Mapping[str, str]:
+        return {name: ".".join(path) for name, path in ORDERS[kind].items() if path != (name,)}
+
+    nested = {kind: own(kind) for kind in ORDERS if own(kind)}
+    assert {kind: dict(names) for kind, names in NESTED.items()} == nested
+
+
+REFUSALS = [
+    each
+    for each in vars(api_errors).values()
+    if isinstance(each, type) and issubclass(each, api_errors.ApiError)
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=[each.__name__ for each in REFUSALS])
+def test_every_refusal_is_raised_again_by_its_reason(refusal: type[api_errors.ApiError]) -> None:
+    answer = refusal("name: is wrong").response()
+    raised = error_for(
+        httpx.Response(answer.status_code, content=bytes(answer.body), request=httpx.Request("GET", ENDPOINT))
+    )
+    assert (raised.status, raised.reason) == (refusal.status, refusal.reason)
+    assert (refusal.status in RETRIED) == (refusal.reason in {"Unavailable", "BadGateway"})
+
+
+async def test_a_session_and_its_token(asked: Asked) -> None:
+    def make(client: Client) -> Any:
+        made = client.inferenceservices.create(account="acme", **service())
+        return client.inferencesessions.create(account="acme", inferenceService=made.id)
+
+    made = await asked(make)
+    id = made.inferencesession.id
+    assert made.inferencesession.inferenceService.name == "service"
+    assert await asked(lambda client: client.inferencesessions.ready(id)) is False
+    assert await asked(lambda client: client.inferencesessions.token(id))
+    until = made.inferencesession.expires + timedelta(days=1)
+    with pytest.raises(Invalid, match="expires"):
+        await asked(lambda client: client.inferencesessions.token(id, expires=until))
+    assert [each.id for each in await asked(lambda client: list(client.inferencesessions.query()))] == [id]
+
+
+async def test_an_account_its_permissions_and_its_tokens(asked: Asked) -> None:
+    grant = {"resources": ["models"], "functions": ["create", "get", "query"], "accounts": ["beta"]}
+    until = asked.world.engines.clock() + timedelta(hours=1)
+
+    def make(client: Client) -> tuple[str, str]:
+        made = client.accounts.create("beta")
+        assert made.id
+        assert client.accounts.set_permissions(made.id, [grant])[0].accounts == ["beta"]
+        assert client.accounts.permissions(made.id) == client.accounts.get(made.id).auth.permissions
+        return made.id, client.accounts.create_token(made.id, grants=[grant], expires=until)
+
+    id, token = await asked(make)
+    with asked.of(token) as other:
+        made = await asyncio.to_thread(lambda: other.models.create(account="beta", **model()))
+        assert [each.id for each in await asyncio.to_thread(lambda: list(other.models.query()))] == [made.id]
+        with pytest.raises(Forbidden, match="account"):
+            await asyncio.to_thread(lambda: other.models.create(account="acme", **model()))
+        with pytest.raises(Forbidden):
+            await asyncio.to_thread(lambda: other.accounts.create("gamma"))
+    (key,) = await asked(lambda client: client.accounts.tokens(id))
+    assert [each.id for each in await asked(lambda client: list(client.accounts.query(name="beta")))] == [id]
+    await asked(lambda client: client.accounts.revoke(id, key.id))
+    with asked.of(token) as other, pytest.raises(Unauthenticated):
+        await asyncio.to_thread(lambda: other.models.get(made.id))
+    with pytest.raises(Conflict, match="beta"):
+        await asked(lambda client: client.accounts.create("beta"))
+    assert (await asked(lambda client: client.accounts.delete(id))).status == "Deleted"
+
+
+async def test_the_async_client_says_the_same(asked: Asked, tmp_path: Path) -> None:
+    token = asked.world.admin.headers["authorization"].removeprefix("Bearer ")
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(asked.world.app))
+    path = rows(tmp_path / "rows.parquet")
+    async with AsyncClient(ENDPOINT, token, http=http, files=httpx.Client(transport=asked.bridge)) as client:
+        made = await client.datasets.create_from_parquet(path, account="acme", name="rows")
+        assert made.status == "Ready"
+        (got,) = await client.datasets.download(made.id, tmp_path / "down")
+        assert got.read_bytes() == path.read_bytes()
+        ids = [(await client.models.create(account="acme", **model())).id for _ in range(5)]
+        assert [each.id async for each in client.models.query()] == ids
