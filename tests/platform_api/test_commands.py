@@ -225,6 +225,16 @@ async def test_if_match_is_honoured(world: World) -> None:
     assert (await world.admin.patch(path, json={"labels": {"a": "3"}}, headers=fresh)).status_code == 200
 
 
+@pytest.mark.parametrize("match", ["", '""', '"one", "another"', "r" * 256])
+async def test_an_if_match_that_cannot_be_kept_to_is_refused(world: World, match: str) -> None:
+    made = await post(world)
+    answer = await world.admin.patch(
+        f"/models/{made['id']}/labels", json={"labels": {"a": "1"}}, headers={"If-Match": match}
+    )
+    assert (answer.status_code, answer.json()["field"]) == (400, "If-Match")
+    assert not (await world.settled("Model", made["id"]))["labels"]
+
+
 async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
     """Its answer was lost; without the key, If-Match would refuse the repeat."""
     made = await post(world)

@@ -96,12 +96,16 @@ class Call:
         return content
 
     def asker(self) -> Asker:
-        """On whose behalf commands go out. After `json`: its digest is the body's."""
+        """On whose behalf commands go out. After `json`: its digest is the body's. Raises BadRequest."""
         key = self.headers.get("idempotency-key")
         if key is not None and not _PRINTABLE.fullmatch(key):
             raise BadRequest(
                 "Idempotency-Key: should be 1 to 255 printable characters", field="Idempotency-Key"
             )
+        match = self.headers.get("if-match")
+        # What is not kept to must not be left out: the edit would have no condition.
+        if match is not None and not _PRINTABLE.fullmatch(match.strip('"')):
+            raise BadRequest(f"If-Match: {match!r} should be one revision or *", field="If-Match")
         path = self.request.scope["path"]
         names = {"request": "x-request-id", "traceparent": "traceparent", "if-match": "if-match"}
         found = {name: self.headers.get(header, "").strip('"') for name, header in names.items()}
