@@ -46,7 +46,17 @@ async def test_lines_of_all_pods_come_in_order_of_time(world: World) -> None:
     assert response.json()["logs"][0]["labels"]["pod_uid"] == "p1"
 
 
-@pytest.mark.parametrize("params", [{"limit": "0"}, {"limit": "x"}, {"since": "yesterday"}, {"since": "1w"}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"limit": "0"},
+        {"limit": "x"},
+        {"limit": "9" * 5000},  # more digits than Python reads
+        {"limit": "٣"},
+        {"since": "yesterday"},
+        {"since": "1w"},
+    ],
+)
 async def test_a_wrong_parameter_is_named(world: World, params: dict[str, str]) -> None:
     made = await an_evaluation(world)
     response = await world.admin.get(f"/evaluations/{made['id']}/logs/workflow", params=params)
@@ -61,6 +71,7 @@ async def test_since_leaves_out_older_lines(world: World) -> None:
     (info,) = [info async for info in world.engines.store.list(f"evaluations/{made['id']}/.dyff")]
     world.engines.clock.now = info.last_modified
     assert await said(world, made, since="1h") == ["a", "b"]
+    assert await said(world, made, since="999999999d") == ["a", "b"], "longer ago than there are dates"
 
 
 async def test_the_whole_log_is_a_file_once_the_workflow_has_ended(world: World) -> None:

@@ -28,7 +28,8 @@ from steelyard.storage.store import ObjectExists, ObjectMissing, Store
 
 PIECES = ".dyff/logs/"
 WHOLE = ".dyff/logs.txt"
-_SINCE = re.compile(r"(\d{1,9})([smhd])")
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_SINCE = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _MOST = 100_000
 """Lines that are looked at for one answer: the newest ones."""
@@ -142,7 +143,7 @@ async def _keep(store: Store, key: str, entries: Sequence[WorkflowLogEntry]) -> 
 
 def _limit(call: Call) -> int:
     text = call.query.get("limit") or "1000"
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST:
         raise Invalid(f"limit: {text!r} is not a whole number from 1 to {_MOST}", field="limit")
     return int(text)
 
@@ -154,7 +155,10 @@ def _since(call: Call) -> datetime | None:
     found = _SINCE.fullmatch(text)
     if found is None:
         raise Invalid(f"since: {text!r} should be a time span such as 30m, 1h or 2d", field="since")
-    return call.now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return call.now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        return None  # before the calendar begins: everything is later
 
 
 def _text(time: datetime) -> str:
