@@ -32,6 +32,7 @@ from steelyard.services.orchestrator.world import World
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
+from steelyard.sqlite import DatabaseError
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -178,7 +179,7 @@ class Leader:
         try:
             await surely(self._leading)
             again = await self._edge.look(id, self._means.now())
-        except (LedgerError, LogError):
+        except (DatabaseError, LedgerError, LogError):
             raise
         except (ApiError, NotYet) as error:
             level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG

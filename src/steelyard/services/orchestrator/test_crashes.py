@@ -3,13 +3,16 @@
 An effect is a write to the log, to the claims or to Kubernetes; it dies before and after each.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 
 import pytest
 
+from steelyard.accounts.ledger import Claims
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.memory import Crash
@@ -17,6 +20,7 @@ from steelyard.kube.resource import Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.services.orchestrator.bench import QUICK, Bench, until
 from steelyard.services.orchestrator.doubles import make_dataset, make_evaluation, make_service
+from steelyard.sqlite import DatabaseError
 
 EVALUATION = make_evaluation()
 SETTINGS = QUICK.model_copy(update={"keep_seconds": 0})
@@ -34,6 +38,19 @@ class Doom:
         if self.left == 0:
             self.came = True
             raise Crash
+
+
+class Full:
+    """Claims whose disk is full when one is to be released."""
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._claims, name)
+
+    async def release(self, id: str, now: datetime) -> None:
+        raise DatabaseError("accounts.db: database or disk is full")
 
 
 class Doomed:
@@ -130,6 +147,30 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
         await bench.close()
         await ledger.close()
     return doom.came
+
+
+async def test_claims_that_cannot_be_written_end_the_orchestrator() -> None:
+    """It starts anew, as with every failure of an engine; it does not try again for ever."""
+    ledger = await open_ledger("memory:")
+    bench = Bench(cast(Claims, Full(ledger.claims)), Quotas(QuotaSettings()), settings=SETTINGS)
+    bench.aggregate()
+    running = bench.start()
+    try:
+        await bench.create(make_dataset(status="Ready"), make_service(status="Ready"), EVALUATION)
+
+        async def admitted() -> bool:
+            return await bench.status("e1") == "Admitted"
+
+        await until(admitted)
+        await complete(bench, EVALUATION)
+        async with asyncio.timeout(5):
+            await asyncio.wait([running])
+        assert running.exception() is not None
+    finally:
+        with suppress(BaseException):
+            await bench.kill(running)
+        await bench.close()
+        await ledger.close()
 
 
 def _succeed(bench: Bench) -> None:
