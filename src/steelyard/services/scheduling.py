@@ -13,7 +13,7 @@ from typing import Protocol
 
 from steelyard.accounts.ledger import Claim
 from steelyard.accounts.quotas import GLOBAL, Shortage
-from steelyard.services.waiting import Admit, Decision, Wait, Waiter, in_the_way
+from steelyard.services.waiting import Admit, Decision, Wait
 
 QUOTA = "QuotaLimit"
 EXACT = 10
@@ -44,22 +44,8 @@ class Situation:
     backfill: timedelta
 
 
-def schedule(
-    waiters: Sequence[Waiter], known: Mapping[str, Claim], limits: Limits, at: Situation
-) -> dict[str, Decision]:
-    """A decision for each, by id; those admitted stand in the order of their admission."""
-    decisions: dict[str, Decision] = {}
-    free = []
-    for waiter in waiters:
-        if obstacle := in_the_way(waiter, known):
-            decisions[waiter.claim.id] = obstacle
-        else:
-            free.append(waiter.claim)
-    return decisions | admissions(free, limits, at)
-
-
 def admissions(claims: Sequence[Claim], limits: Limits, at: Situation) -> dict[str, Decision]:
-    """The same for those who lack nothing but room."""
+    """A decision for each, by id; those admitted stand in the order of their admission."""
     queues = _queues(claims, at)
     room = _Room(limits, at, queues)
     decisions: dict[str, Decision] = {}

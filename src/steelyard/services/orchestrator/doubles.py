@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.schema.audit import Audit, AuditProcedure
+from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
@@ -76,10 +76,6 @@ def make_evaluation(id: str = "e1", **fields: Any) -> Evaluation:
 def make_report(id: str = "r1", **fields: Any) -> Report:
     base = {"rubric": "classification.Classification", "evaluation": "e1", "dataset": "d1"}
     return Report.parse({**make_base(id), **base, "inferenceService": "s1", **fields})
-
-
-def make_procedure(id: str = "p1", **fields: Any) -> AuditProcedure:
-    return AuditProcedure.parse({**make_base(id, status="Ready"), "name": "digits", **fields})
 
 
 def make_audit(id: str = "u1", **fields: Any) -> Audit:
