@@ -81,7 +81,7 @@ class Machine:
     async def pod(self, name: str = "pod") -> Json:
         return await self.cluster.get(PODS, name, "default")
 
-    async def until(self, holds: Callable[[Json], Any], name: str = "pod", seconds: float = 10) -> Json:
+    async def until(self, holds: Callable[[Json], Any], name: str = "pod", seconds: float = 60) -> Json:
         """The Pod, once something holds for it."""
         pod = await self.pod(name)
         try:
@@ -97,7 +97,7 @@ class Machine:
 
     async def until_gone(self, name: str = "pod") -> None:
         """Once the API has no such Pod any more, and the node no folder of any."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     await self.pod(name)
