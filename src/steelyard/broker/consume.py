@@ -1,32 +1,36 @@
 """The one loop of every consumer. The services differ in what they do with a record.
 
 `consume` is for services whose effects are messages: positions and outputs are one transaction. `follow` is for those
-whose effects lie in a database of their own, with the positions beside them. A malformed message goes to the dead
-letters, and its entity's later messages wait until somebody has looked (`release`). Anything else ends the process, and
-the log delivers again.
+whose effects lie in a database of their own, with the positions beside them. A malformed message is put aside
+(`quarantine.py`). Anything else that goes wrong ends the process, and the log delivers again.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-import orjson
+from steelyard.broker.log import Batch, Fenced, Log, Message, Record
+from steelyard.broker.quarantine import Malformed, Quarantine, quarantined, release, waiting_of
 
-from steelyard.broker.log import DEAD, QUARANTINE, WAITING, Batch, Fenced, Log, Message, Record
+__all__ = [
+    "Malformed",
+    "Outlet",
+    "Step",
+    "StopPartition",
+    "consume",
+    "consume_once",
+    "follow",
+    "quarantined",
+    "release",
+    "waiting_of",
+]
 
 BATCH = 500
-WAIT_SECONDS = 1.0
+WAIT_SECONDS = 5.0
+"""A commit ends a wait; this only bounds how long a lease goes without being renewed."""
 _log = logging.getLogger(__name__)
-
-RELEASE = "release"
-"""Header of a message that ends the quarantine of its key."""
-_ORIGIN = "origin"
-
-
-class Malformed(Exception):
-    """A message that can never be read; its text says why."""
 
 
 class StopPartition(Exception):
@@ -57,113 +61,50 @@ class Outlet(Protocol):
         ...
 
 
+Transact = Callable[[Batch, Sequence[Message]], Awaitable[Sequence[Record]]]
+
+
 async def consume(log: Log, group: str, topic: str, step: Step, *, stop: asyncio.Event) -> None:
     """Until `stop`: each record once, in order per key, as far as the log can tell."""
     inbox = await log.inbox(group, topic)
     try:
-        while not stop.is_set():
-            try:
-                await consume_once(log, await inbox.batch(BATCH, WAIT_SECONDS), inbox.transact, step)
-            except Fenced as error:
-                _log.warning("%s; another member goes on there", error)
-            await asyncio.sleep(0)
+        async with _rest(log, stop) as rest:
+            while not stop.is_set():
+                version = log.version()
+                batch = await inbox.batch(BATCH, 0)
+                if not batch.records:
+                    await rest(version)
+                    continue
+                try:
+                    for partition in await consume_once(log, batch, inbox.transact, step):
+                        inbox.pause(partition)
+                except Fenced as error:
+                    _log.warning("%s; that one goes on there", error)
     finally:
         await inbox.close()
 
 
-Transact = Callable[[Batch, Sequence[Message]], Awaitable[Sequence[Record]]]
-
-
-async def consume_once(log: Log, batch: Batch, transact: Transact, step: Step) -> None:
-    """One batch: its outputs and positions in one transaction."""
+async def consume_once(log: Log, batch: Batch, transact: Transact, step: Step) -> frozenset[int]:
+    """One batch: its outputs and positions in one transaction. The partitions that must not be read any further."""
     if not batch.records:
-        return
+        return frozenset()
     step.begin()
+    quarantine = Quarantine(log, step.step)
     outputs: list[Message] = []
-    positions = dict(batch.positions)
-    shut: dict[str, bool] = {}  # keys whose quarantine began or ended in this batch
+    stopped: dict[int, int] = {}
     for record in batch.records:
-        if positions[record.partition] <= record.offset:
-            continue  # after a record that stopped the partition
+        if record.partition in stopped:
+            continue
         try:
-            outputs += await _look_at(log, record, step, shut)
+            outputs += await quarantine.look(record)
         except StopPartition as error:
-            _log.error("%s, partition %d, offset %d: %s; upgrade this program", record.topic, record.partition,
-                       record.offset, error)  # fmt: skip
-            positions[record.partition] = record.offset
-    await transact(Batch(batch.records, batch.starts, positions), outputs)
-    if positions != batch.positions:
-        await asyncio.sleep(WAIT_SECONDS)
-
-
-async def _look_at(log: Log, record: Record, step: Step, shut: dict[str, bool]) -> list[Message]:
-    waits = shut.get(record.key)
-    if waits is None:
-        mark = await log.latest(QUARANTINE, record.key)
-        waits = mark is not None and mark.value is not None
-    if RELEASE in record.headers:
-        shut[record.key] = False
-        return await _released(log, record.key, step, shut) if waits else []
-    if waits:
-        return [_waiting(record)]
-    return await _stepped(record, step, shut)
-
-
-async def _stepped(record: Record, step: Step, shut: dict[str, bool]) -> list[Message]:
-    try:
-        return list(await step.step(record))
-    except Malformed as error:
-        shut[record.key] = True
-        _log.error("%s: a malformed message of %s is put aside: %s", record.topic, record.key, error)
-        headers = {**record.headers, "reason": str(error), **_origin(record)}
-        mark = orjson.dumps({"reason": str(error), **_origin(record)})
-        return [
-            Message(DEAD, record.key, record.value, headers),
-            Message(QUARANTINE, record.key, mark),
-        ]
-
-
-async def _released(log: Log, key: str, step: Step, shut: dict[str, bool]) -> list[Message]:
-    """What waited, in its order; one that is malformed begins a quarantine anew."""
-    outputs = [Message(QUARANTINE, key, None), Message(WAITING, key, None)]  # none of them waits any more
-    for record in await waiting_of(log, key):
-        if shut.get(key):
-            outputs.append(_waiting(record))
-        else:
-            outputs += await _stepped(record, step, shut)
-    return outputs
-
-
-async def waiting_of(log: Log, key: str) -> list[Record]:
-    """The messages of a key that wait, as they stood in their own topic."""
-    found: list[Record] = []
-    for partition in range(log.partitions):
-        start = 0
-        while batch := await log.read(WAITING, partition, start):
-            start = batch[-1].offset + 1
-            for record in batch:
-                if record.key == key:
-                    found = [*found, _original(record)] if record.value is not None else []
-    return found
-
-
-def _waiting(record: Record) -> Message:
-    return Message(WAITING, record.key, record.value or b"", {**record.headers, **_origin(record)})
-
-
-def _origin(record: Record) -> dict[str, str]:
-    return {_ORIGIN: f"{record.topic}/{record.partition}/{record.offset}"}
-
-
-def _original(record: Record) -> Record:
-    topic, partition, offset = record.headers[_ORIGIN].split("/")
-    headers = {name: value for name, value in record.headers.items() if name != _ORIGIN}
-    return replace(record, topic=topic, partition=int(partition), offset=int(offset), headers=headers)
-
-
-async def release(log: Log, topic: str, key: str) -> None:
-    """Ends an entity's quarantine, once its dead letter has been looked at: what waited is worked off, in order."""
-    await log.publish([Message(topic, key, None, {RELEASE: "1"})])
+            _log.critical(
+                "%s, partition %d, offset %d: %s; what comes after it waits: upgrade this program",
+                record.topic, record.partition, record.offset, error,
+            )  # fmt: skip
+            stopped[record.partition] = record.offset
+    await transact(Batch(batch.records, batch.starts, {**batch.positions, **stopped}), outputs)
+    return frozenset(stopped)
 
 
 async def follow(
@@ -177,32 +118,48 @@ async def follow(
     """Until `stop`: every record into the outlet. `caught_up` is called once what was there at the start is in it."""
     ends = await log.ends(topic)
     at = dict.fromkeys(ends, 0) | dict(await outlet.positions(log.epoch))
-    behind = True
-    while not stop.is_set():
-        version = log.version()
-        moved = False
-        for partition in ends:
-            records = await log.read(topic, partition, at[partition], BATCH)
-            if records:
-                at[partition] = records[-1].offset + 1
-                await outlet.apply(records, log.epoch, {partition: at[partition]})
-                moved = True
-        if behind and not moved:
-            behind = False  # nothing is left of what was there at the start, nor of what came meanwhile
-            caught_up()
-        if not moved:
-            await _changed_or_stopped(log, version, stop)
+    behind = {partition for partition, end in ends.items() if at[partition] < end}
+    ready = False
+    async with _rest(log, stop) as rest:
+        while not stop.is_set():
+            version = log.version()
+            moved = False
+            for partition in ends:
+                records = await log.read(topic, partition, at[partition], BATCH)
+                if records:
+                    at[partition] = records[-1].offset + 1
+                    await outlet.apply(records, log.epoch, {partition: at[partition]})
+                    moved = True
+                if (
+                    at[partition] >= ends[partition] or not records
+                ):  # the last ones may have been compacted away
+                    behind.discard(partition)
+            if not behind and not ready:
+                ready = True
+                caught_up()
+            if moved:
+                await asyncio.sleep(0)  # what never waits would let nobody else work
+            else:
+                await rest(version)
 
 
-async def _changed_or_stopped(log: Log, version: int, stop: asyncio.Event) -> None:
-    """The log changes, or it is to end: neither is waited for longer than the other."""
-    waiting = [
-        asyncio.ensure_future(log.changed(version, WAIT_SECONDS)),
-        asyncio.ensure_future(stop.wait()),
-    ]
+@contextlib.asynccontextmanager
+async def _rest(log: Log, stop: asyncio.Event) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+    """Waits until the log changes or it is to end: neither is waited for longer than the other."""
+    stopped = asyncio.ensure_future(stop.wait())
+
+    async def rest(version: int) -> None:
+        changed = asyncio.ensure_future(log.changed(version, WAIT_SECONDS))
+        try:
+            await asyncio.wait((changed, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            await asyncio.gather(changed, return_exceptions=True)
+        if not changed.cancelled():
+            changed.result()  # raises when the log has failed
+
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        yield rest
     finally:
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        stopped.cancel()
+        await asyncio.gather(stopped, return_exceptions=True)

@@ -3,7 +3,6 @@
 from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.sqlite import open_sqlite_log
-from steelyard.sqlite import DatabaseError
 
 
 async def open_log(url: str, partitions: int = PARTITIONS) -> Log:
@@ -23,5 +22,5 @@ async def _open_sqlite(url: str, path: str, partitions: int) -> Log:
         return await open_sqlite_log(path, partitions)
     except PartitionsDiffer as error:
         raise PartitionsDiffer(f"log {url!r}: {error}") from error
-    except (DatabaseError, LogError) as error:
+    except LogError as error:
         raise LogError(f"log {url!r}: {error}") from error

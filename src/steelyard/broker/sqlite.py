@@ -33,9 +33,9 @@ from steelyard.broker.log import (
     Record,
 )
 from steelyard.broker.sharing import gather
+from steelyard.broker.sqlite_file import LogFile
 from steelyard.broker.sqlite_members import Held, Member
 from steelyard.broker.sqlite_records import MOST_PARTITIONS, Topic
-from steelyard.sqlite import Database
 
 EXPIRE_CHUNK = 2000
 """Records that one commit removes: writers wait for no more than that."""
@@ -44,29 +44,29 @@ Placed = tuple[Message, int]
 
 
 async def open_sqlite_log(path: Path | str, partitions: int = PARTITIONS) -> "SqliteLog":
-    """The log of a file, made where there is none. Raises PartitionsDiffer, LogError, DatabaseError."""
+    """The log of a file, made where there is none. Raises PartitionsDiffer, LogError."""
     if not 0 < partitions <= MOST_PARTITIONS:
         raise LogError(f"{path}: {partitions} partitions; 1 to {MOST_PARTITIONS} are possible")
-    database = await Database.open(path, records.MIGRATIONS)
+    file = await LogFile.open(path, records.MIGRATIONS)
     try:
-        epoch, found = await database.write(lambda connection: records.begin(connection, partitions))
+        epoch, found = await file.write(lambda connection: records.begin(connection, partitions))
         if found != partitions:
             raise PartitionsDiffer(
                 f"{path}: has {found} partitions, not {partitions}; the number is fixed when the log is made"
             )
-        topics = await database.write(lambda connection: records.topics(connection, _TOPICS))
+        topics = await file.write(lambda connection: records.topics(connection, _TOPICS))
     except BaseException:
-        await database.close()
+        await file.close()
         raise
-    return SqliteLog(database, epoch, partitions, topics)
+    return SqliteLog(file, epoch, partitions, topics)
 
 
 class SqliteLog:
     """Made by `open_sqlite_log`."""
 
-    def __init__(self, database: Database, epoch: int, partitions: int, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, file: LogFile, epoch: int, partitions: int, topics: Mapping[str, Topic]) -> None:
         self.epoch, self.partitions = epoch, partitions
-        self.database = database
+        self.file = file
         self._topics = topics
         self._lock = threading.Lock()
         self._joined: _Publication | None = None
@@ -91,7 +91,7 @@ class SqliteLog:
             return records.append(connection, joined.messages, self._topics)
 
         try:
-            return await self.database.write(write)
+            return await self.file.write(write)
         finally:
             self._leave(joined)  # it may never have come to the writing thread
 
@@ -110,33 +110,31 @@ class SqliteLog:
 
     async def topic(self, name: str) -> Topic:
         if name not in self._topics:
-            self._topics = await self.database.write(lambda connection: records.topics(connection, [name]))
+            self._topics = await self.file.write(lambda connection: records.topics(connection, [name]))
         return self._topics[name]
 
     def append(self, connection: sqlite3.Connection, messages: Sequence[Placed]) -> list[Record]:
         return records.append(connection, messages, self._topics)
 
     def read_now(self, topic: Topic, partition: int, start: int, limit: int) -> list[Record]:
-        return self.database.read_now(
-            lambda connection: records.read(connection, topic, partition, start, limit)
-        )
+        return self.file.read_now(lambda connection: records.read(connection, topic, partition, start, limit))
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
         return self.read_now(await self.topic(topic), partition, start, limit)
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         """One counter gives all offsets, so it is the end of all partitions."""
-        return dict.fromkeys(range(self.partitions), self.database.read_now(records.end))
+        return dict.fromkeys(range(self.partitions), self.file.read_now(records.end))
 
     async def latest(self, topic: str, key: str) -> Record | None:
         found = await self.topic(topic)
-        return self.database.read_now(lambda connection: records.latest(connection, found, key))
+        return self.file.read_now(lambda connection: records.latest(connection, found, key))
 
     def version(self) -> int:
-        return self.database.version()
+        return self.file.version()
 
     async def changed(self, since: int, timeout: float) -> int:
-        return await self.database.changed(since, timeout)
+        return await self.file.changed(since, timeout)
 
     async def inbox(self, group: str, topic: str) -> "SqliteInbox":
         inbox = SqliteInbox(self, group, await self.topic(topic))
@@ -156,14 +154,14 @@ class SqliteLog:
 
     async def _chunks(self, expire: Callable[..., int]) -> int:
         gone = 0
-        while chunk := await self.database.write(partial(expire, limit=EXPIRE_CHUNK)):
+        while chunk := await self.file.write(partial(expire, limit=EXPIRE_CHUNK)):
             gone += chunk
             if chunk < EXPIRE_CHUNK:
                 break
         return gone
 
     async def close(self) -> None:
-        await self.database.close()
+        await self.file.close()
 
 
 @dataclass
@@ -209,7 +207,7 @@ class SqliteInbox:
             return self._log.append(connection, placed)
 
         try:
-            written = await self._log.database.write(write)
+            written = await self._log.file.write(write)
         except Fenced:
             self._renewed = -members.LEASE_SECONDS  # what is held has to be looked up anew
             raise
@@ -217,20 +215,20 @@ class SqliteInbox:
         return written
 
     async def close(self) -> None:
-        await self._log.database.write(lambda connection: members.leave(connection, self._member))
+        await self._log.file.write(lambda connection: members.leave(connection, self._member))
         self._held = Held(0, {})
 
     async def renew(self) -> None:
         """Renew the lease, and learn what is held now."""
         self._renewed = time.monotonic()
-        self._held = await self._log.database.write(
+        self._held = await self._log.file.write(
             lambda connection: members.renew(connection, self._member, self._log.partitions)
         )
 
     def _stale(self) -> bool:
         if time.monotonic() - self._renewed > members.RENEW_SECONDS:
             return True
-        found = self._log.database.read_now(lambda connection: members.generation(connection, self._member))
+        found = self._log.file.read_now(lambda connection: members.generation(connection, self._member))
         return found != self._held.generation
 
     def _gather(self, limit: int) -> Batch:

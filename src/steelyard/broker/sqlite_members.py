@@ -44,11 +44,12 @@ def renew(connection: sqlite3.Connection, member: Member, partitions: int) -> He
     """Say that we live, give back partitions that are another's due, and take those that are ours and free."""
     now = time.monotonic()
     changed = _live(connection, member, now) + _bury(connection, member, now)
-    due = share(_names(connection, member), partitions)
+    living = _names(connection, member)
+    due = share(living, partitions)
     holders = dict(_holders(connection, member))
     for partition, owner in due.items():
         holder = holders.get(partition)
-        if owner == member.name and holder is None:
+        if owner == member.name != holder and holder not in living:
             changed += _take(connection, member, partition)
         elif owner != member.name and holder == member.name:
             changed += _give(connection, member, partition)
@@ -128,7 +129,7 @@ def _bury(connection: sqlite3.Connection, member: Member, now: float) -> int:
 
 def _take(connection: sqlite3.Connection, member: Member, partition: int) -> int:
     row = (*member.place, partition)
-    connection.execute("INSERT INTO holdings VALUES (?, ?, ?, ?)", (*row, member.name))
+    connection.execute("INSERT OR REPLACE INTO holdings VALUES (?, ?, ?, ?)", (*row, member.name))
     connection.execute("INSERT OR IGNORE INTO positions VALUES (?, ?, ?, 0)", row)
     return 1
 

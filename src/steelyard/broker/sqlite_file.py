@@ -1,0 +1,48 @@
+"""The log's database: `steelyard.sqlite` with the log's own error, so that callers need to know one kind of failure."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from steelyard.broker.log import LogError
+from steelyard.sqlite import Database, DatabaseError
+from steelyard.sqlite.writer import T, Work
+
+
+class LogFile:
+    """As `Database`; raises LogError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, path: Path | str, migrations: Sequence[str]) -> "LogFile":
+        with _ours():
+            return cls(await Database.open(path, migrations))
+
+    async def write(self, work: Work[T]) -> T:
+        with _ours():
+            return await self._database.write(work)
+
+    def read_now(self, work: Work[T]) -> T:
+        with _ours():
+            return self._database.read_now(work)
+
+    def version(self) -> int:
+        with _ours():
+            return self._database.version()
+
+    async def changed(self, since: int, timeout: float) -> int:
+        with _ours():
+            return await self._database.changed(since, timeout)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        raise LogError(str(error)) from error
