@@ -268,7 +268,8 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
             await claims.admit(entity.id, START, lambda held: None, leader)
         await claims.apply(changes[moment:], 1, {0: 1})
         before = [await claims.get(each.id) for each in ENTITIES]
-        await claims.apply(changes[start:], 1, {0: 1})
+        # The topic is compacted: of an entity that was forgotten and made anew, the forgetting is not read again.
+        await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1})
         assert [await claims.get(each.id) for each in ENTITIES] == before
         await ledger.close()
 
