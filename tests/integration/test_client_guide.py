@@ -1,0 +1,42 @@
+"""docs/client.md, run as it stands: every example in order, in one program, on a platform that `up` has started."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.conftest import Machine
+
+GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
+
+
+def test_the_guides_examples_work(machine: Machine, tmp_path: Path) -> None:
+    machine.up()
+    (tmp_path / ".steelyard").symlink_to(machine.state.path)
+    program = tmp_path / "guide.py"
+    program.write_text("\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)))
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("DYFF_", "STEELYARD_"))
+    }
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for said in (
+        "Report Complete",
+        "audit/index.html",
+        "300 answers",
+        "'label': 0",
+        "regression Ready",
+        "is Failed: BadRequest: index",
+        "artifacts - artifacts: List should have at least 1 item",
+        "2 reports to read",
+    ):
+        assert said in done.stdout
