@@ -53,6 +53,11 @@ def test_commands_show_and_change_what_there_is(machine: Machine, tmp_path: Path
     assert steelyard("label", "eval", small.evaluation[:8], "team=red", folder=folder).returncode == 0
     found = steelyard("get", "eval", "-l", "team=red", "-o", "name", folder=folder).stdout.strip()
     assert found == f"evaluations/{small.evaluation}"
+    last = steelyard("get", "datasets", "--descending", "-o", "name", folder=folder).stdout.split()
+    assert last == steelyard("get", "datasets", "-o", "name", folder=folder).stdout.split()[::-1]
+    token = steelyard("token", "administrator", "--accounts", ACCOUNT, folder=folder).stdout.strip()
+    shown = steelyard("get", "eval", "-o", "name", "--token", token, folder=folder)
+    assert f"evaluations/{small.evaluation}" in shown.stdout.split(), shown.stderr
     assert "evaluation_client" in steelyard("logs", "eval", small.evaluation, folder=folder).stdout
     page = tmp_path / "saved"
     assert steelyard("report", "save", small.report, str(page), folder=folder).returncode == 0

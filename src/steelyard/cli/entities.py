@@ -74,7 +74,7 @@ def get(
         list[str] | None,
         typer.Option("--where", "-w", help="field=value[,value...], such as status=Failed; may be repeated."),
     ] = None,
-    order_by: Annotated[str | None, typer.Option(help="A field, such as creationTime.")] = None,
+    order_by: Annotated[str | None, typer.Option(help="A field; by default creationTime.")] = None,
     descending: Annotated[bool, typer.Option(help="The greatest first.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
     output: OutputOption = "table",
@@ -96,8 +96,9 @@ def get(
             found = [collection.get(one_id(collection, each)) for each in ids]
         else:
             asked = _filters(label or [], where or [])
-            if order_by:
-                asked |= {"orderBy": order_by, "order": "descending" if descending else "ascending"}
+            if order_by or descending:
+                order = "descending" if descending else "ascending"
+                asked |= {"orderBy": order_by or "creationTime", "order": order}
             found = list(islice(collection.query(**asked), limit))
     single = ids is not None and len(ids) == 1
     typer.echo(rendered([each.dump() for each in found], output, plural, single=single, now=now()))

@@ -88,16 +88,17 @@ def token(
     """Make a token for an account, and print it: it is shown this once."""
     from datetime import UTC, datetime, timedelta
 
-    from steelyard.cli.connection import connect
+    from steelyard.cli.connection import connect, one_id
 
     with connect(endpoint, api_token, state_dir) as client:
+        owner = client.accounts.get(one_id(client.accounts, account))
         grant = {
             "resources": resources.split(","),
             "functions": functions.split(","),
-            "accounts": (accounts or account).split(","),
+            "accounts": (accounts or owner.name).split(","),
         }
         expires = datetime.now(UTC) + timedelta(days=days)
-        typer.echo(client.accounts.create_token(account, grants=[grant], expires=expires))
+        typer.echo(client.accounts.create_token(owner.id or "", grants=[grant], expires=expires))
 
 
 report = typer.Typer(help="Pages of reports.", no_args_is_help=True, rich_markup_mode=None)
