@@ -2,12 +2,15 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from steelyard.client import Client
 
 StateOption = Annotated[
     Path | None,
@@ -39,7 +42,8 @@ def demo(
         try:
             with _platform(state.path, settings, shown.say) as (endpoint, token):
                 digits = make(Path(scratch))
-                shown.say(f"899 handwritten digits to ask, and two models: {_said(digits.models)}")
+                models = " and ".join(each.said for each in digits.models)
+                shown.say(f"{digits.rows} handwritten digits to ask, and two models: {models}")
                 with Client(endpoint=endpoint, token=token) as client:
                     audited = Story(client, shown, timeout).run(digits)
                     pages = [
@@ -74,25 +78,17 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
     )
 
 
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _said(models: Sequence[object]) -> str:
-    return " and ".join(str(getattr(each, "said", "")) for each in models)
-
-
-def _fetch(client: "object", audit: str, folder: Path) -> Path:
+def _fetch(client: "Client", audit: str, folder: Path) -> Path:
     """The audit's page, on this machine."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
-    client.audits.download(audit, folder)  # type: ignore[attr-defined]
+    client.audits.download(audit, folder)
     return folder / "index.html"
 
 
 @contextmanager
-def _platform(state: Path, settings: Path | None, say: "object") -> Iterator[tuple[str, str]]:
+def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
     """Address and token of the platform, while it runs; what was started here is ended."""
     from steelyard.errors import SteelyardError
     from steelyard.local.detached import Asked, running, start_detached, stop
@@ -101,7 +97,7 @@ def _platform(state: Path, settings: Path | None, say: "object") -> Iterator[tup
     folder = StateDir(state)
     started = not running(folder)
     if started:
-        say("starting the platform, the operator and Kubernetes ...")  # type: ignore[operator]
+        say("starting the platform, the operator and Kubernetes ...")
         start_detached(state, Asked(settings=settings))
     try:
         ready = read_ready(folder)
