@@ -172,6 +172,18 @@ async def test_one_process_at_a_time_writes(tmp_path: Path, monkeypatch: pytest.
     await database.close()
 
 
+async def test_what_is_committed_is_confirmed_even_if_nobody_can_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int) -> None:
+        raise PermissionError("read-only")
+
+    database = await Database.open(tmp_path / "a.db", SCHEMA)
+    monkeypatch.setattr("os.utime", refuse)
+    assert await database.write(adding(1)) == 1
+    await database.close()
+
+
 async def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(DatabaseError, match=r"file/a\.db"):
