@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Claim, Claims, LedgerError
+from steelyard.accounts.ledger import Claim, Claims, Forgotten, LedgerError
 
 Case = Callable[[Claims], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
@@ -109,6 +109,12 @@ async def what_is_forgotten_goes(claims: Claims) -> None:
     await put(claims, claim("e1"), claim("e2"))
     await claims.apply([("e1", None), ("never", None)], 1, {0: 9})
     assert list(await claims.known(["e1", "e2"])) == ["e2"]
+    there = await current(claims, "e2")
+    epoch, offset = there.position
+    await claims.apply([("e2", Forgotten((epoch, offset - 1)))], 1, {0: 9})
+    assert await claims.get("e2") == there, "it was made again since"
+    await claims.apply([("e2", Forgotten((epoch, offset + 1))), ("never", Forgotten((1, 1)))], 1, {0: 9})
+    assert await claims.get("e2") is None
 
 
 async def what_is_unfinished_is_told_oldest_first(claims: Claims) -> None:

@@ -1,6 +1,7 @@
 """The protocols of the accounts database: who may do what, what was asked and not yet answered, what is claimed.
 
-`sqlite.py` speaks them; on a cluster PostgreSQL will. Everything is durable when a method returns. Times come in.
+`sqlite_accounts.py`, `sqlite_outbox.py` and `sqlite_claims.py` speak them; what SQLite refuses they raise as a
+DatabaseError. On a cluster PostgreSQL will. Everything is durable when a method returns. Times come in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 
 class LedgerError(Exception):
-    """The accounts database refused or failed."""
+    """What was asked of the accounts database is not to be had, or not by this address."""
 
 
 class NameTaken(LedgerError):
@@ -24,7 +25,7 @@ class NoSuchAccount(LedgerError):
 
 
 class Accounts(Protocol):
-    """Accounts and keys. `sqlite.py` keeps a key's SHA-256 digest of its token, never the token."""
+    """Accounts and keys. Of a key's token the SHA-256 digest alone is kept."""
 
     async def create(
         self, name: str, identity: Identity, now: datetime, permissions: Sequence[AccessGrant] = ()
@@ -165,6 +166,13 @@ class Claim:
     terminal_at: datetime | None = None
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """In place of a claim: the entity was forgotten by the command at this place."""
+
+    position: tuple[int, int]
+
+
 class Claims(Protocol):
     """The orchestrator's store: strongly consistent, and its consumer's positions lie in it."""
 
@@ -172,11 +180,11 @@ class Claims(Protocol):
 
     async def apply(
         self,
-        changes: Sequence[tuple[str, Claim | None]],
+        changes: Sequence[tuple[str, Claim | Forgotten | None]],
         epoch: int,
         positions: Mapping[int, int],
     ) -> None:
-        """Newest states by id (None: forgotten) and positions, in one transaction.
+        """Newest states by id and positions, in one transaction; None removes the claim, whatever there is.
 
         An admission already there is kept; a change that is no newer than what is there is left out. An entity that
         goes on after its release was restored: it is to be admitted anew.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.ledger import Claim, LedgerError
+from steelyard.accounts.ledger import Claim, Forgotten, LedgerError
 from steelyard.sqlite import Database
 
 MIGRATION = """
@@ -49,14 +49,17 @@ class SqliteClaims:
         )
 
     async def apply(
-        self, changes: Sequence[tuple[str, Claim | None]], epoch: int, positions: Mapping[int, int]
+        self,
+        changes: Sequence[tuple[str, Claim | Forgotten | None]],
+        epoch: int,
+        positions: Mapping[int, int],
     ) -> None:
         def write(connection: sqlite3.Connection) -> None:
             for id, claim in changes:
-                if claim is None:
-                    connection.execute("DELETE FROM claims WHERE id = ?", (id,))
-                else:
+                if isinstance(claim, Claim):
                     _keep(connection, claim)
+                else:
+                    _remove(connection, id, claim)
             connection.executemany(
                 "INSERT OR REPLACE INTO claim_positions VALUES (?, ?, ?)",
                 [(partition, epoch, next_) for partition, next_ in positions.items()],
@@ -117,6 +120,15 @@ class SqliteClaims:
             return int(epoch or 0)
 
         return await self._database.write(begin)
+
+
+def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None) -> None:
+    """What was made again after it had been forgotten stays, if the old news comes again."""
+    if forgotten is None:
+        connection.execute("DELETE FROM claims WHERE id = ?", (id,))
+        return
+    query = "DELETE FROM claims WHERE id = ? AND (epoch, offset) <= (?, ?)"
+    connection.execute(query, (id, *forgotten.position))
 
 
 def _keep(connection: sqlite3.Connection, claim: Claim) -> None:

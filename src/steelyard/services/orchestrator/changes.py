@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from steelyard.accounts.ledger import Claim
+from steelyard.accounts.ledger import Claim, Forgotten
 from steelyard.broker.log import Record
 from steelyard.schema.dependencies import dependencies
 from steelyard.schema.entities import AnyEntity, entity_of
@@ -12,14 +12,14 @@ from steelyard.services.resources import KUBE
 Allocation = Callable[[AnyEntity], Mapping[str, str]]
 
 
-def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | None]:
-    """The entity's id and its newest state; None of one that is forgotten.
+def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forgotten | None]:
+    """The entity's id and its newest state; None of a tombstone that does not say which command it comes from.
 
     An entity that is Admitted has been admitted, even where nobody remembers it: the claims can be made anew from
     the log.
     """
     if record.value is None or "forgotten" in record.headers:
-        return record.key, None
+        return record.key, Forgotten(position_of(record)) if "offset" in record.headers else None
     entity = entity_of(record.value)
     since = entity.lastTransitionTime or entity.creationTime
     return record.key, Claim(

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from steelyard.accounts.ledger import Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
 from steelyard.schema.base import DyffEntity
@@ -20,7 +21,7 @@ def record_of(entity: DyffEntity | None, **headers: str) -> Record:
 def test_a_state_becomes_a_claim() -> None:
     entity = make_evaluation(reason="QuotaLimit", message="Account quota exceeded: 1/1")
     id, claim = change_of(record_of(entity), resource_allocation)
-    assert claim
+    assert isinstance(claim, Claim)
     assert (id, claim.id, claim.kind, claim.account) == ("e1", "e1", "Evaluation", entity.account)
     assert (claim.status, claim.reason, claim.message) == ("Created", entity.reason, entity.message)
     assert claim.position == (3, 42), "of the command, not of the record"
@@ -37,7 +38,7 @@ def test_a_status_says_when_it_began(status: str, admitted: bool, terminal: bool
     _, claim = change_of(
         record_of(make_evaluation(status=status, lastTransitionTime=LATER)), resource_allocation
     )
-    assert claim
+    assert isinstance(claim, Claim)
     assert claim.admitted_at == (LATER if admitted else None)
     assert claim.terminal_at == (LATER if terminal else None)
     assert claim.blocked == frozenset()
@@ -45,7 +46,7 @@ def test_a_status_says_when_it_began(status: str, admitted: bool, terminal: bool
 
 def test_what_runs_nowhere_holds_nothing() -> None:
     _, claim = change_of(record_of(make_dataset(status="WaitingForUpload")), resource_allocation)
-    assert claim
+    assert isinstance(claim, Claim)
     assert claim.quantities == {}
 
 
@@ -53,4 +54,4 @@ def test_what_runs_nowhere_holds_nothing() -> None:
     "record", [record_of(None), record_of(make_model(), forgotten="2026-01-01T00:00:00.000000Z")]
 )
 def test_what_is_forgotten_is_no_claim(record: Record) -> None:
-    assert change_of(record, resource_allocation) == ("e1", None)
+    assert change_of(record, resource_allocation) == ("e1", Forgotten((3, 42)))
