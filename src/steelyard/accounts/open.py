@@ -28,7 +28,7 @@ class Ledger:
 
 
 async def open_ledger(url: str) -> Ledger:
-    """`sqlite:PATH` or `memory:`. Raises LedgerError, which says what is wrong with the address."""
+    """`sqlite:PATH` or `memory:`. Raises LedgerError, which says what is wrong with the address, and DatabaseError."""
     scheme, _, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
         raise LedgerError(f"accounts {url!r}: PostgreSQL is not implemented yet; use sqlite:PATH")
