@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.accounts.ledger import Forgotten
+from steelyard.accounts.ledger import Claim, Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
 from steelyard.broker.log import STATE, Record
 from steelyard.schema.base import DyffEntity
