@@ -50,7 +50,7 @@ class Machine:
         """Of the platform that runs; patient with one that is started again."""
         ready = read_ready(self.state)
         assert ready is not None
-        return Client(ready.api, ready.token, retries=Retries(tries=tries))
+        return Client(ready.api, ready.token, retries=Retries(tries=tries, unmet=tries))
 
     def down(self) -> None:
         stop(self.state.path)
