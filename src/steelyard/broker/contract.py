@@ -1,10 +1,10 @@
-"""What every log keeps to. `test_memory.py` and `test_sqlite.py` run these cases; a new form adds a file like them."""
+"""What every log keeps to, but for its groups (`contract_groups.py`). `test_logs.py` runs these cases."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, Message, Record
+from steelyard.broker.log import EVENTS, QUARANTINE, STATE, Log, LogError, Message, Record
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 Case = Callable[[Log], Awaitable[None]]
@@ -72,80 +72,70 @@ async def old_records_expire(log: Log) -> None:
     assert again.offset > first.offset, "an offset was given twice"
 
 
-async def a_group_goes_on_where_it_was(log: Log) -> None:
-    await log.publish([message(f"k{number}") for number in range(20)])
-    first = await log.inbox("group", EVENTS)
-    batch = await first.batch(limit=7, wait=0)
-    assert len(batch.records) == 7
-    await first.transact(batch)
-    await first.close()
-    second = await log.inbox("group", EVENTS)
-    rest = await second.batch(limit=100, wait=0)
-    assert {each.key for each in batch.records} | {each.key for each in rest.records} == {
-        f"k{n}" for n in range(20)
-    }
-    assert len(rest.records) == 13
-    await second.close()
-
-
-async def what_was_not_committed_comes_again(log: Log) -> None:
-    await log.publish([message("a")])
-    first = await log.inbox("group", EVENTS)
-    assert len((await first.batch(wait=0)).records) == 1
-    assert len((await first.batch(wait=0)).records) == 1
-    await first.close()
-
-
-async def outputs_and_positions_are_one(log: Log) -> None:
-    await log.publish([message("a")])
-    inbox = await log.inbox("group", EVENTS)
-    batch = await inbox.batch(wait=0)
-    written = await inbox.transact(batch, [message("a", "state", STATE), message("a", "done", OUTCOMES)])
-    assert [each.topic for each in written] == [STATE, OUTCOMES]
-    assert (await inbox.batch(wait=0)).records == []
-    await inbox.close()
-
-
-async def partitions_are_shared_out(log: Log) -> None:
-    first, second = await log.inbox("group", EVENTS), await log.inbox("group", EVENTS)
-    await log.publish([message(f"k{number}") for number in range(100)])
-    seen: list[str] = []
-    async with asyncio.timeout(20):
-        while len(seen) < 100:
-            for member in (first, second):
-                batch = await member.batch(wait=0.05)
-                await member.transact(batch)
-                seen += [each.key for each in batch.records]
-    assert sorted(seen) == sorted(f"k{n}" for n in range(100))
-    await first.close()
-    await second.close()
-
-
-async def one_who_lost_its_partition_writes_nothing(log: Log) -> None:
-    await log.publish([message("a")])
-    inbox = await log.inbox("group", EVENTS)
-    batch = await inbox.batch(wait=0)
-    await inbox.close()
+async def all_or_nothing_is_published(log: Log) -> None:
+    refusal = ""
     try:
-        await inbox.transact(batch, [message("a", "late", STATE)])
-    except Fenced:
-        assert await log.latest(STATE, "a") is None
-        return
-    raise AssertionError("a member without partitions could write")
+        await log.publish([message("a"), Message(EVENTS, "b", b"x", partition=log.partitions)])
+    except LogError as error:
+        refusal = str(error)
+    assert EVENTS in refusal, "a partition that is not there was accepted"
+    assert await everything(log, EVENTS) == []
+
+
+async def a_key_has_one_newest_record_wherever_it_lies(log: Log) -> None:
+    await log.publish([Message(STATE, "a", b"1", partition=0), Message(STATE, "a", b"2", partition=1)])
+    assert [(each.partition, each.value) for each in await everything(log, STATE)] == [(1, b"2")]
+    (last,) = await log.publish([Message(STATE, "a", b"3", partition=0)])
+    assert await log.latest(STATE, "a") == last
+    assert await everything(log, STATE) == [last]
+
+
+async def compacted_topics_are_strangers(log: Log) -> None:
+    await log.publish([message("a", "state", STATE), message("a", "mark", QUARANTINE)])
+    found = [await log.latest(topic, "a") for topic in (STATE, QUARANTINE, EVENTS)]
+    assert [each.value if each else None for each in found] == [b"state", b"mark", None]
+
+
+async def many_at_once_are_all_there_and_each_learns_its_own(log: Log) -> None:
+    written = await asyncio.gather(
+        *(log.publish([message(f"k{n}", f"{n}-{m}") for m in range(n % 3)]) for n in range(60))
+    )
+    for number, records in enumerate(written):
+        assert [each.value for each in records] == [f"{number}-{m}".encode() for m in range(number % 3)]
+        for each in records:
+            assert list(await log.read(EVENTS, each.partition, each.offset, 1)) == [each]
+    assert len(await everything(log, EVENTS)) == sum(n % 3 for n in range(60))
+
+
+async def one_who_gives_up_waiting_disturbs_no_other(log: Log) -> None:
+    tasks = [asyncio.create_task(log.publish([message(f"k{n}")])) for n in range(5)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert {each.key for each in await everything(log, EVENTS)} >= {f"k{n}" for n in range(1, 5)}
+
+
+async def a_topic_of_any_name_can_be_used(log: Log) -> None:
+    (written,) = await log.publish([message("a", "1", "another.topic")])
+    assert await log.read("another.topic", written.partition, 0) == [written]
+    assert await everything(log, "never.written") == []
+
+
+async def reading_stops_at_the_limit_and_goes_on_after_it(log: Log) -> None:
+    await log.publish([Message(EVENTS, "a", str(n).encode(), partition=2) for n in range(300)])
+    start, seen = 0, []
+    while found := await log.read(EVENTS, 2, start, 70):
+        assert len(found) <= 70
+        seen += [each.value for each in found]
+        start = found[-1].offset + 1
+    assert seen == [str(n).encode() for n in range(300)]
 
 
 async def a_write_wakes_who_waits(log: Log) -> None:
-    inbox = await log.inbox("group", EVENTS)
-    waiting = asyncio.create_task(inbox.batch(wait=30))
-    await asyncio.sleep(0.01)
-    await log.publish([message("a")])
-    async with asyncio.timeout(5):
-        assert len((await waiting).records) == 1
     version = log.version()
     assert await log.changed(version, 0.01) == version
     await log.publish([message("b")])
     assert await log.changed(version, 30) != version
-    await inbox.close()
 
 
 CASES: dict[str, Case] = {
@@ -157,11 +147,13 @@ CASES: dict[str, Case] = {
         a_compacted_topic_keeps_the_newest,
         a_tombstone_stays_until_it_expires,
         old_records_expire,
-        a_group_goes_on_where_it_was,
-        what_was_not_committed_comes_again,
-        outputs_and_positions_are_one,
-        partitions_are_shared_out,
-        one_who_lost_its_partition_writes_nothing,
+        all_or_nothing_is_published,
+        a_key_has_one_newest_record_wherever_it_lies,
+        compacted_topics_are_strangers,
+        many_at_once_are_all_there_and_each_learns_its_own,
+        one_who_gives_up_waiting_disturbs_no_other,
+        a_topic_of_any_name_can_be_used,
+        reading_stops_at_the_limit_and_goes_on_after_it,
         a_write_wakes_who_waits,
     )
 }

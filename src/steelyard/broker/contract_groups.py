@@ -1,0 +1,194 @@
+"""What the consumer groups of every log keep to; `test_logs.py` runs these cases."""
+
+import asyncio
+
+from steelyard.broker.contract import LATER, Case, everything, message
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Batch, Fenced, Inbox, Log, Message
+
+
+async def a_group_goes_on_where_it_was(log: Log) -> None:
+    await log.publish([message(f"k{number}") for number in range(20)])
+    first = await log.inbox("group", EVENTS)
+    batch = await first.batch(limit=7, wait=0)
+    assert len(batch.records) == 7
+    await first.transact(batch)
+    await first.close()
+    second = await log.inbox("group", EVENTS)
+    rest = await second.batch(limit=100, wait=0)
+    assert {each.key for each in batch.records} | {each.key for each in rest.records} == {
+        f"k{n}" for n in range(20)
+    }
+    assert len(rest.records) == 13
+    await second.close()
+
+
+async def what_was_not_committed_comes_again(log: Log) -> None:
+    await log.publish([message("a")])
+    first = await log.inbox("group", EVENTS)
+    assert len((await first.batch(wait=0)).records) == 1
+    assert len((await first.batch(wait=0)).records) == 1
+    await first.close()
+
+
+async def outputs_and_positions_are_one(log: Log) -> None:
+    await log.publish([message("a")])
+    inbox = await log.inbox("group", EVENTS)
+    batch = await inbox.batch(wait=0)
+    written = await inbox.transact(batch, [message("a", "state", STATE), message("a", "done", OUTCOMES)])
+    assert [each.topic for each in written] == [STATE, OUTCOMES]
+    assert (await inbox.batch(wait=0)).records == []
+    await inbox.close()
+
+
+async def partitions_are_shared_out(log: Log) -> None:
+    first, second = await log.inbox("group", EVENTS), await log.inbox("group", EVENTS)
+    await log.publish([message(f"k{number}") for number in range(100)])
+    seen: list[str] = []
+    async with asyncio.timeout(20):
+        while len(seen) < 100:
+            for member in (first, second):
+                batch = await member.batch(wait=0.05)
+                await member.transact(batch)
+                seen += [each.key for each in batch.records]
+    assert sorted(seen) == sorted(f"k{n}" for n in range(100))
+    await first.close()
+    await second.close()
+
+
+async def one_who_lost_its_partition_writes_nothing(log: Log) -> None:
+    await log.publish([message("a")])
+    inbox = await log.inbox("group", EVENTS)
+    batch = await inbox.batch(wait=0)
+    await inbox.close()
+    try:
+        await inbox.transact(batch, [message("a", "late", STATE)])
+    except Fenced:
+        assert await log.latest(STATE, "a") is None
+        return
+    raise AssertionError("a member without partitions could write")
+
+
+async def fenced(inbox: Inbox, batch: Batch) -> bool:
+    try:
+        await inbox.transact(batch, [message("a", "late", STATE)])
+    except Fenced:
+        return True
+    return False
+
+
+async def a_batch_that_another_has_worked_off_is_refused(log: Log) -> None:
+    """Even though the member has the partition again: it stalled, and another one came and went meanwhile."""
+    await log.publish([message("a")])
+    stalled = await log.inbox("group", EVENTS)
+    batch = await stalled.batch(wait=0)
+    await stalled.close()
+    other = await log.inbox("group", EVENTS)
+    await other.transact(await other.batch(wait=0), [message("a", "done", STATE)])
+    await other.close()
+    again = await log.inbox("group", EVENTS)
+    assert (await again.batch(wait=0)).records == []
+    assert await fenced(again, batch)
+    (state,) = await everything(log, STATE)
+    assert state.value == b"done"
+    await again.close()
+
+
+async def a_batch_is_committed_once(log: Log) -> None:
+    await log.publish([message("a")])
+    inbox = await log.inbox("group", EVENTS)
+    batch = await inbox.batch(wait=0)
+    assert not await fenced(inbox, batch)
+    assert await fenced(inbox, batch)
+    await inbox.close()
+
+
+async def one_who_joins_gets_its_part_and_one_who_goes_gives_it_back(log: Log) -> None:
+    first = await log.inbox("group", EVENTS)
+    second = await log.inbox("group", EVENTS)
+    await log.publish([message(f"k{n}") for n in range(100)])
+    async with asyncio.timeout(5):  # neither waits for a lease to end
+        mine, theirs = await _partitions(first), await _partitions(second)
+        while not (theirs and mine.isdisjoint(theirs)):
+            mine, theirs = await _partitions(first), await _partitions(second)
+        assert mine | theirs == set(range(log.partitions))
+        await second.close()
+        while len(await _partitions(first)) < log.partitions:  # noqa: ASYNC110  (an inbox has no event for it)
+            await asyncio.sleep(0.001)
+    await first.close()
+
+
+async def _partitions(inbox: Inbox) -> set[int]:
+    """What a member holds, where every partition has records; nothing is committed."""
+    return {each.partition for each in (await inbox.batch(wait=0)).records}
+
+
+async def no_partition_waits_for_anothers_backlog(log: Log) -> None:
+    await log.publish([Message(EVENTS, "a", b"x", partition=0)] * 200)
+    await log.publish([Message(EVENTS, "b", b"y", partition=log.partitions - 1)])
+    inbox = await log.inbox("group", EVENTS)
+    batch = await inbox.batch(limit=50, wait=0)
+    assert len(batch.records) == 50
+    assert "b" in {each.key for each in batch.records}
+    await inbox.close()
+
+
+async def what_is_paused_is_not_given(log: Log) -> None:
+    await log.publish([Message(EVENTS, "a", b"x", partition=0), Message(EVENTS, "b", b"y", partition=1)])
+    inbox = await log.inbox("group", EVENTS)
+    inbox.pause(0)
+    assert [each.key for each in (await inbox.batch(wait=0)).records] == ["b"]
+    await inbox.close()
+    another = await log.inbox("group", EVENTS)
+    assert sorted(each.key for each in (await another.batch(wait=0)).records) == ["a", "b"]
+    await another.close()
+
+
+async def groups_are_strangers(log: Log) -> None:
+    await log.publish([message("a")])
+    first, second = await log.inbox("one", EVENTS), await log.inbox("two", EVENTS)
+    await first.transact(await first.batch(wait=0))
+    assert len((await second.batch(wait=0)).records) == 1
+    assert (await first.batch(wait=0)).records == []
+    await first.close()
+    await second.close()
+
+
+async def what_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
+    """A log that was shut for weeks still knows what it has accepted."""
+    inbox = await log.inbox("group", EVENTS)
+    await log.publish([message("a", "1"), message("a", "2")])
+    assert await log.expire(EVENTS, LATER) == 0
+    await inbox.transact(await inbox.batch(limit=1, wait=0))
+    assert await log.expire(EVENTS, LATER) == 1
+    assert [each.value for each in (await inbox.batch(wait=0)).records] == [b"2"]
+    await inbox.close()
+
+
+async def a_message_wakes_a_member_that_waits(log: Log) -> None:
+    inbox = await log.inbox("group", EVENTS)
+    waiting = asyncio.create_task(inbox.batch(wait=30))
+    await asyncio.sleep(0.01)
+    await log.publish([message("a")])
+    async with asyncio.timeout(5):
+        assert len((await waiting).records) == 1
+    await inbox.close()
+
+
+GROUP_CASES: dict[str, Case] = {
+    each.__name__: each
+    for each in (
+        a_group_goes_on_where_it_was,
+        what_was_not_committed_comes_again,
+        outputs_and_positions_are_one,
+        partitions_are_shared_out,
+        one_who_lost_its_partition_writes_nothing,
+        a_batch_that_another_has_worked_off_is_refused,
+        a_batch_is_committed_once,
+        one_who_joins_gets_its_part_and_one_who_goes_gives_it_back,
+        no_partition_waits_for_anothers_backlog,
+        what_is_paused_is_not_given,
+        groups_are_strangers,
+        what_a_group_has_yet_to_read_does_not_expire,
+        a_message_wakes_a_member_that_waits,
+    )
+}

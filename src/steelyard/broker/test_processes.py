@@ -1,0 +1,248 @@
+"""The log in a file among processes: they are killed, stopped and start at once, and the power fails."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from steelyard.broker.contract import everything, message
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, Message
+from steelyard.broker.open import open_log
+from steelyard.broker.sqlite_members import may_live, this_process
+
+WORKER = """
+import asyncio, sys
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message
+from steelyard.broker.open import open_log
+
+async def main(path, pause):
+    log = await open_log(f"sqlite:{path}")
+    inbox = await log.inbox("group", EVENTS)
+    while True:
+        batch = await inbox.batch(limit=3, wait=0.2)
+        counts = {}
+        for record in batch.records:
+            before = await log.latest(STATE, record.key)
+            counts[record.key] = counts.get(record.key, int(before.value) if before else 0) + 1
+        if batch.records:
+            print("begins", flush=True)
+            await asyncio.sleep(float(pause))
+            await inbox.transact(batch, [
+                *(Message(STATE, key, str(n).encode()) for key, n in counts.items()),
+                *(Message(OUTCOMES, record.key, record.value) for record in batch.records),
+            ])
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+"""Counts the events of each key, and says each again."""
+
+
+def start_worker(path: Path, pause: float = 0) -> "subprocess.Popen[str]":
+    """`pause`: between what it reads and what it writes."""
+    command = [sys.executable, "-c", WORKER, str(path), str(pause)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def work_until_killed(path: Path, batches: int, pause: float) -> None:
+    """Killed in the middle of a transaction, or shortly before or after it."""
+    with start_worker(path) as process:
+        assert process.stdout is not None
+        for _ in range(batches):
+            process.stdout.readline()
+        signal.sigtimedwait([], pause)
+        process.kill()
+
+
+@asynccontextmanager
+async def working(path: Path, pause: float = 0) -> AsyncIterator["subprocess.Popen[str]"]:
+    process = start_worker(path, pause)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def until_said(log: Log, number: int) -> None:
+    async with asyncio.timeout(60):
+        while len(await everything(log, OUTCOMES)) < number:
+            await log.changed(log.version(), 1)
+
+
+async def check(log: Log, keys: int, each_key: int) -> None:
+    """Every event was counted once and said once, in its key's order."""
+    assert {each.key: each.value for each in await everything(log, STATE)} == {
+        f"k{n}": str(each_key).encode() for n in range(keys)
+    }
+    said = await everything(log, OUTCOMES)
+    for key in {each.key for each in said}:
+        numbers = [int(each.value or b"") for each in said if each.key == key]
+        assert numbers == sorted(numbers)
+    assert set(Counter(each.value for each in said).values()) == {1}
+
+
+async def test_members_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
+    path, random = tmp_path / "log.db", Random(5)
+    log = await open_log(f"sqlite:{path}")
+    await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
+    for batches in (1, 3, 2, 2):
+        await asyncio.to_thread(work_until_killed, path, batches, random.random() * 0.003)
+    async with working(path):  # takes over at once from those that were killed
+        await until_said(log, 60)
+    await check(log, 10, 6)
+    await log.close()
+
+
+async def test_two_members_share_the_work_while_others_publish(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    log = await open_log(f"sqlite:{path}")
+    async with working(path), working(path):
+        await asyncio.gather(
+            *(log.publish([message(f"k{n % 20}", str(n + m)) for m in (0, 20)]) for n in range(20))
+        )
+        await until_said(log, 40)
+    await check(log, 20, 2)
+    await log.close()
+
+
+async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.db"
+    log = await open_log(f"sqlite:{path}")
+    stalled = await log.inbox("group", EVENTS)
+    await log.publish([message(f"k{n}", str(n)) for n in range(20)])
+    batch = await stalled.batch(wait=0)
+    assert len(batch.records) == 20
+    monkeypatch.setattr("steelyard.broker.sqlite_members.LEASE_SECONDS", 0.05)
+    await asyncio.sleep(0.06)
+    other = await log.inbox("group", EVENTS)
+    await other.transact(await other.batch(wait=0), [message("k1", "other", STATE)])
+    with pytest.raises(Fenced, match=r"workflows\.events.*another"):
+        await stalled.transact(batch, [message("k1", "late", STATE), message("k2", "late", OUTCOMES)])
+    assert [each.value for each in await everything(log, STATE)] == [b"other"]
+    assert await everything(log, OUTCOMES) == []
+    assert (await stalled.batch(wait=0)).records == [], "it is a member again, and all is done"
+    await log.close()
+
+
+async def test_a_process_that_was_stopped_in_the_middle_is_fenced(tmp_path: Path) -> None:
+    """Its lease is ended by hand, as 30 seconds would end it; awake again, it works on without doubling anything."""
+    path = tmp_path / "log.db"
+    log = await open_log(f"sqlite:{path}")
+    await log.publish([message(f"k{number % 10}", str(number)) for number in range(60)])
+    async with working(path, 0.2) as stalled:
+        assert stalled.stdout is not None
+        await asyncio.to_thread(stalled.stdout.readline)
+        os.kill(stalled.pid, signal.SIGSTOP)
+        await log.publish([message(f"k{number % 10}", str(number)) for number in range(60, 80)])
+        await log.file.write(  # type: ignore[attr-defined]
+            lambda connection: connection.execute("UPDATE members SET renewed = renewed - 31")
+        )
+        async with working(path):
+            await until_said(log, 60)
+            os.kill(stalled.pid, signal.SIGCONT)
+            await until_said(log, 80)
+    await check(log, 10, 8)
+    await log.close()
+
+
+def left_by_a_power_loss(path: Path, folder: Path, length: int) -> Path:
+    """The file, with so much of its WAL."""
+    folder.mkdir()
+    shutil.copy(path, folder)
+    (folder / f"{path.name}-wal").write_bytes(Path(f"{path}-wal").read_bytes()[:length])
+    return folder / path.name
+
+
+async def test_what_was_confirmed_survives_a_power_loss(tmp_path: Path) -> None:
+    """At any byte of the WAL: what is confirmed at that length is there, all of each transaction or nothing."""
+    path, random = tmp_path / "log.db", Random(7)
+    log = await open_log(f"sqlite:{path}")
+    confirmed = []
+    for number in range(30):
+        await log.publish([message("a", str(number)), message("a", str(number), STATE)])
+        confirmed.append(os.stat(f"{path}-wal").st_size)
+    for loss in range(15):
+        length = random.randrange(confirmed[0], confirmed[-1] + 1)
+        copy = left_by_a_power_loss(path, tmp_path / str(loss), length)
+        left = await open_log(f"sqlite:{copy}")
+        events = [int(each.value or b"") for each in await everything(left, EVENTS)]
+        assert events == list(range(len(events)))
+        assert len(events) >= sum(size <= length for size in confirmed)
+        (state,) = await everything(left, STATE)
+        assert int(state.value or b"") == events[-1], "half a transaction is there"
+        await left.publish([message("a", "goes on")])
+        await left.close()
+    await log.close()
+
+
+OPENER = """
+import asyncio, sys
+from steelyard.broker.log import EVENTS, Message
+from steelyard.broker.open import open_log
+
+async def main(path):
+    log = await open_log(f"sqlite:{path}")
+    for number in range(20):
+        await log.publish([Message(EVENTS, sys.argv[2], str(number).encode())])
+    await log.close()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_processes_may_make_a_log_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "log.db"
+    started = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", OPENER, str(path), str(n))
+        for n in range(3)
+    ]
+    assert [await each.wait() for each in started] == [0, 0, 0]
+    log = await open_log(f"sqlite:{path}")
+    found = await everything(log, EVENTS)
+    for key in "012":
+        assert [int(each.value or b"") for each in found if each.key == key] == list(range(20))
+    await log.close()
+
+
+async def test_a_log_made_anew_has_a_greater_epoch(tmp_path: Path) -> None:
+    epochs = []
+    for name in ("a", "a", "b"):
+        log = await open_log(f"sqlite:{tmp_path / name}")
+        epochs.append(log.epoch)
+        await log.close()
+        await asyncio.sleep(0.002)
+    assert epochs[0] == epochs[1] < epochs[2]
+
+
+def test_a_process_is_known_by_its_start() -> None:
+    mine = this_process()
+    assert may_live(mine)
+    assert not may_live(f"{mine}0"), "the pid is another process's now"
+    assert may_live("elsewhere-1-1"), "of another machine's processes only the lease tells"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        theirs = mine.replace(f"-{os.getpid()}-", f"-{child.pid}-")
+        assert not may_live(theirs)
+        child.kill()
+
+
+async def test_more_expires_than_one_commit_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.broker.sqlite.EXPIRE_CHUNK", 7)
+    log = await open_log(f"sqlite:{tmp_path / 'log.db'}")
+    written = await log.publish([message(f"k{n}") for n in range(100)])
+    await log.publish([Message(STATE, f"k{n}", None) for n in range(50)])
+    late = written[0].written.replace(year=written[0].written.year + 1)
+    assert await log.expire(EVENTS, late) == 100
+    assert await log.expire(STATE, late) == 50
+    assert await everything(log, EVENTS) == await everything(log, STATE) == []
+    await log.close()
