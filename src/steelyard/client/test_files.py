@@ -1,5 +1,7 @@
 """Uploads and downloads: whole files, checked, with progress; what breaks off is done again and never half."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +184,32 @@ def test_a_file_that_is_missing_is_noticed_before_the_first_is_uploaded(
         ask(fake, lambda client: client.modules.upload(id, tmp_path))
     with pytest.raises(BadFiles, match=r"data/table\.csv: the entity names it"):
         ask(fake, lambda client: client.modules.upload(id, {}))
+    assert fake.objects == {}
+
+
+async def test_an_upload_that_is_cancelled_ends_between_two_pieces(
+    fake: FakePlatform, tmp_path: Path
+) -> None:
+    write(tmp_path, {"big": BIG})
+    begun, told = threading.Event(), list[int]()
+
+    def progress(name: str, done: int, total: int) -> None:
+        told.append(done)
+        begun.set()
+        given_up.wait(5)
+
+    given_up = threading.Event()
+    async with fake.async_client() as client:
+        task = asyncio.create_task(
+            client.modules.create_from_folder(tmp_path, account="acme", name="m", progress=progress)
+        )
+        await asyncio.to_thread(begun.wait, 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        given_up.set()
+        await asyncio.sleep(0.05)
+    assert told == [CHUNK]
     assert fake.objects == {}
 
 

@@ -121,6 +121,12 @@ def test_a_timeout_says_what_is_waited_for(ask: Ask, fake: FakePlatform) -> None
     assert caught.value.entity.status == "Created"
 
 
+def test_an_upload_that_was_forgotten_is_what_is_waited_for(ask: Ask, fake: FakePlatform) -> None:
+    entity = ask(fake, lambda client: client.datasets.create(**FIELDS))
+    with pytest.raises(WaitTimeout, match="WaitingForUpload: its files have to be uploaded and finalized"):
+        ask(fake, lambda client: client.datasets.wait(entity.id, timeout=0))
+
+
 def test_a_failure_has_the_entity(ask: Ask, fake: FakePlatform) -> None:
     entity = ask(fake, lambda client: client.datasets.create(**FIELDS))
     fake.put(entity, status="Error", reason="UploadFailed", message="a.parquet was changed")

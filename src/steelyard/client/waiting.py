@@ -10,6 +10,7 @@ from steelyard.schema.status import SUCCESS, TERMINAL
 
 E = TypeVar("E", bound=DyffEntity)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+_UNSAID = {"WaitingForUpload": "its files have to be uploaded and finalized"}
 AWAY_SECONDS = 60.0
 """A platform that is away for so long while it is asked is taken for gone."""
 
@@ -76,4 +77,5 @@ def _named(entity: DyffEntity) -> str:
 
 
 def _why(entity: DyffEntity) -> str:
-    return ": ".join(filter(None, (entity.reason, entity.message))) or "no reason is given"
+    said = ": ".join(filter(None, (entity.reason, entity.message)))
+    return said or _UNSAID.get(entity.status, "no reason is given")
