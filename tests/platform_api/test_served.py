@@ -171,6 +171,20 @@ async def test_a_stream_ends_when_its_token_counts_no_more(tmp_path: Path) -> No
         assert refused.value.response.status_code == 401
 
 
+async def test_a_stream_that_storage_breaks_off_is_closed_as_an_error(tmp_path: Path) -> None:
+    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+        made = (await client.post("/models", json={"account": "acme", **model()})).json()
+        piece = tmp_path / f"storage/models/{made['id']}/.dyff/logs/p1/000000"
+        piece.parent.mkdir(parents=True)
+        piece.symlink_to(piece)  # nobody can read it
+        url = f"{api.url.replace('http', 'ws', 1)}/models/{made['id']}/logs/workflow/stream"
+        async with websockets.connect(url, additional_headers=api.headers) as socket:
+            with pytest.raises(websockets.ConnectionClosedError) as closed:
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1011
+
+
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         taken = int(api.url.split(":")[2].partition("/")[0])

@@ -14,7 +14,7 @@ from typing import get_args
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from steelyard.accounts.ledger import LedgerError
 from steelyard.api.auth import Access, authenticate
@@ -118,7 +118,11 @@ class App:
             await match.route.handler(self._call(match.route, match, socket, access))
         except Exception as error:  # noqa: BLE001 - the outermost edge
             refusal = _answer_to(error, scope["path"])
-            await socket.send_denial_response(refusal)
+            if socket.application_state is WebSocketState.CONNECTING:
+                await socket.send_denial_response(refusal)
+            else:  # it was accepted: too late for an answer
+                with suppress(WebSocketDisconnect):
+                    await socket.close(1011)
 
     async def _access(self, match: Match, scope: Scope) -> Access:
         """The caller, where the row asks for a grant. Raises ApiError."""
