@@ -20,6 +20,7 @@ from steelyard.schema.names import resource_name
 from steelyard.services.leading import Leading, lead_until, surely
 from steelyard.services.resources import ENTITY
 from steelyard.services.statuses import Status, command_id, status_command
+from steelyard.services.waiting import failure
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -38,8 +39,6 @@ _PROGRESS: dict[str, dict[str, str]] = {
     "InferenceSession": {"Starting": "Starting"},
 }
 """Reasons of the condition Progressing that become the entity's reason; others are for readers of the resource."""
-
-_FAILED = {"Audit": "Failed", "Evaluation": "Failed", "Report": "Failed"}
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _said(kind: str, condition: str, content: Json) -> Status:
     reason, message = content.get("reason") or None, content.get("message") or None
     match condition:
         case "Failed":
-            return Status(_FAILED.get(kind, "Error"), reason, message)
+            return Status(failure(kind), reason, message)
         case "Expired":
             return Status("Terminated", "SessionExpired", message)
         case "Complete":

@@ -8,16 +8,14 @@ process or by `steelyard service reaper`.
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-
-import orjson
 
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.horizon import raised
 from steelyard.services.judge import FORGOTTEN, State, state_of
+from steelyard.services.statuses import command_id
 
 LOOK_SECONDS = 600.0
 DELETED_FOR = timedelta(days=7)
@@ -81,7 +79,6 @@ def _forget(record: Record, state: State, now: datetime) -> Message:
 
 def _command(command: ForgetEntity, record: Record, now: datetime) -> Message:
     """With an id that depends on the state alone: said twice of one state, it is one command."""
-    place = orjson.dumps(["forget", record.key, record.headers.get("epoch"), record.headers.get("offset")])
-    id = hashlib.sha256(place).hexdigest()[:32]
+    id = command_id("forget", record.key, record.headers["epoch"], record.headers["offset"])
     headers = {"id": id, "source": "reaper", "time": command_time(now)}
     return Message(EVENTS, record.key, command.dump_json(), headers)

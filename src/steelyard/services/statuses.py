@@ -3,10 +3,11 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from steelyard.broker.log import EVENTS, Message
 from steelyard.schema.base import SCHEMA_VERSION
+from steelyard.schema.commands import command_time
 from steelyard.schema.status import Source
 
 
@@ -26,14 +27,10 @@ def status_command(
     attributes = {"status": said.status, "reason": said.reason, "message": said.message}
     data = {"id": id, "kind": kind, "attributes": attributes}
     content = {"schemaVersion": SCHEMA_VERSION, "command": "UpdateEntityStatus", "data": data}
-    headers = {"id": command, "source": source, "time": time_text(time)}
+    headers = {"id": command, "source": source, "time": command_time(time)}
     return Message(EVENTS, id, json.dumps(content, ensure_ascii=False).encode(), headers)
 
 
 def command_id(*parts: str) -> str:
     """32 hexadecimal digits that depend on nothing but the parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def time_text(time: datetime) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

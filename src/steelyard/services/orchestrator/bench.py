@@ -17,7 +17,7 @@ from steelyard.kube.leader import Timing
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, Resource
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.commands import CreateEntity, ForgetEntity
+from steelyard.schema.commands import CreateEntity, ForgetEntity, command_time
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import Source
@@ -30,7 +30,7 @@ from steelyard.services.orchestrator.run import orchestrate
 from steelyard.services.resources import KUBE
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
-from steelyard.services.statuses import Status, status_command, time_text
+from steelyard.services.statuses import Status, status_command
 
 Json = dict[str, Any]
 QUICK = OrchestratorSettings(
@@ -108,7 +108,7 @@ class Bench:
 
     async def forget(self, entity: DyffEntity) -> None:
         command = ForgetEntity.model_validate({"data": {"id": entity.id, "kind": entity.dump()["kind"]}})
-        headers = {"id": uuid4().hex, "source": "reaper", "time": time_text(self.now)}
+        headers = {"id": uuid4().hex, "source": "reaper", "time": command_time(self.now)}
         await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
 
     def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
@@ -198,7 +198,7 @@ def place_of(entity: DyffEntity) -> tuple[Resource, str]:
 
 def _creation(entity: DyffEntity) -> Message:
     command = CreateEntity.model_validate({"data": entity.dump()})
-    headers = {"id": uuid4().hex, "source": "api", "time": time_text(entity.creationTime)}
+    headers = {"id": uuid4().hex, "source": "api", "time": command_time(entity.creationTime)}
     return Message(EVENTS, entity.id, command.dump_json(), headers)
 
 
