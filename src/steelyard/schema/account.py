@@ -83,9 +83,9 @@ class Account(SchemaModel):
     lastTransitionTime: Time | None = None
     """When its status last changed."""
     status: str = "Active"
-    """Active or Suspended."""
+    """Active, Suspended or Deleted."""
     reason: str | None = None
-    """SuspendCommand or ReactivateCommand."""
+    """SuspendCommand, ReactivateCommand or DeleteCommand."""
     message: str | None = None
     """The same in a sentence."""
     name: str
