@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from steelyard.schema import account, answers, requests
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.commands import parse_command
+from steelyard.schema.conftest import instances
 from steelyard.schema.entities import ENTITIES, PLURALS, entity_of
-from steelyard.schema.instances import instances
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
