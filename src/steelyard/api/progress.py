@@ -60,7 +60,7 @@ def _line(kind: str, kept: Mapping[str, Any]) -> str:
     """`fetching: 62 %`."""
     if not kept:
         return ""
-    done, total = int(kept.get("done") or 0), int(kept.get("total") or 0)
+    done, total = kept["done"], kept["total"]
     verb = _VERBS.get(kind, "running")
     return f"{verb}: {100 * done // total} %" if total else f"{verb}: {done} {kept.get('unit', '')}".rstrip()
 
@@ -70,4 +70,5 @@ async def _kept(call: Call, kind: str, id: str) -> Mapping[str, Any]:
         found = orjson.loads(await call.api.platform.store.get(f"{place(kind, id)}/{PROGRESS}"))
     except (StorageError, orjson.JSONDecodeError):
         return {}  # there is none yet: it says nothing, and that is no failure
-    return found if isinstance(found, dict) else {}
+    numbers = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in ("done", "total"))
+    return found if numbers else {}

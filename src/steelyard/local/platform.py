@@ -6,7 +6,9 @@ that it has read a message only when what follows from it is durable.
 """
 
 import asyncio
+import hashlib
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -149,7 +151,7 @@ async def _service(
             return lambda stop: reaper.run_reaper(log, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
-    return _on_cluster(name, opened, settings, cluster, f"{state.path.name}-{os.getuid()}")
+    return _on_cluster(name, opened, settings, cluster, _owner(state))
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster, owner: str) -> Service:
@@ -164,6 +166,12 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
     return lambda stop: run_orchestrator(
         opened.log, claims, cluster, chosen, quotas, owner=owner, stop=stop, metrics=metrics
     )
+
+
+def _owner(state: StateDir) -> str:
+    """One per state folder, on which one process of each service runs: after a crash it takes its lease back at once."""
+    place = hashlib.sha256(str(state.path.resolve()).encode()).hexdigest()[:12]
+    return f"{socket.gethostname().lower()[:40]}-{place}-{os.getuid()}"
 
 
 def _now() -> datetime:
