@@ -169,7 +169,7 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
 
 
 def _owner(state: StateDir) -> str:
-    """One per state folder, on which one process of each service runs: after a crash it takes its lease back at once."""
+    """One per state folder, on which one process of each service runs: after a crash it has its lease back at once."""
     place = hashlib.sha256(str(state.path.resolve()).encode()).hexdigest()[:12]
     return f"{socket.gethostname().lower()[:40]}-{place}-{os.getuid()}"
 
