@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import orjson
 import pytest
 
-from steelyard.broker.consume import Malformed, StopPartition, consume_once, release
+from steelyard.broker.consume import Malformed, StopPartition, release
 from steelyard.broker.contract import everything
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Log, Message
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.replay import every_crash, work_off, work_off_again
 from steelyard.services.aggregator import GROUP, Aggregator
 from steelyard.services.doubles import create, documentation, forget, labels, message, record, status
 from steelyard.services.orchestrator.doubles import make_evaluation
@@ -21,10 +23,7 @@ EVALUATION = make_evaluation()
 async def judged(log: Log, *messages: Message) -> None:
     """All that is there, as far as it goes."""
     await log.publish(messages)
-    inbox = await log.inbox(GROUP, EVENTS)
-    for _ in range(4):
-        await consume_once(log, await inbox.batch(wait=0), inbox.transact, Aggregator(log))
-    await inbox.close()
+    await work_off(log, GROUP, EVENTS, Aggregator)
 
 
 async def outcomes(log: Log) -> list[str]:
@@ -105,30 +104,29 @@ async def test_what_was_put_aside_is_not_put_aside_again() -> None:
 
 
 async def test_whenever_it_dies_every_command_counts_once() -> None:
-    """At each of its writes, before and after it became durable."""
+    """At each of its writes, before and after it became durable; in small batches and in one."""
     expected = await _states(_history())
-    for number in range(10):
-        writes = 0
+    for limit in (2, 500):
+        async for log in every_crash(_history(), partial(_work_off, limit=limit)):
+            assert await _content(log) == expected
+            assert len(await everything(log, OUTCOMES)) == len(_history())
 
-        def crash(due: int = number) -> None:
-            nonlocal writes
-            writes += 1
-            if writes == due + 2:  # the first one brings the history
-                raise ConnectionAbortedError
 
-        log = MemoryLog(crash=crash)
-        await log.publish(_history())
-        for _ in range(2):
-            inbox = await log.inbox(GROUP, EVENTS)
-            try:
-                for _ in range(12):
-                    batch = await inbox.batch(limit=1, wait=0)
-                    await consume_once(log, batch, inbox.transact, Aggregator(log))
-            except ConnectionAbortedError:
-                pass
-            await inbox.close()
-        assert await _content(log) == expected
-        assert len(await everything(log, OUTCOMES)) == len(_history())
+async def _work_off(log: Log, limit: int = 500) -> None:
+    await work_off(log, GROUP, EVENTS, Aggregator, [limit])
+
+
+@pytest.mark.parametrize("start", range(9))
+async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
+    """Also what was put aside, and what waits, is not put aside again."""
+    log = MemoryLog(1)
+    bad = replace(GOOD, value=b"{")
+    await log.publish([*_history()[:2], bad, message(labels(EVALUATION, b="2"))])
+    await _work_off(log)
+    await release(log, EVENTS, EVALUATION.id)
+    await log.publish([*_history()[2:4], bad, message(labels(EVALUATION, c="3"))])
+    await _work_off(log)
+    assert await work_off_again(log, GROUP, EVENTS, Aggregator, {0: start}) == 0
 
 
 def _history() -> Sequence[Message]:
