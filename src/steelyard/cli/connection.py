@@ -1,5 +1,6 @@
 """The options with which every command finds the platform, and the kinds as users write them."""
 
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from steelyard.client import Client
+    from steelyard.local.state import StateDir
 
 EndpointOption = Annotated[
     str | None,
@@ -25,8 +27,15 @@ StateOption = Annotated[
     Path | None,
     typer.Option(help="The state folder of the steelyard up to talk to, before all else."),
 ]
-KindArgument = Annotated[str, typer.Argument(help="A kind, such as evaluation, evaluations or eval.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="table, json, yaml or name")]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        help="The state folder; by default ./.steelyard where there is one, else $XDG_STATE_HOME/steelyard or "
+        "~/.local/state/steelyard.",
+    ),
+]
 
 SHORT = {
     "ds": "datasets",
@@ -41,6 +50,19 @@ SHORT = {
     "acc": "accounts",
 }
 COLLECTIONS = tuple(SHORT.values())
+KindArgument = Annotated[
+    str,
+    typer.Argument(
+        help="evaluation, evaluations or eval; likewise "
+        + ", ".join(f"{plural} ({short})" for short, plural in SHORT.items() if short != "eval")
+        + "."
+    ),
+]
+WORKFLOWS = frozenset(
+    {"models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"}
+)
+WITH_FILES = frozenset({"datasets", "modules", "evaluations", "reports", "audits"})
+ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
 
 
 def collection_name(kind: str) -> str:
@@ -48,10 +70,39 @@ def collection_name(kind: str) -> str:
     from steelyard.errors import UsageError
 
     word = kind.lower()
-    for plural in (SHORT.get(word, word), f"{word}s"):
+    for plural in (SHORT.get(word, word), SHORT.get(word.removesuffix("s"), word), f"{word}s"):
         if plural in COLLECTIONS:
             return plural
     raise UsageError(f"{kind}: there is no such kind; there are {', '.join(COLLECTIONS)}")
+
+
+def one_of(plural: str, possible: Set[str], what: str) -> str:
+    """The collection, where it is one of those that have `what`. Raises UsageError."""
+    from steelyard.errors import UsageError
+
+    if plural not in possible:
+        known = ", ".join(each for each in COLLECTIONS if each in possible)
+        raise UsageError(f"{plural} have no {what}; these do: {known}")
+    return plural
+
+
+def choose_state_dir(given: Path | None) -> "StateDir":
+    """The folder given, else ./.steelyard where there is one, else the user's."""
+    from steelyard.local.state import StateDir, default_state_dir
+
+    nearby = Path(".steelyard")
+    return StateDir((given or (nearby if nearby.is_dir() else default_state_dir())).resolve())
+
+
+def command_name() -> str:
+    """How a user calls this command: `steelyard` where the shell finds it, else its path."""
+    import shutil
+    import sys
+
+    called, found = Path(sys.argv[0]), shutil.which("steelyard")
+    if called.name != "steelyard" or (found and Path(found).resolve() == called.resolve()):
+        return "steelyard"
+    return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
 
 
 def connect(endpoint: str | None, token: str | None, state_dir: Path | None = None) -> "Client":

@@ -1,18 +1,27 @@
 """`steelyard create, apply, get, describe, wait, label, delete`: entities of the platform, through the client."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.connection import EndpointOption, KindArgument, OutputOption, StateOption, TokenOption
+from steelyard.cli.connection import (
+    ENTITIES,
+    WORKFLOWS,
+    EndpointOption,
+    KindArgument,
+    OutputOption,
+    StateOption,
+    TokenOption,
+)
+
+if TYPE_CHECKING:
+    from steelyard.client import Client
+    from steelyard.schema.account import Account
 
 FilesOption = Annotated[
     list[Path], typer.Option("--filename", "-f", help="A file, a folder of files, or - for standard input.")
 ]
-WITH_PROGRESS = frozenset(
-    {"models", "inferenceservices", "inferencesessions", "evaluations", "reports", "audits"}
-)
 IdArgument = Annotated[str, typer.Argument(help="An id, the beginning of one, or a name.")]
 
 
@@ -23,7 +32,11 @@ def create(
     token: TokenOption = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Make the entities of files: `kind:` and the fields of the create request. Twice makes two of each."""
+    """Make the entities that files describe. Twice makes two of each.
+
+    A document has `kind:` and the fields of the kind's create request. `as: NAME` names it; in a later one `$(NAME)`
+    stands for the id of its entity.
+    """
     _make(filename, output, endpoint, token, state_dir, again=False)
 
 
@@ -34,7 +47,10 @@ def apply(
     token: TokenOption = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Make what files describe, once: the same document applied again is the same entity."""
+    """Make the entities that files describe, once.
+
+    The same document applied again is the same entity. The documents are those of `steelyard create`.
+    """
     _make(filename, output, endpoint, token, state_dir, again=True)
 
 
@@ -57,11 +73,27 @@ def _make(
         for document in documents:
             fields = document.resolved(ids)
             key = document.key(fields) if again else None
-            entity = getattr(client, document.collection).create(fields, idempotency_key=key)
+            if document.collection == "accounts":
+                entity = _account(client, fields, again=again)
+            else:
+                entity = getattr(client, document.collection).create(fields, idempotency_key=key)
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
-                ids[document.name] = entity.id
+                ids[document.name] = entity.id or ""
             typer.echo(rendered([entity.dump()], output, document.collection, single=True, now=now()))
+
+
+def _account(client: "Client", fields: dict[str, Any], *, again: bool) -> "Account":
+    """A new account, or `again` the one that has the name. Raises UsageError for other fields than a name."""
+    from steelyard.errors import UsageError
+
+    name = fields.get("name")
+    if set(fields) != {"name"} or not isinstance(name, str):
+        raise UsageError(
+            f"Account: should have `name:` and nothing else; has {', '.join(fields) or 'nothing'}"
+        )
+    there = list(client.accounts.query(name=name)) if again else []
+    return there[0] if there else client.accounts.create(name)
 
 
 def get(
@@ -119,7 +151,7 @@ def describe(
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
         entity = collection.get(one_id(collection, id)).dump()
-        progress = collection.progress(entity["id"]).message if plural in WITH_PROGRESS else None
+        progress = collection.progress(entity["id"]).message if plural in WORKFLOWS else None
     typer.echo(described(entity, plural, now(), progress))
 
 
@@ -134,17 +166,17 @@ def wait(
     """Wait until entities have ended well, saying what they wait for. Exit status 1 when one ends badly."""
     import time
 
-    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.connection import collection_name, connect, one_id, one_of
     from steelyard.cli.output import why
 
-    plural, until = collection_name(kind), time.monotonic() + timeout
+    plural, until = one_of(collection_name(kind), ENTITIES, "status to wait for"), time.monotonic() + timeout
 
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
 
         def said(entity: object) -> None:
             content = entity.dump()  # type: ignore[attr-defined]
-            waits = content["status"] in {"Created", "Admitted"} and plural in WITH_PROGRESS
+            waits = content["status"] in {"Created", "Admitted"} and plural in WORKFLOWS
             how = collection.progress(content["id"]).message if waits else why(content)
             typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {how or ''}".rstrip())
 
@@ -161,11 +193,12 @@ def label(
     state_dir: StateOption = None,
 ) -> None:
     """Set or take away labels."""
-    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
+    plural = one_of(collection_name(kind), ENTITIES, "labels")
     patch = dict(_label(each) for each in labels)
     with connect(endpoint, token, state_dir) as client:
-        collection = getattr(client, collection_name(kind))
+        collection = getattr(client, plural)
         collection.label(one_id(collection, id), patch)
 
 
@@ -195,9 +228,9 @@ def terminate(
     state_dir: StateOption = None,
 ) -> None:
     """End a workflow that runs, such as an inference session."""
-    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
-    plural = collection_name(kind)
+    plural = one_of(collection_name(kind), WORKFLOWS, "workflow to end")
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
         each = one_id(collection, id)
@@ -223,6 +256,9 @@ def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
             asked[name] = value
     if query:
         asked["query"] = json.dumps(query)
+    for each in labels:
+        if not each.partition("=")[1]:
+            raise UsageError(f"--label {each}: should be key=value")
     if labels:
         asked["labels"] = dict(_label(each) for each in labels)
     return asked

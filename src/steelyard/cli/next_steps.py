@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from steelyard.cli.connection import command_name
 from steelyard.local.state import StateDir
 
 
@@ -28,16 +29,18 @@ def closing_words(ended: Sequence[Finished], state: StateDir, folder: Path) -> s
         page = _readable(report.output) + "/report.html"
         lines += [_headline(report.output), "", f"Report: {page}"]
     lines += [f"Audit:  {_readable(each.output)}/index.html" for each in ended if each.kind == "Audit"]
-    kubeconfig = _short(state.kubeconfig)
+    steelyard, kubeconfig = command_name(), _short(state.kubeconfig)
     evaluation = next((each for each in ended if each.kind == "Evaluation"), None)
     looked_at = f"describe evaluation {evaluation.name}" if evaluation else "get all"
     lines += [
         "",
         "Try next:",
-        f"  1. open the page:      xdg-open {page}" if page else "  1. see what there is:  steelyard status",
-        f"  2. start it again:     steelyard up --state-dir {_short(state.path)}",
+        f"  1. open the page:      xdg-open {page}"
+        if page
+        else f"  1. see what there is:  {steelyard} status",
+        f"  2. start it again:     {steelyard} up --state-dir {_short(state.path)}",
         f"     and look inside:    kubectl --kubeconfig {kubeconfig} {looked_at}",
-        f"  3. change the example: edit {folder}/*.yaml, then steelyard run {folder}",
+        f"  3. change the example: edit {folder}/*.yaml, then {steelyard} run {folder}",
     ]
     return "\n".join(lines)
 

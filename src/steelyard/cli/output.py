@@ -9,6 +9,7 @@ from steelyard.errors import UsageError
 
 FORMS = ("table", "json", "yaml", "name")
 Json = dict[str, Any]
+SHOWN_TEXT = 120  # characters of a text without a blank; a URL or a digest has fewer
 
 
 def check_form(form: str) -> str:
@@ -69,7 +70,7 @@ def age(entity: Json, now: datetime) -> str:
 
 
 def described(entity: Json, plural: str, now: datetime, progress: str | None = None) -> str:
-    """Everything about one entity: first what a person asks, then every field as YAML."""
+    """Everything about one entity: first what a person asks, then every field as YAML, long texts in part."""
     import yaml
 
     shown = {
@@ -83,8 +84,20 @@ def described(entity: Json, plural: str, now: datetime, progress: str | None = N
     }
     head = [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
     told = {"name", "id", "account", "status", "reason", "message", "labels", "schemaVersion"}
-    rest = {key: value for key, value in entity.items() if key not in told}
+    rest = {key: _in_part(value) for key, value in entity.items() if key not in told}
     return "\n".join([*head, "", str(yaml.safe_dump(rest, sort_keys=False)).rstrip()])
+
+
+def _in_part(value: Any) -> Any:
+    """The value with texts that no person reads, such as an Arrow schema in base64, cut short."""
+    match value:
+        case dict():
+            return {key: _in_part(each) for key, each in value.items()}
+        case list():
+            return [_in_part(each) for each in value]
+        case str() if len(value) > SHOWN_TEXT and " " not in value:
+            return f"{value[: SHOWN_TEXT // 2]}... ({len(value)} characters)"
+    return value
 
 
 def now() -> datetime:

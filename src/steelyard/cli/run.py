@@ -4,14 +4,14 @@ from pathlib import Path
 
 import typer
 
+from steelyard.cli.connection import FolderOption
+
 Display = typer.Option("auto", help="How to show progress: auto, rich (live table), plain (lines) or none.")
 
 
 def run(
     folder: Path = typer.Argument(help="Folder with manifests (*.yaml) and, if it needs one, a prepare.py."),
-    state_dir: Path | None = typer.Option(
-        None, help="State folder; by default ./.steelyard if there is one, else the user's."
-    ),
+    state_dir: FolderOption = None,
     settings: Path | None = typer.Option(
         None, help="Settings file (steelyard.toml).", envvar="STEELYARD_SETTINGS"
     ),
@@ -19,10 +19,11 @@ def run(
     timeout: int = typer.Option(3600, help="Seconds that one resource may take."),
     display: str = Display,
 ) -> None:
-    """Apply the manifests of DIR with fresh ids, in order, and wait for each to finish.
+    """Apply a folder of manifests, and wait for each to finish.
 
-    Starts the embedded Kubernetes and the operator if they do not run, and stops what it started. Where there is a
-    DIR/prepare.py it runs first, with STEELYARD_STORAGE set. Exit status 0 only if everything succeeded.
+    They are applied in order, with fresh ids. Starts the embedded Kubernetes and the operator if they do not run, and
+    stops what it started. Where there is a prepare.py in the folder it runs first, with STEELYARD_STORAGE set. Exit
+    status 0 only if everything succeeded.
     """
     import asyncio
 

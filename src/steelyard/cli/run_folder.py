@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from steelyard.cli.connection import choose_state_dir
 from steelyard.cli.display import Display, Row, open_display
 from steelyard.cli.manifests import Manifest, freshen, read_manifests
 from steelyard.cli.next_steps import Finished, closing_words
@@ -20,7 +21,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Unreachable
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.detached import Asked, running, start_detached, stop
-from steelyard.local.state import StateDir, default_state_dir
+from steelyard.local.state import StateDir
 from steelyard.schema.locations import complete_location
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
@@ -43,12 +44,6 @@ class RunOptions:
 
 class RunFailed(SteelyardError):
     """A resource of the folder did not end well."""
-
-
-def choose_state_dir(given: Path | None) -> StateDir:
-    """The folder given, else ./.steelyard where there is one, else the user's."""
-    nearby = Path(".steelyard")
-    return StateDir((given or (nearby if nearby.is_dir() else default_state_dir())).resolve())
 
 
 async def run_folder(options: RunOptions) -> None:
@@ -82,7 +77,13 @@ async def _platform(state: StateDir, settings: Path | None, display: Display) ->
         return
     display.say(f"starting the embedded Kubernetes and the operator in {_short(state.path)}")
     asked = Asked(settings=settings, without=("platform",))  # manifests alone need none
-    await asyncio.to_thread(start_detached, state.path, asked)
+    starting = asyncio.ensure_future(asyncio.to_thread(start_detached, state.path, asked))
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:  # Ctrl-C: what has begun to start can only be ended once it is there
+        await starting
+        await asyncio.to_thread(stop, state.path)
+        raise
     try:
         yield storage
     finally:

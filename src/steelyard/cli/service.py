@@ -16,7 +16,7 @@ def service(
         ),
     ],
     state_dir: Annotated[
-        Path | None, typer.Option(help="The state folder; by default that of steelyard up.")
+        Path | None, typer.Option(help="The state folder; by default that of `steelyard up`.")
     ] = None,
     port: Annotated[
         int,
@@ -29,14 +29,14 @@ def service(
     ] = None,
     line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
 ) -> None:
-    """Run one part in the foreground, as the supervisor and the Helm chart do."""
+    """Run one part in the foreground, as `steelyard up` does."""
+    from steelyard.cli.connection import choose_state_dir
     from steelyard.errors import UsageError
     from steelyard.local.process import PARTS, Part, run_process
-    from steelyard.local.state import StateDir, default_state_dir
 
     if name not in PARTS:
         raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
-    state = StateDir((state_dir or default_state_dir()).resolve())
+    state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
     run_process(Part(name, state, port, network, settings and settings.resolve(), left_out, line))
 

@@ -47,6 +47,12 @@ def test_a_description_tells_everything_once() -> None:
     assert text.count("mine") == 1
 
 
+def test_a_description_shows_an_encoded_schema_in_part_and_a_message_whole() -> None:
+    text = described(MODEL | {"schema": {"arrowSchema": ["A" * 500]}, "note": "a word " * 50}, "models", NOW)
+    assert f"- {'A' * 60}... (500 characters)" in text
+    assert text.count("a word") == 50
+
+
 def test_a_form_that_is_none_is_named() -> None:
     with pytest.raises(UsageError, match="--output xml: should be table, json, yaml or name"):
         check_form("xml")
@@ -60,6 +66,8 @@ def test_filters_go_out_as_the_api_has_them() -> None:
     }
     with pytest.raises(UsageError, match="--where status"):
         _filters([], ["status"])
+    with pytest.raises(UsageError, match="--label team: should be key=value"):
+        _filters(["team"], [])
 
 
 def test_a_label_is_set_or_taken_away() -> None:

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.connection import EndpointOption, KindArgument, StateOption, TokenOption
+from steelyard.cli.connection import (
+    WITH_FILES,
+    WORKFLOWS,
+    EndpointOption,
+    KindArgument,
+    StateOption,
+    TokenOption,
+)
 from steelyard.cli.entities import IdArgument
 
 AccountOption = Annotated[str, typer.Option(help="The account that owns it.")]
@@ -21,7 +28,7 @@ def upload(
     token: TokenOption = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Make a dataset, a module or a model of a folder's files, and print its id once it is uploaded."""
+    """Make a dataset, a module or a model of a folder's files. Prints its id once it is uploaded."""
     from steelyard.cli.connection import collection_name, connect
     from steelyard.errors import UsageError
 
@@ -30,6 +37,8 @@ def upload(
         raise UsageError(f"upload {kind}: should be dataset, module or model")
     if not folder.is_dir():
         raise UsageError(f"upload {folder}: there is no such folder")
+    if plural == "datasets" and not any(folder.rglob("*.parquet")):
+        raise UsageError(f"upload {folder}: there is no .parquet file in it")
     with connect(endpoint, token, state_dir) as client, _progress("uploading") as progress:
         made = getattr(client, plural).create_from_folder(
             folder, account=account, name=name or folder.resolve().name, progress=progress
@@ -40,18 +49,28 @@ def upload(
 def download(
     kind: KindArgument,
     id: IdArgument,
-    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
     endpoint: EndpointOption = None,
     token: TokenOption = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Get the files of an entity: a dataset's rows, an evaluation's outputs, a report's page."""
-    from steelyard.cli.connection import collection_name, connect, one_id
+    """Get the files of an entity. A dataset's rows, an evaluation's outputs, a report's page."""
+    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
+    plural = one_of(collection_name(kind), WITH_FILES, "files to download")
+    _check_empty(folder)
     with connect(endpoint, token, state_dir) as client, _progress("downloading") as progress:
-        collection = getattr(client, collection_name(kind))
+        collection = getattr(client, plural)
         collection.download(one_id(collection, id), folder, progress=progress)
     typer.echo(str(folder))
+
+
+def _check_empty(folder: Path) -> None:
+    """Raises UsageError where files of something else would lie among those that are downloaded."""
+    from steelyard.errors import UsageError
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: is there already; give a folder that is not, or an empty one")
 
 
 def logs(
@@ -64,13 +83,16 @@ def logs(
     state_dir: StateOption = None,
 ) -> None:
     """Print what the Pods of a workflow have written."""
-    from steelyard.cli.connection import collection_name, connect, one_id
+    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
+    plural = one_of(collection_name(kind), WORKFLOWS, "logs")
     with connect(endpoint, token, state_dir) as client:
-        collection = getattr(client, collection_name(kind))
+        collection = getattr(client, plural)
         found = collection.logs(one_id(collection, id), since=since, limit=limit)
     for line in found.logs:
         typer.echo(f"{line.timestamp} {line.message}")
+    if not found.logs:
+        typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
 
 
 def token(
@@ -85,7 +107,7 @@ def token(
     api_token: TokenOption = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Make a token for an account, and print it: it is shown this once."""
+    """Make a token for an account. It is printed, this once."""
     from datetime import UTC, datetime, timedelta
 
     from steelyard.cli.connection import connect, one_id
@@ -110,7 +132,7 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None
 
     def save(
         id: IdArgument,
-        folder: Annotated[Path, typer.Argument(help="A folder that is not there yet.")],
+        folder: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
         endpoint: EndpointOption = None,
         token: TokenOption = None,
         state_dir: StateOption = None,
@@ -140,6 +162,7 @@ def _saved(
 ) -> Path:
     from steelyard.cli.connection import connect, one_id
 
+    _check_empty(folder)
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, kind)
         collection.download(one_id(collection, id), folder)

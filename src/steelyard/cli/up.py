@@ -5,14 +5,11 @@ from typing import Annotated
 
 import typer
 
-StateOption = Annotated[
-    Path | None,
-    typer.Option(help="The state folder; by default $XDG_STATE_HOME/steelyard or ~/.local/state/steelyard."),
-]
+from steelyard.cli.connection import FolderOption
 
 
 def up(
-    state_dir: StateOption = None,
+    state_dir: FolderOption = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything answers.")] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port of Kubernetes; 0 keeps the last one.")
@@ -31,7 +28,7 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start Kubernetes, the operator and the platform on this machine; Ctrl-C ends them in order."""
+    """Start Kubernetes, the operator and the platform here. Ctrl-C ends them in order."""
     from steelyard.local.machine import check_file_system, check_machine
 
     state, left_out = _state(state_dir), _left_out(without or [])
@@ -68,8 +65,8 @@ def up(
     asyncio.run(supervise(options, _say))
 
 
-def down(state_dir: StateOption = None) -> None:
-    """End everything that runs on a state folder, also what a killed `up` left."""
+def down(state_dir: FolderOption = None) -> None:
+    """End everything that runs on a state folder. Also what a killed `up` left."""
     from steelyard.local.detached import stop
 
     state = _state(state_dir)
@@ -78,10 +75,13 @@ def down(state_dir: StateOption = None) -> None:
 
 
 def status(
-    state_dir: StateOption = None,
+    state_dir: FolderOption = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
 ) -> None:
-    """Show the processes, addresses, nodes and resources of a state folder. Exit status 1 when nothing runs."""
+    """Show what runs on a state folder.
+
+    Its processes, addresses, nodes and Kubernetes resources. Exit status 1 when nothing runs.
+    """
     import asyncio
 
     from steelyard.errors import UsageError
@@ -97,9 +97,9 @@ def status(
 
 
 def _state(given: Path | None) -> Path:
-    from steelyard.local.state import default_state_dir
+    from steelyard.cli.connection import choose_state_dir
 
-    return (given or default_state_dir()).resolve()
+    return choose_state_dir(given).path
 
 
 def _left_out(names: list[str]) -> tuple[str, ...]:

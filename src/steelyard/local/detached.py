@@ -61,6 +61,16 @@ def start_detached(state: Path, asked: Asked = Asked()) -> Ready:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
+    try:
+        return _once_ready(folder, process, began)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int) -> Ready:
+    """What `up` says once everything answers; `began` is where its part of the log begins."""
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         ready = read_ready(folder)

@@ -23,12 +23,13 @@ class Process:
 
 @dataclass(frozen=True)
 class Overview:
-    """One look. `api` says what the API answered: `ready`, or why there is nothing more to show."""
+    """One look. `api` says what Kubernetes answered: `ready`, or why there is nothing more to show."""
 
     state: str
     running: bool
     api: str
     url: str = ""
+    platform: str = ""
     kubeconfig: str = ""
     pods_network: str = ""
     services_network: str = ""
@@ -53,8 +54,10 @@ async def look(state: StateDir) -> Overview:
         "pods_network": network.pods,
         "services_network": network.services,
     }
-    if read_ready(state) is None:
+    ready = read_ready(state)
+    if ready is None:
         return Overview(**{**vars(base), **addresses, "api": "starting"})
+    addresses["platform"] = ready.api or ""
     try:
         nodes, resources = await _ask(state)
     except (ApiError, OSError) as error:
@@ -100,7 +103,8 @@ def to_table(seen: Overview) -> str:
         return f"nothing runs on {seen.state}{left}"
     lines = [
         f"{'state':<12}{seen.state}",
-        f"{'api':<12}{seen.url} ({seen.api})",
+        *([f"{'platform':<12}{seen.platform}"] if seen.platform else []),
+        f"{'kubernetes':<12}{seen.url} ({seen.api})",
         f"{'kubeconfig':<12}{seen.kubeconfig}",
     ]
     lines += [f"{'addresses':<12}Pods {seen.pods_network}, Services {seen.services_network}", ""]

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
+
 if TYPE_CHECKING:
     from steelyard.client import Client
 
-StateOption = Annotated[
-    Path | None,
-    typer.Option(help="The state folder; by default ./.steelyard where there is one, else the user's."),
-]
-
 
 def demo(
-    state_dir: StateOption = None,
+    state_dir: FolderOption = None,
     output: Annotated[
         Path | None, typer.Option(help="Where the pages are put; by default audits/ in the state folder.")
     ] = None,
@@ -27,14 +24,14 @@ def demo(
     timeout: Annotated[int, typer.Option(min=1, help="Seconds that a wait may take.")] = 600,
     display: Annotated[str, typer.Option(help="auto, rich, plain or none")] = "auto",
 ) -> None:
-    """Upload data and two models, evaluate and audit both, and compare them: everything through the client.
+    """Evaluate, audit and compare two models.
 
-    Uses the platform that runs on the state folder; without one it starts one, and ends it again.
+    Uploads the data and the models first: everything goes through the client. Uses the platform that runs on the state
+    folder; without one it starts one, and ends it again.
     """
     from steelyard.cli.demo.digits import make
     from steelyard.cli.demo.story import Story
     from steelyard.cli.display import open_display
-    from steelyard.cli.run_folder import choose_state_dir
     from steelyard.client import Client
 
     state, shown, began = choose_state_dir(state_dir), open_display(display), time.monotonic()
@@ -62,6 +59,7 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
     page, folder = (
         str(each.relative_to(here)) if each.is_relative_to(here) else str(each) for each in (pages[-1], state)
     )
+    steelyard = command_name()
     return "\n".join(
         [
             "",
@@ -71,8 +69,8 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
             "",
             "Try next:",
             f"  1. open the page:      xdg-open {page}",
-            f"  2. start it again:     steelyard up --state-dir {folder}",
-            "     and look around:    steelyard get audits; steelyard describe audit NAME_OR_ID",
+            f"  2. start it again:     {steelyard} up --state-dir {folder}",
+            f"     and look around:    {steelyard} get audits; {steelyard} describe audit ID",
             "  3. audit your own:     docs/client.md takes your data and your model through the same steps",
         ]
     )
@@ -106,6 +104,14 @@ def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) ->
                 f"--state-dir {state}: what runs there has no API; end it with: steelyard down --state-dir {state}"
             )
         yield ready.api, ready.token
+    except KeyboardInterrupt:
+        say("interrupted; ending what was started ..." if started else "interrupted; the platform runs on")
+        raise
     finally:
         if started:
-            stop(state)
+            try:
+                stop(state)
+            except KeyboardInterrupt:
+                raise SteelyardError(
+                    f"interrupted; end what still runs with: {command_name()} down --state-dir {state}"
+                ) from None
