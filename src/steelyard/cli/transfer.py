@@ -49,7 +49,9 @@ def upload(
 def download(
     kind: KindArgument,
     id: IdArgument,
-    folder: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+    ],
     endpoint: EndpointOption = None,
     token: TokenOption = None,
     state_dir: StateOption = None,
@@ -58,19 +60,10 @@ def download(
     from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
-    _check_empty(folder)
     with connect(endpoint, token, state_dir) as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
         collection.download(one_id(collection, id), folder, progress=progress)
     typer.echo(str(folder))
-
-
-def _check_empty(folder: Path) -> None:
-    """Raises UsageError where files of something else would lie among those that are downloaded."""
-    from steelyard.errors import UsageError
-
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already; give a folder that is not, or an empty one")
 
 
 def logs(
@@ -132,7 +125,9 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None
 
     def save(
         id: IdArgument,
-        folder: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
+        folder: Annotated[
+            Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+        ],
         endpoint: EndpointOption = None,
         token: TokenOption = None,
         state_dir: StateOption = None,
@@ -162,7 +157,6 @@ def _saved(
 ) -> Path:
     from steelyard.cli.connection import connect, one_id
 
-    _check_empty(folder)
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, kind)
         collection.download(one_id(collection, id), folder)
