@@ -135,8 +135,9 @@ def test_reason_and_message_go_with_what_they_explain() -> None:
     assert (entity.content["reason"], entity.content["message"]) == ("QuotaLimit", "position 3")
     again = status(EVALUATION, "Created", "QuotaLimit", "position 3")
     assert entity.does(again, "orchestrator") == "unchanged"
-    entity.does(status(EVALUATION, "Complete"), "informer")
-    assert not {"reason", "message"} & entity.content.keys()
+    entity.does(status(EVALUATION, "Complete", "Verified", "all rows"), "informer")
+    assert not {"reason", "message"} & entity.content.keys(), "success needs no explanation"
+    assert entity.does(status(EVALUATION, "Complete", "Again"), "informer") == "unchanged"
 
 
 def test_what_was_seen_is_passed_over() -> None:
@@ -200,12 +201,31 @@ def test_who_is_unknown_or_forgotten_is_not_made_by_an_edit(command: Command) ->
     assert entity.state is marker
 
 
+OTHERS: Json = {"account": "b" * 32, "dataset": "d9", "replications": 7, "creationTime": START + HOUR}
+
+
 def test_a_create_that_comes_again_changes_nothing() -> None:
     entity = Entity(create(EVALUATION), labels(EVALUATION, a="1"))
     assert entity.does(create(EVALUATION)) == "unchanged"
     assert entity.content["labels"] == {"a": "1"}
-    assert entity.does(create(make_evaluation(account="b" * 32))) == "rejected"
     assert entity.does(create(make_model(EVALUATION.id))) == "rejected"
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_a_create_of_something_else_by_the_same_id_is_refused(field: str) -> None:
+    entity = Entity(create(EVALUATION))
+    before = entity.state
+    assert entity.does(create(make_evaluation(**{field: OTHERS[field]}))) == "rejected"
+    assert entity.outcome["message"].startswith(f"{field}: there is another")
+    assert entity.state is before
+
+
+def test_a_create_that_an_older_program_wrote_down_without_a_default_is_the_same() -> None:
+    entity = Entity(create(EVALUATION))
+    assert entity.state is not None
+    older = {name: value for name, value in entity.content.items() if name != "replications"}
+    entity.state = replace(entity.state, content=older)
+    assert entity.does(create(EVALUATION)) == "unchanged"
 
 
 def test_an_edit_of_another_kind_is_none_of_this_entity() -> None:
@@ -244,7 +264,12 @@ def test_only_what_is_deleted_is_restored_and_by_the_same_entity() -> None:
     revision = entity.content["metadata"]["revision"]
     assert entity.does(restore(EVALUATION, ifRevisionMatch="0" * 32)) == "rejected"
     assert entity.does(restore(EVALUATION, ifRevisionUndefined=True)) == "rejected"
-    assert entity.does(restore(make_evaluation(account="b" * 32))) == "rejected"
+    for field, value in OTHERS.items():
+        assert entity.does(restore(make_evaluation(**{field: value}))) == "rejected"
+        assert entity.outcome["message"].startswith(f"entity.{field}: is that of another")
+    for none in ("Deleted", "Ready"):
+        assert entity.does(restore(make_evaluation(status=none))) == "rejected"
+        assert entity.outcome["message"].startswith(f"entity.status: is {none}; should be one of Created")
     assert entity.does(restore(EVALUATION, ifRevisionMatch=revision)) == "applied"
     assert entity.content["status"] == "Created"
 
