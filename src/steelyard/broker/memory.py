@@ -43,6 +43,8 @@ class MemoryLog:
         self._positions: dict[tuple[str, str], dict[int, int]] = {}
         self._members: dict[tuple[str, str], list[MemoryInbox]] = defaultdict(list)
         self._version = 0
+        self.written = 0
+        """Messages so far."""
         self._changed = asyncio.Event()
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
@@ -54,6 +56,7 @@ class MemoryLog:
         placed = [(each, self._placed(each)) for each in messages]
         self.crash()
         written = [self._append(message, partition) for message, partition in placed]
+        self.written += len(written)
         also()
         self.wake()
         self.crash_after()
@@ -141,6 +144,10 @@ class MemoryLog:
 
     def move(self, member: "MemoryInbox", positions: Mapping[int, int]) -> None:
         self._positions[member.group, member.topic].update(positions)
+
+    def rewind(self, group: str, topic: str, positions: Mapping[int, int]) -> None:
+        """The group's members read again from there."""
+        self._positions[group, topic].update(positions)
 
     async def expire(self, topic: str, before: datetime) -> int:
         gone = [

@@ -2,8 +2,8 @@
 
 `consume` calls this for every record. A malformed message goes to DEAD with its reason; a mark in QUARANTINE says that
 its key is shut, and what comes for the key goes to WAITING, in order. Once somebody has looked, `release` lets it be
-worked off. A mark, or the tombstone that ends it, names the last message that was put aside: read again, it is not put
-aside again. One group alone may work a topic off in this way.
+worked off. A mark, or the tombstone that ends it, names the last message that it has seen: read again, that changes
+nothing. One group alone may work a topic off in this way.
 """
 
 import logging
@@ -64,6 +64,11 @@ class _Entity:
     emptied: bool = False
     """What waits in the log was taken in this batch."""
 
+    def reach(self, record: Record) -> None:
+        """The record has been dealt with; what waited before it may come after it."""
+        if self.last is None or not self.last.covers(record):
+            self.last = Place.of(record)
+
 
 class Quarantine:
     """Of one batch."""
@@ -75,10 +80,10 @@ class Quarantine:
     async def look(self, record: Record) -> list[Message]:
         """What follows from a record. Raises what the step does, but for Malformed."""
         entity = await self._entity(record.key)
-        if RELEASE in record.headers:
-            return await self._release(record.key, entity) if entity.shut else []
         if entity.last is not None and entity.last.covers(record):
-            return []
+            return []  # read again: put aside before, or the end of an earlier quarantine
+        if RELEASE in record.headers:
+            return await self._release(record, entity) if entity.shut else []
         if entity.shut:
             return self._wait(record, entity)
         return await self._stepped(record, entity)
@@ -95,26 +100,29 @@ class Quarantine:
             return list(await self._step(record))
         except Malformed as error:
             _log.error("%s: a malformed message of %s is put aside: %s", record.topic, record.key, error)
-            entity.shut, entity.last = True, Place.of(record)
-            headers = {**record.headers, "reason": str(error), _ORIGIN: str(entity.last)}
+            entity.shut = True
+            entity.reach(record)
+            headers = {**record.headers, "reason": str(error), _ORIGIN: str(Place.of(record))}
             return [Message(DEAD, record.key, record.value, headers), _mark(record.key, entity, str(error))]
 
     def _wait(self, record: Record, entity: _Entity) -> list[Message]:
         entity.waiting.append(record)
-        entity.last = Place.of(record)
-        headers = {**record.headers, _ORIGIN: str(entity.last)}
+        entity.reach(record)
+        headers = {**record.headers, _ORIGIN: str(Place.of(record))}
         return [
             Message(WAITING, record.key, record.value, headers),
             _mark(record.key, entity, f"waits for {RELEASE}"),
         ]
 
-    async def _release(self, key: str, entity: _Entity) -> list[Message]:
+    async def _release(self, record: Record, entity: _Entity) -> list[Message]:
         """What waited, in its order; one that is malformed begins a quarantine anew."""
+        key = record.key
         waiting = [*([] if entity.emptied else await waiting_of(self._log, key)), *entity.waiting]
         entity.shut, entity.emptied, entity.waiting = False, True, []
+        entity.reach(record)
         outputs = [_mark(key, entity, None), Message(WAITING, key, None, {RELEASE: "1"})]
-        for record in waiting:
-            outputs += self._wait(record, entity) if entity.shut else await self._stepped(record, entity)
+        for each in waiting:
+            outputs += self._wait(each, entity) if entity.shut else await self._stepped(each, entity)
         return outputs
 
 

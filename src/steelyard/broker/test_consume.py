@@ -1,14 +1,23 @@
 """The loop: positions with outputs, dead letters, quarantine and its end, a schema of the future."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from steelyard.broker.consume import Malformed, StopPartition, consume_once, follow, release, waiting_of
-from steelyard.broker.contract import everything, message
-from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, Message, Record
+from steelyard.broker.consume import (
+    Malformed,
+    StopPartition,
+    consume,
+    consume_once,
+    follow,
+    release,
+    waiting_of,
+)
+from steelyard.broker.contract import LATER, everything, message
+from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, LogError, Message, Record
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.partition import partition_of
 
@@ -18,6 +27,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.bad = {b"bad"}
+        self.future = b"future"
 
     def begin(self) -> None:
         return None
@@ -25,7 +35,7 @@ class Echo:
     async def step(self, record: Record) -> Sequence[Message]:
         if record.value in self.bad:
             raise Malformed("value: is bad")
-        if record.value == b"future":
+        if record.value == self.future:
             raise StopPartition("schema 9.9")
         return [Message(OUTCOMES, record.key, record.value)]
 
@@ -75,14 +85,75 @@ async def test_the_origin_of_what_waited_is_kept(log: MemoryLog) -> None:
     assert replace(waiting, written=second.written) == second
 
 
+async def test_what_is_released_in_the_batch_in_which_it_waits_is_not_lost(log: MemoryLog) -> None:
+    await log.publish([message("a", "bad")])
+    step = Echo()
+    await work_off(log, step)
+    await log.publish([message("a", "1")])
+    await release(log, EVENTS, "a")
+    await log.publish([message("a", "2")])
+    assert await work_off(log, step) == [b"1", b"2"]
+
+
 async def test_a_schema_of_the_future_stops_its_partition_alone(
-    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("steelyard.broker.consume.WAIT_SECONDS", 0.0)
     other = next(key for key in "bcdefgh" if partition_of(key, 8) != partition_of("a", 8))
     await log.publish([message("a", "1"), message("a", "future"), message("a", "2"), message(other, "3")])
-    assert sorted(filter(None, await work_off(log, Echo()))) == [b"1", b"3"]
+    async with consuming(log, Echo()):
+        await said(log, b"1", b"3")
+        await log.publish([message("a", "4"), message(other, "5")])
+        await said(log, b"1", b"3", b"5")
     assert await everything(log, DEAD) == []
+    (alert,) = [each for each in caplog.records if each.levelname == "CRITICAL"]
+    assert f"partition {partition_of('a', 8)}, offset 1: schema 9.9" in alert.getMessage()
+    # A program that can read it goes on exactly there.
+    step = Echo()
+    step.future = b"none"
+    assert sorted(filter(None, await work_off(log, step))) == [b"1", b"2", b"3", b"4", b"5", b"future"]
+
+
+@asynccontextmanager
+async def consuming(log: MemoryLog, step: Echo) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    running = asyncio.create_task(consume(log, "group", EVENTS, step, stop=stop))
+    yield
+    stop.set()
+    async with asyncio.timeout(1):  # it does not sit a wait out
+        await running
+
+
+async def said(log: MemoryLog, *values: bytes) -> None:
+    async with asyncio.timeout(5):
+        while sorted(each.value or b"" for each in await everything(log, OUTCOMES)) != sorted(values):
+            await log.changed(log.version(), 1)
+
+
+async def test_one_who_is_fenced_goes_on_with_what_it_has(log: MemoryLog) -> None:
+    class Slow(Echo):
+        async def step(self, record: Record) -> Sequence[Message]:
+            if record.value == b"1":
+                log.rewind("group", EVENTS, {record.partition: 1})  # another one has done it meanwhile
+            return await super().step(record)
+
+    async with consuming(log, Slow()):
+        await log.publish([message("a", "1")])
+        await log.publish([message("a", "2")])
+        await said(log, b"2")
+
+
+async def test_what_a_step_raises_ends_the_consumer_and_nothing_is_written(log: MemoryLog) -> None:
+    class Broken(Echo):
+        async def step(self, record: Record) -> Sequence[Message]:
+            if record.value == b"2":
+                raise ZeroDivisionError
+            return await super().step(record)
+
+    await log.publish([message("a", "1"), message("a", "2")])
+    with pytest.raises(ZeroDivisionError):
+        await consume(log, "group", EVENTS, Broken(), stop=asyncio.Event())
+    assert await everything(log, OUTCOMES) == []
+    assert await work_off(log, Echo()) == [b"1", b"2"], "it is delivered again, to the next process"
 
 
 class Kept:
@@ -114,3 +185,64 @@ async def test_an_outlet_gets_everything_once_and_goes_on_where_it_was(log: Memo
         stop.set()
         await following
     assert len(outlet.seen) == len(set(outlet.seen)) == 12
+
+
+class Busy(Kept):
+    """While it takes a record in, another one comes."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__()
+        self._log = log
+
+    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
+        await super().apply(records, epoch, positions)
+        await self._log.publish([message(each.key) for each in records])
+
+
+async def test_an_outlet_catches_up_also_while_ever_more_comes(log: MemoryLog) -> None:
+    await log.publish([message(f"k{n}") for n in range(5)])
+    stop, ready = asyncio.Event(), asyncio.Event()
+    following = asyncio.create_task(follow(log, EVENTS, Busy(log), stop=stop, caught_up=ready.set))
+    async with asyncio.timeout(5):
+        await ready.wait()
+        stop.set()
+        await following
+
+
+async def test_an_outlet_has_caught_up_when_the_last_record_is_gone(log: MemoryLog) -> None:
+    await log.publish([message("a", "1", STATE), message("b", "1", STATE), message("b", None, STATE)])
+    await log.expire(STATE, LATER)
+    outlet, caught_up = Kept(), []
+    stop = asyncio.Event()
+
+    def ready() -> None:
+        caught_up.append(list(outlet.seen))
+        stop.set()
+
+    async with asyncio.timeout(5):
+        await follow(log, STATE, outlet, stop=stop, caught_up=ready)
+    assert caught_up == [[b"1"]]
+
+
+async def test_an_outlet_acts_after_it_has_all_that_was_there(log: MemoryLog) -> None:
+    await log.publish([message(f"k{n % 7}", str(n)) for n in range(2000)])
+    outlet, seen = Kept(), []
+    stop = asyncio.Event()
+
+    def ready() -> None:
+        seen.append(len(outlet.seen))
+        stop.set()
+
+    await follow(log, EVENTS, outlet, stop=stop, caught_up=ready)
+    assert seen == [2000]
+
+
+async def test_a_log_that_fails_ends_who_follows_it(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(since: int, timeout: float) -> int:
+        raise LogError("the disk is full")
+
+    monkeypatch.setattr(log, "changed", fails)
+    with pytest.raises(LogError, match="disk is full"):
+        await follow(log, EVENTS, Kept(), stop=asyncio.Event())
+    with pytest.raises(LogError, match="disk is full"):
+        await consume(log, "group", EVENTS, Echo(), stop=asyncio.Event())
