@@ -7,6 +7,8 @@ import argparse
 import asyncio
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -92,6 +94,7 @@ def main() -> None:
         "--count", type=int, default=50, help="evaluations; of the cheaper work four times as many"
     )
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left running
     figures: dict[str, object] = {"load average before": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as folder:
         for name in [arguments.only] if arguments.only else PARTS:

@@ -6,6 +6,7 @@ and evaluations of a few rows by a mock session that runs already. Called by `__
 
 import asyncio
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ async def case(what: str, create: Create, count: int, at_once: int, watch: Watch
     began = time.perf_counter()
     lives = await asyncio.gather(*(limited(number) for number in range(count)))
     how = "one by one" if at_once == 1 else f"{at_once} at once"
+    print(f"{what}, {how}: {count} done", file=sys.stderr)
     return summed(f"{what}, {how}", lives, time.perf_counter() - began, runs=runs)
 
 
