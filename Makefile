@@ -64,7 +64,7 @@ planted: setup  ## planted bugs that named tests must find
 
 COMPILE = VIRTUAL_ENV=$(CURDIR)/.venv $(UV) compile --universal --generate-hashes --no-emit-index-url --no-header -q
 lock: .venv/bin/uv  ## lock the dependencies anew
-	$(COMPILE) pyproject.toml --extra local --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra local --extra hub --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
