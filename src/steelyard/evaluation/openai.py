@@ -1,0 +1,175 @@
+"""Requests and answers of OpenAI-compatible endpoints, chat and completions.
+
+A request is assembled from bytes that are encoded once around the encoded prompt, and an answer is read straight into
+the columns of a stand-alone run's output. `steelyard.runs` makes its plans of these.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+import pyarrow as pa
+
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
+
+Json = Any
+Api = Literal["chat", "completions"]
+Message = Mapping[str, Json]
+Encode = Callable[[Json], bytes]
+"""A prompt, text or messages, as the body of its request; ValueError when it is neither."""
+Read = Callable[[bytes], list[dict[str, Json]]]
+
+_ANSWER: dict[str, pa.DataType] = {
+    RESPONSE_INDEX: pa.int64(),
+    "text": pa.string(),
+    "finish_reason": pa.string(),
+    "prompt_tokens": pa.int64(),
+    "completion_tokens": pa.int64(),
+    "reasoning": pa.string(),
+    "logprob": pa.float64(),
+}
+ANSWER = pa.struct(list(pa.schema(_ANSWER)))
+"""One response. What a service does not tell is null; `logprob` is the sum over the answer's tokens."""
+
+_OUTPUT: dict[str, pa.DataType] = {INDEX: pa.int64(), REPLICATION: pa.string(), RESPONSES: pa.list_(ANSWER)}
+OUTPUT_SCHEMA = pa.schema(_OUTPUT)
+
+_MOST_TOKENS = 1 << 62
+_OURS = "messages", "prompt", "model", "stream", "n"
+"""Parameters that are not the caller's: the prompt, and what would change the shape of an answer."""
+
+
+def check_sampling(sampling: Mapping[str, Json]) -> None:
+    """ValueError for a parameter that is ours to set, or that JSON cannot hold."""
+    for name in _OURS:
+        if name in sampling:
+            raise ValueError(f"{name} is not a sampling parameter")
+    try:
+        orjson.dumps(dict(sampling))
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def chat_encoder(model: str, sampling: Mapping[str, Json], before: Sequence[Message] = ()) -> Encode:
+    """Requests of `/chat/completions`; `before` are the messages that stand before every prompt."""
+    head = b'{"model":' + orjson.dumps(model) + b',"messages":['
+    head += b"".join(orjson.dumps(message) + b"," for message in before)
+    tail = b"]" + _rest(sampling)
+    opening, closing = head + b'{"role":"user","content":', b"}" + tail
+    dumps = orjson.dumps
+
+    def encode(prompt: Json) -> bytes:
+        if type(prompt) is str:
+            return opening + dumps(prompt) + closing
+        return head + _messages(prompt) + tail
+
+    return encode
+
+
+def completions_encoder(model: str, sampling: Mapping[str, Json], before: str = "") -> Encode:
+    """Requests of `/completions`; `before` is the text that stands before every prompt."""
+    head = b'{"model":' + orjson.dumps(model) + b',"prompt":'
+    tail = _rest(sampling)
+    dumps = orjson.dumps
+
+    def encode(prompt: Json) -> bytes:
+        if type(prompt) is not str:
+            raise ValueError(f"the prompt must be text, not {_short(prompt)}")
+        return head + dumps(before + prompt if before else prompt) + tail
+
+    return encode
+
+
+def reader(api: Api) -> Read:
+    """Answers as responses; Malformed says what is wrong with one."""
+    return _reader(_chat_choice if api == "chat" else _text_choice)
+
+
+def _rest(sampling: Mapping[str, Json]) -> bytes:
+    """The request after its prompt, with the closing brace."""
+    return b"," + orjson.dumps(dict(sampling))[1:] if sampling else b"}"
+
+
+def _messages(prompt: Json) -> bytes:
+    """A list of messages without its brackets."""
+    if not isinstance(prompt, list) or not prompt:
+        raise ValueError(f"the prompt must be text or a list of messages, not {_short(prompt)}")
+    for message in prompt:
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise ValueError(f"a message must be an object with role and content, not {_short(message)}")
+    return orjson.dumps(prompt, default=str)[1:-1]
+
+
+def _reader(read_choice: Callable[[dict[str, Json]], dict[str, Json]]) -> Read:
+    def read(body: bytes) -> list[dict[str, Json]]:
+        try:
+            answer = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise Malformed(f"the answer is not JSON: {error}") from error
+        choices = answer.get("choices") if type(answer) is dict else None
+        if type(choices) is not list or not choices:
+            raise Malformed(f"the answer has no choices: {_short(answer)}")
+        try:
+            responses = [read_choice(choice) for choice in choices]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise Malformed(
+                f"a choice has not the shape of one ({type(error).__name__} {error}): {_short(choices)}"
+            ) from error
+        for number, response in enumerate(responses):
+            response[RESPONSE_INDEX] = number
+        _count(answer.get("usage"), responses[0])
+        return responses
+
+    return read
+
+
+def _count(usage: Json, response: dict[str, Json]) -> None:
+    """The tokens of the whole call, with its first response."""
+    if type(usage) is dict:
+        for name in ("prompt_tokens", "completion_tokens"):
+            if type(tokens := usage.get(name)) is int and 0 <= tokens < _MOST_TOKENS:
+                response[name] = tokens
+
+
+def _chat_choice(choice: dict[str, Json]) -> dict[str, Json]:
+    message = choice["message"]
+    response: dict[str, Json] = {
+        "text": _content(message.get("content")),
+        "finish_reason": _text(choice.get("finish_reason")),
+    }
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if type(reasoning) is str:
+        response["reasoning"] = reasoning
+    if (logprobs := choice.get("logprobs")) and (tokens := logprobs.get("content")):
+        response["logprob"] = float(sum(token["logprob"] for token in tokens))
+    return response
+
+
+def _text_choice(choice: dict[str, Json]) -> dict[str, Json]:
+    response: dict[str, Json] = {
+        "text": _content(choice["text"]),
+        "finish_reason": _text(choice.get("finish_reason")),
+    }
+    if (logprobs := choice.get("logprobs")) and (tokens := logprobs.get("token_logprobs")):
+        response["logprob"] = float(sum(token for token in tokens if token is not None))
+    return response
+
+
+def _content(content: Json) -> str:
+    """The text of an answer: empty where there is none (a refusal, a call of a tool, only reasoning)."""
+    if type(content) is str:
+        return content
+    if content is None:
+        return ""
+    if type(content) is list:
+        return "".join(_content(part["text"]) for part in content if part.get("type") == "text")
+    raise TypeError(f"content {_short(content)}")
+
+
+def _text(value: Json) -> str | None:
+    return value if type(value) is str else None
+
+
+def _short(value: Json) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,0 +1,184 @@
+"""What a run is asked to do, all resolved. The command line's flags and a task file both become a `RunRequest`.
+
+`identity_of` is the part of it that answers depend on: a folder belongs to one identity, and `run.yaml` in it is the
+whole request, in the shape of `to_document`.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import orjson
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.manifest import FileEntry
+
+Json = Any
+Api = Literal["chat", "completions"]
+Format = Literal["parquet", "arrow", "jsonl", "csv"]
+Policy = Literal["Skip", "Abort"]
+
+ENDPOINTS: Mapping[Api, str] = {"chat": "chat/completions", "completions": "completions"}
+API_KEY_ENV = "OPENAI_API_KEY"
+SCHEMA_VERSION = "0.1"
+KIND = "Run"
+TARGETS = ("target", "answer", "label")
+"""The columns that hold the right answer, unless another one is named."""
+
+
+class _Strict:
+    """Read from a document, a field that there is not is a fault."""
+
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class SourceSpec(_Strict):
+    """Where the rows come from, and which of them."""
+
+    location: str
+    """A path, or `hf:NAME[/CONFIG][@SPLIT]`."""
+    format: Format | None = None
+    """By default what the name ends in."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names that columns get: from the new name to the file's."""
+    limit: int | None = None
+    """The first rows only."""
+    sample: int | None = None
+    """So many rows, drawn with `seed` from what `limit` leaves."""
+    seed: int = 0
+
+    @property
+    def stem(self) -> str:
+        """What a folder is named after."""
+        name = self.location.removeprefix("hf:").partition("@")[0].rstrip("/").rpartition("/")[2]
+        return name.partition(".")[0] or "run"
+
+
+@dataclass(frozen=True)
+class PromptSpec(_Strict):
+    """How a row becomes a prompt, and a prompt a request."""
+
+    api: Api = "chat"
+    template: str | None = None
+    """Jinja text over the row's columns; without one, `column` holds the prompt: text, or a list of messages."""
+    template_name: str = "template"
+    """The file that messages about the template name."""
+    template_line: int = 1
+    """The line of that file on which the template begins."""
+    column: str = "prompt"
+    system: str | None = None
+    few_shot: tuple[Mapping[str, Json], ...] = ()
+    """Rows that are shown with their answers before each prompt."""
+    target: str | None = None
+    """The column of the answer in those rows; by default the first of TARGETS that they have."""
+    sampling: Mapping[str, Json] = field(default_factory=dict)
+    """Parameters of the request as they are: temperature, max_tokens, stop, …"""
+
+
+@dataclass(frozen=True)
+class RubricSpec(_Strict):
+    """One way to score: `exact-match`, or with arguments `exact-match?target=answer`."""
+
+    reference: str
+
+
+@dataclass(frozen=True)
+class PriceSpec(_Strict):
+    """What a million tokens cost, in any currency."""
+
+    prompt: float
+    completion: float
+
+
+@dataclass(frozen=True)
+class Limits(_Strict):
+    """How hard, how long and for how much it is tried. None of it changes an answer."""
+
+    concurrency: int | None = None
+    """Calls in flight per URL; None finds it out."""
+    timeout: float = 600.0
+    """Seconds for one call."""
+    retries: int = 10
+    """Tries of one row, and failures of a replica in a row."""
+    max_tokens_total: int | None = None
+    max_cost: float | None = None
+    prices: PriceSpec | None = None
+    max_time: float | None = None
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class RunRequest(_Strict):
+    """One run."""
+
+    source: SourceSpec
+    model: str
+    urls: tuple[str, ...]
+    prompt: PromptSpec = PromptSpec()
+    api_key_env: str = API_KEY_ENV
+    """The environment variable that holds the key. The key itself is never part of a request."""
+    replications: int = 1
+    rubrics: tuple[RubricSpec, ...] = ()
+    reducers: tuple[str, ...] = ()
+    group_by: tuple[str, ...] = ()
+    cluster_by: str | None = None
+    limits: Limits = Limits()
+    policy: Policy = "Skip"
+
+
+def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Json]:
+    """What the answers depend on, part by part: `files` are what the source was read from, by content."""
+    source, prompt = request.source, request.prompt
+    return {
+        "source": [{"sha256": entry.sha256, "size": entry.size} for entry in files],
+        "columns": dict(source.columns),
+        "limit": source.limit,
+        "sample": source.sample,
+        "seed": source.seed if source.sample is not None else None,
+        "api": prompt.api,
+        "template": prompt.template,
+        "column": prompt.column if prompt.template is None else None,
+        "system": prompt.system,
+        "few-shot rows": [dict(row) for row in prompt.few_shot],
+        "few-shot target": prompt.target if prompt.few_shot else None,
+        "sampling": dict(prompt.sampling),
+        "model": request.model,
+        "replications": request.replications,
+    }
+
+
+def identity(request: RunRequest, files: Sequence[FileEntry]) -> str:
+    """SHA-256 of `identity_of`, in hex. URLs, keys, concurrency, caps and rubrics do not count."""
+    return digest_of(identity_of(request, files))
+
+
+def digest_of(parts: Mapping[str, Json]) -> str:
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+def canonical(value: Json) -> bytes:
+    """The one way to write `value` as JSON; times and the like as text."""
+    return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+
+
+def to_document(request: RunRequest) -> dict[str, Json]:
+    """The request as plain data: the content of `run.yaml`."""
+    document: dict[str, Json] = orjson.loads(canonical(asdict(request)))
+    document["rubrics"] = [rubric.reference for rubric in request.rubrics]
+    return {"schemaVersion": SCHEMA_VERSION, "kind": KIND, **document}
+
+
+def from_document(document: Mapping[str, Json], name: str) -> RunRequest:
+    """The inverse; UsageError names `name` and the field that is wrong."""
+    from pydantic import TypeAdapter, ValidationError
+
+    fields = {key: value for key, value in document.items() if key not in {"schemaVersion", "kind"}}
+    fields["rubrics"] = [{"reference": reference} for reference in document.get("rubrics") or ()]
+    try:
+        return TypeAdapter(RunRequest).validate_python(fields)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise UsageError(f"{name}, {where}: {fault['msg']}") from error
