@@ -1,19 +1,23 @@
 """Where the replicas of a session are: `dns:HOST:PORT` (a headless Service) or `file:PATH` (one address a line).
 
+Without a platform they are URLs that somebody gave.
+
 The evaluation client and the API's inference proxy ask. A name is looked up in the file of `STEELYARD_HOSTS` when that
 is set, else in the DNS. Before an address is used, and at each connect, it has to say that it belongs to the expected
 session: addresses are reused.
 """
 
 import asyncio
+import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import aiohttp
 from aiohttp import TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.tracing import Trace
 from yarl import URL
@@ -75,6 +79,77 @@ class HostsDiscovery:
         return frozenset(_url(field[0], self.port) for field in fields if self.host in field[1:])
 
 
+class UrlDiscovery:
+    """Base URLs as they were given. Each address that a name of an http one has is a replica of its own.
+
+    Names of https are left alone: what is behind them is somebody else's to spread, and certificates are theirs.
+    """
+
+    def __init__(self, urls: Sequence[str], resolve: "Resolve | None" = None) -> None:
+        """ValueError names a URL that is none; `resolve` is asked instead of the DNS."""
+        self._urls = tuple(dict.fromkeys(_checked(url) for url in urls))
+        self._resolve = resolve or _resolve
+        self._known: dict[str, frozenset[str]] = {}
+
+    async def addresses(self) -> frozenset[str]:
+        found = await asyncio.gather(*(self._addresses(url) for url in self._urls))
+        return frozenset().union(*found)
+
+    async def _addresses(self, url: str) -> frozenset[str]:
+        host = URL(url).host or ""
+        if not url.startswith("http://") or host == "localhost" or _is_ip(host):
+            return frozenset({url})
+        try:
+            hosts = await self._resolve(host)
+        except OSError:  # for a while the DNS may not answer: what it said last is more likely than nothing
+            return self._known.get(url, frozenset())
+        # A name with addresses of both families means the same servers twice.
+        self._known[url] = frozenset(
+            pinned(url, each) for each in ([h for h in hosts if ":" not in h] or hosts)
+        )
+        return self._known[url]
+
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""A name's IP addresses; OSError when they cannot be found out."""
+
+
+async def _resolve(host: str) -> Sequence[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+def pinned(url: str, host: str) -> str:
+    """The address of the one server at `host` among those that `url` may mean."""
+    return f"{url}#{host}"
+
+
+def unpinned(address: str) -> tuple[str, str | None]:
+    """The URL to ask at `address`, and the IP address to connect to where it is not the URL's own."""
+    url, _, host = address.partition("#")
+    return url, host or None
+
+
+def _checked(url: str) -> str:
+    try:
+        parsed = URL(url)
+    except ValueError as error:
+        raise ValueError(f"{url!r} is no URL: {error}") from None
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(f"{url!r} is no URL of a service: http://HOST:PORT/PATH or https://HOST/PATH")
+    if parsed.user or parsed.password or parsed.query_string or parsed.fragment:
+        raise ValueError(f"{parsed.with_user(None)}: a base URL has no user, query or fragment")
+    return url.rstrip("/")
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class DnsDiscovery:
     """The addresses of a headless Service: those of its ready Pods."""
@@ -128,12 +203,43 @@ class Identity:
             raise ForeignSession(f"{address} belongs to the session {found!r}, not to {self._expected!r}")
 
 
+class _Pinned(AbstractResolver):
+    """Every name is at one address."""
+
+    def __init__(self, host: str) -> None:
+        self._address = host
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        return [
+            ResolveResult(
+                hostname=host,
+                host=self._address,
+                port=port,
+                family=found,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
 class CheckingConnector(TCPConnector):
     """Awaits `verify` before each new connection, so that a reused address is never sent a row."""
 
-    def __init__(self, verify: Verify | None) -> None:
+    def __init__(self, verify: Verify | None, host: str | None = None) -> None:
+        """With `host`, all connections go to that address."""
         super().__init__(
-            limit=0, limit_per_host=0, keepalive_timeout=4.0, use_dns_cache=True, ttl_dns_cache=5
+            limit=0,
+            limit_per_host=0,
+            keepalive_timeout=4.0,
+            use_dns_cache=True,
+            ttl_dns_cache=5,
+            resolver=None if host is None else _Pinned(host),
         )
         self._verify = verify
 

@@ -1,17 +1,22 @@
 """Where replicas are, and whose they are."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from steelyard.discovery import (
+    CheckingConnector,
     DnsDiscovery,
     FileDiscovery,
     ForeignSession,
     HostsDiscovery,
     Identity,
+    UrlDiscovery,
     discovery,
+    unpinned,
 )
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 
@@ -55,6 +60,80 @@ async def test_a_file_of_replicas(tmp_path: Path) -> None:
         "http://host:8000/v1",
         "http://127.0.0.1:9",
     }
+
+
+async def test_urls_are_used_as_they_are_except_names_of_http() -> None:
+    answers = {"replicas": ["10.0.0.1", "10.0.0.2", "fd00::1"], "six": ["fd00::2"], "gone": []}
+
+    async def resolve(host: str) -> Sequence[str]:
+        return answers[host]
+
+    found = UrlDiscovery(
+        [
+            "http://127.0.0.1:1/v1",
+            "http://localhost:2/",
+            "https://host/v1/",
+            "http://replicas:8000/v1",
+            "http://six:1",
+            "http://gone:1",
+            "https://host/v1",
+        ],
+        resolve,
+    )
+    assert await found.addresses() == {
+        "http://127.0.0.1:1/v1",
+        "http://localhost:2",
+        "https://host/v1",
+        "http://replicas:8000/v1#10.0.0.1",
+        "http://replicas:8000/v1#10.0.0.2",
+        "http://six:1#fd00::2",
+    }
+    answers["replicas"] = ["10.0.0.2"]  # scaled down
+    assert {a for a in await found.addresses() if "replicas" in a} == {"http://replicas:8000/v1#10.0.0.2"}
+
+
+async def test_a_dns_that_does_not_answer_takes_no_replica_away() -> None:
+    answers = [["10.0.0.1"]]
+
+    async def resolve(_: str) -> Sequence[str]:
+        if not answers:
+            raise OSError("try again")
+        return answers.pop()
+
+    found = UrlDiscovery(["http://host:1"], resolve)
+    assert await found.addresses() == await found.addresses() == {"http://host:1#10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    "url", ["", "host:8000", "ftp://host", "http://", "http://u:p@host", "http://h?a=b", "http://h#x"]
+)
+def test_what_is_no_base_url(url: str) -> None:
+    with pytest.raises(ValueError, match="URL") as error:
+        UrlDiscovery([url])
+    assert ":p@" not in str(error.value)
+
+
+async def test_a_pinned_address_is_connected_to_under_its_name() -> None:
+    asked: list[str] = []
+
+    async def tell(request: web.Request) -> web.Response:
+        asked.append(request.host)
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_get("/v1", tell)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    host = free_host()
+    await web.TCPSite(runner, host, 0).start()
+    port = runner.addresses[0][1]
+    url, at = unpinned(f"http://no-such-name.invalid:{port}/v1#{host}")
+    async with (
+        aiohttp.ClientSession(connector=CheckingConnector(None, at)) as session,
+        session.get(url) as response,
+    ):
+        assert (response.status, asked) == (200, [f"no-such-name.invalid:{port}"])
+    await runner.cleanup()
 
 
 async def test_dns() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 import aiohttp
 from yarl import URL
 
-from steelyard.discovery import IDENTITY_PORT, Discovery, Identity
+from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
 from steelyard.evaluation.backlog import Backlog
 from steelyard.evaluation.call import Failure, call, open_session
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
@@ -34,6 +34,8 @@ class World:
     identity_port: int | None = IDENTITY_PORT
     """None where replicas have no identity to tell: without a cluster."""
     absence: Absence = field(default_factory=Absence)
+    watch: Callable[[Progress], None] = lambda _: None
+    """Gets the progress when an attempt begins: its `snapshot()` may be taken whenever."""
 
 
 class Attempt:
@@ -52,7 +54,7 @@ class Attempt:
         policy = RetryPolicy(
             plan.client.transientErrorRetryLimit, plan.client.transientErrorRetryDelaySeconds
         )
-        self._pool = Pool(plan.workers_per_replica, policy, world.chance, self._open)
+        self._pool = Pool(plan.concurrency, policy, world.chance, self._open)
         self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance)
         self._identity: Identity | None = None
         self._workers = 0
@@ -104,14 +106,17 @@ class Attempt:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
+        calls, durations = self._progress.calls, self._progress.durations
         while (work := await self._backlog.take()) is not None:
             if work.unsendable is not None:
                 self._settler.unsendable(work)
                 continue
             replica = await self._pool.acquire()
-            sent_at = loop.time()
+            calls[work] = sent_at = loop.time()
             work.attempts += 1
             outcome = await call(replica.session, replica.url, work.body)
+            del calls[work]
+            durations.append(loop.time() - sent_at)
             self._pool.release(replica, outcome, sent_at)
             if isinstance(outcome, Failure):
                 self._judge_pool()
@@ -147,8 +152,11 @@ class Attempt:
     def _open(self, address: str) -> tuple[URL, aiohttp.ClientSession]:
         identity = self._identity
         verify = None if identity is None else (lambda: identity.check(address))
-        session = open_session(self._plan.client.requestTimeoutSeconds, verify)
-        return URL(f"{address}/{self._plan.endpoint}"), session
+        base, host = unpinned(address)
+        session = open_session(
+            self._plan.client.requestTimeoutSeconds, verify, headers=self._plan.headers, host=host
+        )
+        return URL(f"{base}/{self._plan.endpoint}"), session
 
     async def _keep_answers(self, error: BaseException) -> None:
         if isinstance(error, Fenced) or self._writer.failure.done():

@@ -3,6 +3,7 @@
 Nothing here retries; an `Outcome` says what happened, and pool and engine decide what follows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -47,12 +48,21 @@ class Failure:
 Outcome = bytes | Failure
 
 
-def open_session(timeout: float, verify: Verify | None = None) -> aiohttp.ClientSession:
-    """The connection pool of one replica. Its calls get `timeout` seconds each, from when they are sent."""
+def open_session(
+    timeout: float,
+    verify: Verify | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    host: str | None = None,
+) -> aiohttp.ClientSession:
+    """The connection pool of one replica. Its calls get `timeout` seconds each, from when they are sent.
+
+    With `host`, its connections go to that address whatever name the URL has.
+    """
     return aiohttp.ClientSession(
-        connector=CheckingConnector(verify),
+        connector=CheckingConnector(verify, host),
         timeout=aiohttp.ClientTimeout(total=timeout),
-        headers=_HEADERS,
+        headers={**_HEADERS, **(headers or {})},
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=1 << 18,
     )

@@ -5,10 +5,11 @@ way what was answered before is kept, and the next attempt goes on from there.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steelyard.discovery import Discovery
 from steelyard.evaluation.attempt import Attempt, World
+from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.checkpoint import write_checkpoint
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.indexes import IndexMap
@@ -37,6 +38,12 @@ class Summary:
     resumed: int
     row_errors: int
     retries: int
+    refused: int = 0
+    """Calls that a replica did not admit (429)."""
+    tokens: Usage = field(default_factory=Usage)
+    """Of all attempts so far."""
+    spend: float | None = None
+    """What they cost; None without prices."""
 
 
 async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str, world: World) -> Summary:
@@ -44,6 +51,8 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
 
     EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
     """
+    if plan.caps != Caps(prices=plan.caps.prices):
+        raise NotImplementedError("caps")
     await probe(stores.output)
     claimed = await claim(stores.output, epoch)
     source = await open_source(stores.dataset)
@@ -53,8 +62,17 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
     resumed = await resume(stores.output, indexes, plan.replications, total)
     await write_checkpoint(stores.output, epoch, 0, resumed)
     world.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
-    progress = Progress(stores.output, total, world.now, done=len(resumed.rows))
+    progress = Progress(stores.output, total, world.now, done=len(resumed.rows), caps=plan.caps)
+    world.watch(progress)
     writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
     await Attempt(plan, source, resumed.rows, writer, progress, world).run(discovery)
     await claimed.check()
-    return Summary(total, len(resumed.rows), progress.row_errors, progress.retries)
+    return Summary(
+        total=total,
+        resumed=len(resumed.rows),
+        row_errors=progress.row_errors,
+        retries=progress.retries,
+        refused=progress.refused,
+        tokens=progress.tokens,
+        spend=plan.caps.spend(progress.tokens),
+    )

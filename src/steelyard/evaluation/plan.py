@@ -1,14 +1,16 @@
 """What an evaluation asks and how: compiled once from the resource's spec, used for every row."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from steelyard.evaluation.adapters import Adapter, AdapterNotImplemented, Item, create_pipeline
+from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.limit import DEFAULT_MOST, Concurrency
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
@@ -17,7 +19,6 @@ from steelyard.schema.resources import EvaluationResourceSpec
 
 Json = Any
 
-DEFAULT_WORKERS_PER_REPLICA = 64
 _ROW_FAULTS = (ValueError, TypeError, LookupError, AttributeError)
 
 
@@ -37,7 +38,6 @@ class Plan:
     """Whether that session is somebody else's, and may end before the evaluation does."""
     endpoint: str
     client: EvaluationClientConfiguration
-    workers_per_replica: int
     schema: pa.Schema
     request: Callable[[Item], bytes]
     """A row as the body of its call; BadInput when it cannot be."""
@@ -45,6 +45,16 @@ class Plan:
     """An answer as the responses of its row; Malformed when it cannot be."""
     identity: Mapping[str, Json]
     settings: Mapping[str, Json]
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every call; a key may be among them, so they are written nowhere."""
+    usage: Callable[[list[dict[str, Json]]], Usage] | None = None
+    """The tokens of a row's responses, where the service tells them."""
+    caps: Caps = field(default_factory=Caps)
+    concurrency: Concurrency = field(default_factory=Concurrency)
+
+    def __post_init__(self) -> None:
+        if self.usage is None and (self.caps.max_tokens is not None or self.caps.max_cost is not None):
+            raise ValueError("a cap of tokens or cost needs a usage to count")
 
 
 def plan_of(spec: EvaluationResourceSpec) -> Plan:
@@ -72,12 +82,12 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
         referenced=spec.inferenceSessionReference is not None,
         endpoint=interface.endpoint.strip("/"),
         client=spec.client,
-        workers_per_replica=spec.workersPerReplica or DEFAULT_WORKERS_PER_REPLICA,
         schema=schema,
         request=requests_through(before),
         read=answers_through(after, Shape(schema)),
         identity=identity,
         settings=spec.client.model_dump(mode="json") | {"workersPerReplica": spec.workersPerReplica},
+        concurrency=Concurrency(spec.workersPerReplica or DEFAULT_MOST),
     )
 
 

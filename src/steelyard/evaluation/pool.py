@@ -14,6 +14,7 @@ import aiohttp
 from yarl import URL
 
 from steelyard.evaluation.call import Failure, Fault, Outcome
+from steelyard.evaluation.limit import Concurrency, Limit
 from steelyard.evaluation.retry import RetryPolicy
 
 PATIENCE = 3
@@ -27,6 +28,7 @@ class Replica:
     address: str
     url: URL
     session: aiohttp.ClientSession
+    limit: Limit
     in_flight: int = 0
     done: int = 0
     failures: int = 0
@@ -42,12 +44,12 @@ Opened = Callable[[str], tuple[URL, aiohttp.ClientSession]]
 
 
 class Pool:
-    """Hands out replicas; at most `per_replica` calls run on each."""
+    """Hands out replicas; on each run as many calls as `concurrency` allows."""
 
     def __init__(
-        self, per_replica: int, policy: RetryPolicy, chance: Callable[[], float], opened: Opened
+        self, concurrency: Concurrency, policy: RetryPolicy, chance: Callable[[], float], opened: Opened
     ) -> None:
-        self._per_replica = per_replica
+        self._concurrency = concurrency
         self._policy = policy
         self._chance = chance
         self._opened = opened
@@ -66,7 +68,13 @@ class Pool:
 
     @property
     def capacity(self) -> int:
-        return self._per_replica * len(self._replicas)
+        """How many calls there could be at once."""
+        return self._concurrency.most * len(self._replicas)
+
+    @property
+    def admitted(self) -> int:
+        """How many calls there may be at once now."""
+        return sum(map(self._limit, self._replicas.values()))
 
     @property
     def exhausted(self) -> bool:
@@ -77,7 +85,7 @@ class Pool:
         if address not in self._replicas:
             url, session = self._opened(address)
             self._sessions.add(session)
-            self._replicas[address] = Replica(address, url, session)
+            self._replicas[address] = Replica(address, url, session, Limit(self._concurrency))
             self._serve_waiting()
 
     def drop(self, address: str) -> None:
@@ -151,7 +159,7 @@ class Pool:
     def _limit(self, replica: Replica) -> int:
         if self._policy.exhausted(replica.rests):
             return 0
-        return 1 if replica.rests else self._per_replica
+        return 1 if replica.rests else replica.limit.value
 
     def _serve_waiting(self) -> None:
         while self._waiting:

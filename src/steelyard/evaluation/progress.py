@@ -1,20 +1,29 @@
 """`progress.json`: how far an evaluation is. Read by the API and the command line; lost without harm."""
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 import orjson
 
 from steelyard.evaluation import layout
+from steelyard.evaluation.backlog import Work
+from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.pool import Pool
 from steelyard.storage.store import Store
 
 LOCAL_SECONDS = 1.0
 REMOTE_SECONDS = 5.0
+SLOW_SECONDS = 5.0
+SLOW_TIMES = 3
+"""A call in flight is slow, and named, when it takes longer than both: seconds, and times the median of others."""
 _RATE_SECONDS = 10.0
+_DURATIONS = 501
 
 
 @dataclass
@@ -27,9 +36,20 @@ class Progress:
     done: int = 0
     row_errors: int = 0
     retries: int = 0
+    refused: int = 0
+    """Calls that a replica did not admit (429)."""
+    tokens: Usage = field(default_factory=Usage)
+    """Of all attempts so far."""
+    caps: Caps = field(default_factory=Caps)
     pool: Pool | None = None
+    clock: Callable[[], float] = time.monotonic
+    """The event loop's."""
+    calls: dict[Work, float] = field(default_factory=dict)
+    """What is in flight and since when, the oldest first."""
+    durations: deque[float] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
+    """How long the latest calls took."""
     _started: datetime = field(init=False)
-    _marks: list[tuple[float, int]] = field(default_factory=list)
+    _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self._started = self.now()
@@ -47,14 +67,22 @@ class Progress:
     def snapshot(self) -> dict[str, Any]:
         now = self.now()
         replicas = list(self.pool.replicas) if self.pool else []
+        rate = self._rate(now.timestamp())
+        left = self.total - self.done
         return {
             "schemaVersion": "0.1",
             "total": self.total,
             "done": self.done,
             "rowErrors": self.row_errors,
             "retries": self.retries,
+            "refused": self.refused,
             "inFlight": sum(replica.in_flight for replica in replicas),
-            "ratePerSecond": round(self._rate(now.timestamp()), 1),
+            "admitted": self.pool.admitted if self.pool else 0,
+            "ratePerSecond": round(rate, 1),
+            "secondsLeft": round(left / rate, 1) if rate else 0.0 if left == 0 else None,
+            "tokens": {"prompt": self.tokens.prompt, "completion": self.tokens.completion},
+            "spend": self.caps.spend(self.tokens),
+            "slowest": self._slowest(),
             "replicas": {
                 replica.address: {"inFlight": replica.in_flight, "done": replica.done} for replica in replicas
             },
@@ -66,6 +94,18 @@ class Progress:
         """Rows a second over the last ten seconds."""
         self._marks.append((now, self.done))
         while len(self._marks) > 2 and self._marks[1][0] < now - _RATE_SECONDS:
-            self._marks.pop(0)
+            self._marks.popleft()
         (then, before), (_, after) = self._marks[0], self._marks[-1]
         return (after - before) / (now - then) if now > then else 0.0
+
+    def _slowest(self) -> dict[str, Any] | None:
+        """The oldest call in flight, when it takes much longer than others did."""
+        oldest = next(iter(self.calls.items()), None)
+        if oldest is None:
+            return None
+        work, sent_at = oldest
+        seconds = self.clock() - sent_at
+        usual = median(self.durations) if self.durations else 0.0
+        if seconds <= max(SLOW_SECONDS, SLOW_TIMES * usual):
+            return None
+        return {"index": work.index, "seconds": round(seconds, 1)}

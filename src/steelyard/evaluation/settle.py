@@ -41,6 +41,7 @@ class Settler:
                 self._again(work, 1)  # no fault of the row's
             case Failure():
                 work.tries += 1
+                self.progress.refused += outcome.status == 429
                 if self.policy.exhausted(work.tries):
                     self._give_up(work, address, "RetriesExhausted", outcome)
                 else:

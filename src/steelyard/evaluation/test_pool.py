@@ -8,6 +8,7 @@ import aiohttp
 from yarl import URL
 
 from steelyard.evaluation.call import Failure, Fault
+from steelyard.evaluation.limit import Concurrency
 from steelyard.evaluation.pool import PATIENCE, Pool, Replica
 from steelyard.evaluation.retry import RetryPolicy
 
@@ -20,7 +21,7 @@ async def pool(
     *addresses: str, per_replica: int = 2, limit: int = 120, chance: float = 0.01
 ) -> AsyncIterator[Pool]:
     pool = Pool(
-        per_replica,
+        Concurrency(per_replica),
         RetryPolicy(limit, 30),
         lambda: chance,
         lambda address: (URL(address), aiohttp.ClientSession()),
