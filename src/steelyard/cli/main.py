@@ -8,6 +8,7 @@ import typer
 from steelyard import __version__
 from steelyard.cli import entities, run, service, transfer, up
 from steelyard.cli.demo import command
+from steelyard.cli.eval.group import eval_app
 
 app = typer.Typer(
     name="steelyard",
@@ -40,6 +41,7 @@ for verb in VERBS:
 app.command()(transfer.token)
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
+app.add_typer(eval_app, name="eval")
 app.command()(service.service)
 
 

@@ -1,0 +1,177 @@
+"""From the flags of `steelyard eval run` to a request: what a task file or a begun run says, with the flags on top."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from steelyard.cli.eval import values
+from steelyard.errors import UsageError
+from steelyard.runs.folder import RUN_FILE, RunFolder
+from steelyard.runs.request import (
+    KIND,
+    Api,
+    Format,
+    Limits,
+    PromptSpec,
+    RubricSpec,
+    RunRequest,
+    SourceSpec,
+    from_document,
+)
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags that were given."""
+
+    given: Mapping[str, Json]
+
+    def take(self, **names: str) -> dict[str, Json]:
+        """Fields by the flags that set them, of those that were given."""
+        return {field: self.given[flag] for field, flag in names.items() if flag in self.given}
+
+    def one_of(self, flag: str, allowed: tuple[str, ...]) -> None:
+        value = self.given.get(flag)
+        if value is not None and value not in allowed:
+            names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise UsageError(f"--{flag.replace('_', '-')} {value}: should be {names}")
+
+
+def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
+    """What is asked, and the folder where one is known. UsageError says what is missing or wrong."""
+    flags.one_of("api", get_args(Api))
+    flags.one_of("format", get_args(Format))
+    flags.one_of("bad_rows", ("skip", "abort"))
+    base, folder = _base(flags)
+    request = replace(base, **_changes(flags, base))
+    if not request.model:
+        raise UsageError("--model: is missing; it should be the name that the endpoint gives the model")
+    if not request.urls:
+        raise UsageError(
+            "--url: is missing; it should be the endpoint's base URL, such as http://host:8000/v1"
+        )
+    return _priced(flags, request), flags.given.get("output") or folder
+
+
+def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
+    changes = flags.take(
+        model="model", api_key_env="api_key_env", replications="replications", cluster_by="cluster_by"
+    )
+    several = flags.take(reducers="reducer", group_by="group_by")
+    changes |= {name: tuple(value) for name, value in several.items()}
+    changes["source"] = source = _source(flags, base.source)
+    changes["prompt"] = _prompt(flags, base.prompt, source.columns)
+    changes["limits"] = _limits(flags, base)
+    if "url" in flags.given:
+        changes["urls"] = values.urls(flags.given["url"])
+    if "rubric" in flags.given:
+        changes["rubrics"] = tuple(map(RubricSpec, flags.given["rubric"]))
+    if "bad_rows" in flags.given:
+        changes["policy"] = flags.given["bad_rows"].capitalize()
+    return changes
+
+
+def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
+    """What the flags are put on: a task, a begun run, or nothing but the prompts' name."""
+    prompts = flags.given.get("prompts")
+    if "task" in flags.given:
+        from steelyard.runs.lm_eval_tasks import task_request
+
+        if prompts is not None:
+            raise UsageError(f"--task {flags.given['task']}: brings its own rows; leave out {prompts}")
+        return task_request(flags.given["task"]), None
+    if prompts is None:
+        raise UsageError(
+            "PROMPTS: is missing; it should be a prompt file, a task file or the folder of a run"
+        )
+    path = Path(prompts)
+    if path.is_dir():
+        return RunFolder(path).request(), path
+    if path.suffix in {".yaml", ".yml"}:
+        return _file(path)
+    return RunRequest(SourceSpec(prompts), model="", urls=()), None
+
+
+def _file(path: Path) -> tuple[RunRequest, Path | None]:
+    import yaml
+
+    text = values.read("PROMPTS", path)
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        document = None  # the task's own reader says where
+    if isinstance(document, dict) and document.get("kind") == KIND:
+        return from_document(document, str(path)), path.parent if path.name == RUN_FILE else None
+    from steelyard.runs.tasks import load_task
+
+    return load_task(path), None
+
+
+def _source(flags: Flags, source: SourceSpec) -> SourceSpec:
+    columns = {**source.columns, **values.columns(flags.given.get("map", []))}
+    return replace(
+        source, columns=columns, **flags.take(format="format", limit="limit", sample="sample", seed="seed")
+    )
+
+
+def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> PromptSpec:
+    given = flags.given
+    changes: dict[str, Json] = flags.take(api="api")
+    if "prompt" in given and "template" in given:
+        raise UsageError("--prompt and --template: give one of them")
+    if "prompt" in given:
+        changes |= {"template": given["prompt"], "template_name": "--prompt", "template_line": 1}
+    if "template" in given:
+        text = values.read("--template", given["template"])
+        changes |= {"template": text, "template_name": str(given["template"]), "template_line": 1}
+    if "system" in given:
+        changes["system"] = values.text_of("--system", given["system"])
+    if "few_shot" in given:
+        changes["few_shot"] = _rows(given["few_shot"], columns)
+    sampling = flags.take(temperature="temperature", max_tokens="max_tokens", top_p="top_p", stop="stop")
+    changes["sampling"] = {**prompt.sampling, **sampling, **values.parameters(given.get("param", []))}
+    return replace(prompt, **changes)
+
+
+def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Json], ...]:
+    """Few-shot rows, their columns renamed as those of the prompts."""
+    from steelyard.runs.inputs import open_rows
+
+    try:
+        rows = open_rows(SourceSpec(str(path)))
+    except UsageError as error:
+        raise UsageError(f"--few-shot {error}") from error
+    if rows.count > 1000:
+        raise UsageError(
+            f"--few-shot {path}: has {rows.count} rows; all of them would stand before each prompt"
+        )
+    return tuple(
+        {**row, **{new: row[old] for new, old in columns.items() if old in row}}
+        for batch in rows.batches()
+        for row in batch.to_pylist()
+    )
+
+
+def _limits(flags: Flags, base: RunRequest) -> Limits:
+    given = flags.given
+    changes: dict[str, Json] = flags.take(
+        retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost"
+    )
+    if "concurrency" in given:
+        changes["concurrency"] = values.concurrency(given["concurrency"])
+    if "timeout" in given:
+        changes["timeout"] = values.seconds("--timeout", given["timeout"])
+    if "max_time" in given:
+        changes["max_time"] = values.seconds("--max-time", given["max_time"])
+    return replace(base.limits, **changes)
+
+
+def _priced(flags: Flags, request: RunRequest) -> RunRequest:
+    """Prices are of a model, so its name has to be known first."""
+    if "prices" not in flags.given:
+        return request
+    prices = values.prices(flags.given["prices"], request.model)
+    return replace(request, limits=replace(request.limits, prices=prices))

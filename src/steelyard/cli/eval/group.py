@@ -1,0 +1,12 @@
+"""The group `steelyard eval`: each command is a module of its own, and imports what it needs when it is called."""
+
+import typer
+
+from steelyard.cli.eval import run
+
+eval_app = typer.Typer(
+    help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+eval_app.command()(run.run)

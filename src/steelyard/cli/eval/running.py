@@ -1,0 +1,132 @@
+"""A run under the command line: the event loop, Ctrl-C, the display, and what is said at the end."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.eval.shown import Shown, open_shown
+from steelyard.cli.eval.wording import count, duration
+from steelyard.errors import SteelyardError
+from steelyard.runs.request import RunRequest
+from steelyard.runs.run import EXIT_INTERRUPTED, Interrupted, Outcome, World, run
+
+Json = Any
+
+
+def go(request: RunRequest, folder: Path | None, display: str | None, sign_key: Path | None) -> int:
+    """Run it; the exit status."""
+    shown = open_shown(display)
+    began = time.monotonic()
+    try:
+        outcome = _run(request, folder, shown)
+    except Interrupted as error:
+        shown.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
+        return EXIT_INTERRUPTED
+    except SteelyardError as error:
+        if display == "json":
+            shown.ends({"exit": error.exit_code, "error": str(error)}, "")
+        raise
+    finally:
+        shown.close()
+    seconds = time.monotonic() - began
+    shown.ends(_result(outcome, seconds), _words(outcome, seconds))
+    return outcome.exit_code
+
+
+def dry(request: RunRequest, folder: Path | None, display: str | None) -> int:
+    """Say what it would cost."""
+    from steelyard.runs.asked import ask
+    from steelyard.runs.dry import BYTES_PER_TOKEN, as_json, estimate
+
+    shown = open_shown(display)
+    asked = ask(request, folder)
+    found = estimate(asked)
+    lines = [f"{asked.folder.path}: {count(found.calls, 'call')} to make, none was made"]
+    if found.done:
+        lines.append(f"{count(found.done)} of {count(asked.total)} are answered already")
+    if found.fault_count:
+        lines += [f"{count(found.fault_count, 'row')} cannot be asked:", *found.faults]
+    lines.append(
+        f"about {count(found.prompt_tokens, 'token')} of requests (their bytes, at {BYTES_PER_TOKEN} a token)"
+    )
+    most = found.completion_tokens
+    lines.append(
+        "tokens of answers: unknown without --max-tokens"
+        if most is None
+        else f"at most {count(most, 'token')} of answers (--max-tokens)"
+    )
+    if found.cost is not None:
+        lines.append(f"about {found.cost:.4g} at most")
+    shown.ends({"exit": 0, "dryRun": dict(as_json(found))}, "\n".join(lines))
+    return 0
+
+
+def _run(request: RunRequest, folder: Path | None, shown: Shown) -> Outcome:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_interruptible(request, folder, shown))
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _interruptible(request: RunRequest, folder: Path | None, shown: Shown) -> Outcome:
+    """The first signal stops the run once what was answered is kept, the second one ends the process."""
+    world = World(listener=shown)
+
+    def interrupt() -> None:
+        if world.stop.is_set():
+            shown.close()
+            print("\nsteelyard: stopped at once", file=sys.stderr, flush=True)
+            os._exit(EXIT_INTERRUPTED)
+        world.stop.set()
+        shown.warning("stopping: answers that are there are kept; Ctrl-C again stops at once")
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        return await run(request, folder, world)
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _result(outcome: Outcome, seconds: float) -> dict[str, Json]:
+    rows = None if outcome.manifest is None else outcome.manifest.rows.model_dump()
+    return {
+        "exit": outcome.exit_code,
+        "folder": str(outcome.folder.path),
+        "rows": rows,
+        "resumed": outcome.resumed,
+        "headline": outcome.headline,
+        "stopped": outcome.stopped,
+        "report": str(outcome.folder.page) if outcome.headline else None,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _words(outcome: Outcome, seconds: float) -> str:
+    """The last lines: what came of it, and what to do next."""
+    path = outcome.folder.path
+    if outcome.manifest is None:
+        return f"stopped: {outcome.stopped}\nto go on: steelyard eval run {path}, with a higher cap"
+    rows = outcome.manifest.rows
+    new = rows.present - outcome.resumed
+    told = f", {count(new)} of them new" if outcome.resumed else ""
+    lines = [f"{count(rows.present, 'answer')} in {duration(seconds)}{told}"]
+    if rows.errors:
+        lines.append(f"{count(rows.errors, 'row')} without an answer: steelyard eval show {path} --errors")
+    if outcome.headline:
+        lines += [outcome.headline, f"report: {outcome.folder.page}"]
+    else:
+        lines.append(f"to score: steelyard eval score {path} --rubric exact-match")
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""The values of `steelyard eval`'s flags as what they mean; each fault is one line that names the flag."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import UsageError
+from steelyard.runs.request import PriceSpec
+
+Json = Any
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def concurrency(text: str) -> int | None:
+    """A number, or None for `auto`."""
+    if text == "auto":
+        return None
+    if not text.isdigit() or not 1 <= int(text) <= 65536:
+        raise UsageError(f"--concurrency {text}: should be a number from 1 on, or auto")
+    return int(text)
+
+
+def seconds(flag: str, text: str) -> float:
+    """`90`, `90s`, `15m`, `2h30m`."""
+    pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if not pieces or "".join(number + unit for number, unit in pieces) != text:
+        raise UsageError(f"{flag} {text}: should be a time such as 90s, 15m or 2h")
+    total = sum(float(number) * _SECONDS[unit or "s"] for number, unit in pieces)
+    if total <= 0:
+        raise UsageError(f"{flag} {text}: should be more than nothing")
+    return total
+
+
+def urls(given: Sequence[str]) -> tuple[str, ...]:
+    """Base URLs without the slash at their end."""
+    for url in given:
+        if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url):
+            raise UsageError(f"--url {url}: should be a base URL such as http://host:8000/v1")
+        if re.search(r"/(chat/)?completions/?$", url):
+            raise UsageError(f"--url {url}: should end before /chat/completions and /completions")
+    return tuple(dict.fromkeys(url.rstrip("/") for url in given))
+
+
+def columns(given: Sequence[str]) -> dict[str, str]:
+    """`prompt=question` as from the new name to the file's."""
+    pairs = {}
+    for pair in given:
+        new, equals, old = pair.partition("=")
+        if not equals or not new or not old:
+            raise UsageError(f"--map {pair}: should be NAME=COLUMN, such as prompt=question")
+        if new in pairs:
+            raise UsageError(f"--map {pair}: {new} is mapped twice")
+        pairs[new] = old
+    return pairs
+
+
+def parameters(given: Sequence[str]) -> dict[str, Json]:
+    """`top_k=40`, `logit_bias={"50256": -100}`: JSON where it is, else text."""
+    values: dict[str, Json] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--param {pair}: should be NAME=VALUE, such as top_k=40")
+        try:
+            values[name] = json.loads(text)
+        except json.JSONDecodeError:
+            values[name] = text
+    return values
+
+
+def text_of(flag: str, given: str) -> str:
+    """The text itself, or with `@FILE` what the file holds."""
+    return read(flag, Path(given[1:])) if given.startswith("@") else given
+
+
+def read(flag: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{flag} {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{flag} {path}: is not text in UTF-8") from error
+
+
+def prices(path: Path, model: str) -> PriceSpec:
+    """What a million tokens of `model` cost, from a YAML or JSON file: `MODEL: {prompt: 0.15, completion: 0.6}`."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(read("--prices", path))
+    except yaml.YAMLError as error:
+        raise UsageError(f"--prices {path}: is not YAML: {error}") from error
+    entry = found.get(model, found) if isinstance(found, Mapping) else None
+    if not isinstance(entry, Mapping) or not {"prompt", "completion"} <= entry.keys():
+        raise UsageError(
+            f"--prices {path}: has no price of {model!r}; it should hold "
+            f"'{model}: {{prompt: 0.15, completion: 0.60}}', in money a million tokens"
+        )
+    try:
+        price = PriceSpec(float(entry["prompt"]), float(entry["completion"]))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--prices {path}: {model}: {error}") from error
+    if min(price.prompt, price.completion) < 0:
+        raise UsageError(f"--prices {path}: {model}: a price must not be negative")
+    return price

@@ -1,0 +1,86 @@
+"""What exactly is asked, and whether a folder holds the answers to just that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.shape import INDEX
+from steelyard.runs.folder import RunFolder
+from steelyard.runs.inputs import Rows, chosen, mapped, open_rows
+from steelyard.runs.request import RunRequest, digest_of, identity_of
+
+Json = Any
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request beside the rows that it means, and the folder of its answers."""
+
+    request: RunRequest
+    rows: Rows
+    columns: tuple[str, ...]
+    """Of the dataset, under the names that the prompt uses."""
+    identity: Mapping[str, Json]
+    folder: RunFolder
+    questions: int
+
+    @property
+    def total(self) -> int:
+        """Calls to be answered."""
+        return self.questions * self.request.replications
+
+
+def ask(request: RunRequest, folder: Path | None = None) -> Asked:
+    """Look at the source, before anything is written. Blocking; UsageError says what is wrong."""
+    rows = open_rows(request.source)
+    columns = tuple(new for new, _ in mapped(rows.schema, request.source.columns, request.source.location))
+    identity = identity_of(request, rows.files)
+    wanted = chosen(request.source, rows.count)
+    path = folder or RUNS / f"{request.source.stem}-{digest_of(identity)[:8]}"
+    return Asked(
+        request=request,
+        rows=rows,
+        columns=tuple(name for name in columns if name != INDEX),
+        identity=identity,
+        folder=RunFolder(path),
+        questions=rows.count if wanted is None else len(wanted),
+    )
+
+
+def check_unchanged(asked: Asked) -> bool:
+    """Whether the folder's answers were begun, for just this; UsageError says what differs."""
+    try:
+        run = orjson.loads(asked.folder.run_json.read_bytes())
+    except FileNotFoundError:
+        return False
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{asked.folder.run_json}: is not JSON: {error}") from error
+    before, now = run.get("identity", {}), orjson.loads(orjson.dumps(dict(asked.identity), default=str))
+    changed = [_change(name, before.get(name), now[name]) for name in now if before.get(name) != now[name]]
+    if changed:
+        raise UsageError(
+            f"{asked.folder.path}: was begun with {'; '.join(changed)}. "
+            "Ask the same again, or choose another folder (--output)"
+        )
+    return True
+
+
+def _change(name: str, before: Json, now: Json) -> str:
+    if name == "source":
+        return f"another prompt file (its SHA-256 was {_sha(before):.8}…, now {_sha(now):.8}…)"
+    return f"another {name} ({_short(before)}, now {_short(now)})"
+
+
+def _sha(files: Json) -> str:
+    return str(files[0]["sha256"]) if files else "unknown"
+
+
+def _short(value: Json) -> str:
+    text = "none" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")

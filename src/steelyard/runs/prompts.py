@@ -1,0 +1,97 @@
+"""From a row to the body of its request: template, few-shot rows, system prompt, all compiled before the first row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.openai import Encode, Message, chat_encoder, check_sampling, completions_encoder
+from steelyard.evaluation.plan import BadInput
+from steelyard.runs.request import TARGETS, PromptSpec
+
+Json = Any
+Row = Mapping[str, Json]
+Render = Callable[[Row], Json]
+"""A row's prompt: text, or a list of messages. ValueError when there is none."""
+
+
+def requests(spec: PromptSpec, model: str, columns: Sequence[str], location: str) -> Callable[[Row], bytes]:
+    """Bodies of requests; UsageError for what no row of `location` could be asked with."""
+    render = renderer(spec, columns, location)
+    encode = encoder(spec, model, render)
+
+    def request(row: Row) -> bytes:
+        try:
+            return encode(render(row))
+        except (ValueError, TypeError) as error:
+            raise BadInput(str(error)) from error
+
+    return request
+
+
+def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
+    """How a row becomes its prompt."""
+    if spec.template is not None:
+        from steelyard.runs.template import Template
+
+        template = Template(spec.template, spec.template_name, spec.template_line)
+        template.check(columns, location)
+        return template
+    name = spec.column
+    if name not in columns:
+        raise UsageError(
+            f"{location}: has no column {name!r}; it has {', '.join(columns)}. "
+            f"Say which one is the prompt (--map {name}=COLUMN), or make it of several (--template FILE)"
+        )
+
+    def column(row: Row) -> Json:
+        prompt = row[name]
+        if prompt is None:
+            raise ValueError(f"the column {name!r} is empty")
+        return prompt
+
+    return column
+
+
+def encoder(spec: PromptSpec, model: str, render: Render) -> Encode:
+    """Prompts to bodies, with all that stands before every prompt."""
+    try:
+        check_sampling(spec.sampling)
+    except ValueError as error:
+        raise UsageError(f"--param: {error}") from error
+    shots = [
+        (_shown(render, row, number), _answer(spec, row, number)) for number, row in enumerate(spec.few_shot)
+    ]
+    if spec.api == "chat":
+        return chat_encoder(model, spec.sampling, _messages(spec.system, shots))
+    return completions_encoder(model, spec.sampling, _text(spec.system, shots))
+
+
+def _messages(system: str | None, shots: Sequence[tuple[Json, str]]) -> list[Message]:
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    for prompt, answer in shots:
+        messages += prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
+        messages.append({"role": "assistant", "content": answer})
+    return messages
+
+
+def _text(system: str | None, shots: Sequence[tuple[Json, str]]) -> str:
+    """Blocks with a blank line between them, and an answer one blank after its prompt."""
+    blocks = [system] if system else []
+    blocks += [f"{prompt} {answer}" for prompt, answer in shots]
+    return "".join(f"{block}\n\n" for block in blocks)
+
+
+def _shown(render: Render, row: Row, number: int) -> Json:
+    try:
+        return render(row)
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"few-shot row {number + 1}: {error}") from error
+
+
+def _answer(spec: PromptSpec, row: Row, number: int) -> str:
+    names = [spec.target] if spec.target is not None else [name for name in TARGETS if name in row]
+    answer = row.get(names[0]) if names else None
+    if answer is None:
+        wanted = spec.target or " or ".join(TARGETS)
+        raise UsageError(f"few-shot row {number + 1}: has no answer; its column should be {wanted}")
+    return str(answer)
