@@ -25,7 +25,7 @@ from steelyard.evaluation.indexes import ABSENT, IndexMap
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source
-from steelyard.runs.request import RunRequest, from_document
+from steelyard.runs.request import RunRequest, from_document, to_document
 from steelyard.storage.files import FileStore
 
 Json = Any
@@ -102,6 +102,12 @@ class RunFolder:
     def verified(self) -> bool:
         return self.manifest.exists()
 
+    async def write(self, request: RunRequest) -> None:
+        """Say in `run.yaml` what is asked."""
+        text = yaml.safe_dump(to_document(request), sort_keys=False, allow_unicode=True)
+        if not self.begun or self.file.read_text() != text:
+            await self.root.put(RUN_FILE, text.encode())
+
     def request(self) -> RunRequest:
         """What `run.yaml` asks; UsageError when there is none, or it is none of ours."""
         try:
@@ -157,11 +163,16 @@ class Run:
         """The scores of the first rubric, row by row; None before anything was scored."""
         return pq.read_table(self.folder.scores) if self.folder.scores.exists() else None
 
-    def errors(self) -> pa.Table | None:
-        """Everything in the errors' files: row errors, and rows that were asked again. None where there is nothing."""
-        files = sorted((self.folder.path / "outputs" / layout.ERRORS).glob("*.parquet"))
-        tables = [pq.read_table(path) for path in files]
-        return pa.concat_tables(tables, promote_options="default") if tables else None
+    @property
+    def error_files(self) -> list[Path]:
+        """Row errors, and rows that were asked again though they ended well."""
+        return sorted((self.folder.path / "outputs" / layout.ERRORS).glob("*.parquet"))
+
+    @cached_property
+    def row_errors(self) -> dict[tuple[int, str], dict[str, Json]]:
+        """What the errors' files say, by `_index_` and `_replication_`: of a row that stands twice, the last."""
+        rows = [row for path in self.error_files for row in pq.read_table(path).to_pylist()]
+        return {(row[INDEX], row[REPLICATION]): row for row in rows}
 
     def replication(self, name: str) -> int:
         """The number, from 0, of a `_replication_`."""

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from steelyard.discovery import UrlDiscovery
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.attempt import World as EngineWorld
@@ -24,10 +22,10 @@ from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.verify import verify
 from steelyard.runs.asked import Asked, ask, check_unchanged
-from steelyard.runs.folder import RunFolder
+from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.inputs import prepare
 from steelyard.runs.plans import api_key, new_epoch, plan_of
-from steelyard.runs.request import RunRequest, to_document
+from steelyard.runs.request import RunRequest
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 
 Json = Any
@@ -104,7 +102,9 @@ class Outcome:
         return EXIT_ROW_ERRORS if self.manifest.rows.errors else EXIT_COMPLETE
 
 
-async def run(request: RunRequest, folder: Path | None = None, world: World | None = None) -> Outcome:
+async def run(
+    request: RunRequest, folder: Path | None = None, world: World | None = None, sign_key: Path | None = None
+) -> Outcome:
     """Bring the run in `folder` (by default one named after what is asked) to its end.
 
     UsageError, EvaluationFailed, RunFailed, ReportFailed and Interrupted say why it cannot be.
@@ -112,17 +112,17 @@ async def run(request: RunRequest, folder: Path | None = None, world: World | No
     world = world or World()
     try:
         asked = await asyncio.to_thread(ask, request, folder)
-        return await _run(asked, world)
+        return await _run(asked, world, sign_key)
     except StorageFull as error:
         raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
     except StorageError as error:
         raise RunFailed(str(error)) from error
 
 
-async def _run(asked: Asked, world: World) -> Outcome:
+async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     key = api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
-    await asyncio.to_thread(_settle_folder, asked)
+    await _settle_folder(asked)
     resumed = asked.total
     try:
         manifest = await read_manifest(asked.folder.outputs)
@@ -142,24 +142,20 @@ async def _run(asked: Asked, world: World) -> Outcome:
         from steelyard.runs.scores import score
 
         world.listener.step("scoring")
-        headline = await score(asked.folder, asked.request)
+        headline = await score(asked.folder, asked.request, sign_key)
     return Outcome(asked.folder, manifest, resumed, headline)
 
 
-def _settle_folder(asked: Asked) -> None:
+async def _settle_folder(asked: Asked) -> None:
     """`run.yaml` and the dataset, before anything is called; UsageError when the folder holds another run."""
     folder = asked.folder
-    document = yaml.safe_dump(to_document(asked.request), sort_keys=False, allow_unicode=True)
-    if check_unchanged(asked):
-        if folder.file.read_text() != document:
-            asyncio.run(folder.root.put("run.yaml", document.encode()))
-        return
-    path = prepare(asked.rows, asked.request.source, folder)
-    try:
-        asyncio.run(folder.root.put_file("inputs/part-00000.parquet", path))
-    finally:
-        path.unlink(missing_ok=True)
-    asyncio.run(folder.root.put("run.yaml", document.encode()))
+    if not await asyncio.to_thread(check_unchanged, asked):
+        path = await asyncio.to_thread(prepare, asked.rows, asked.request.source, folder)
+        try:
+            await folder.inputs.put_file(INPUTS_FILE, path)
+        finally:
+            path.unlink(missing_ok=True)
+    await folder.write(asked.request)
 
 
 async def _evaluate(asked: Asked, plan: Plan, world: World) -> int:

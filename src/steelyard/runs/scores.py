@@ -3,18 +3,32 @@
 import tempfile
 from pathlib import Path
 
+import orjson
+
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
 
 
-async def score(folder: RunFolder, request: RunRequest) -> str:
+async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
+    """Score by other rubrics, which `run.yaml` names from then on."""
+    headline = await score(folder, request, sign_key)
+    await folder.write(request)
+    return headline
+
+
+async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
     """Page, numbers and scores beside the outputs; the headline. ReportFailed and UsageError say why not."""
+    record = orjson.loads(folder.run_json.read_bytes())
     asked = Request(
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,
         evaluation=folder.outputs,
-        names={"dataset": request.source.location, "model": request.model},
+        names={
+            "dataset": request.source.location.rpartition("/")[2],
+            "model": request.model,
+            "inferenceService": ", ".join(record["settings"]["urls"]),
+        },
     )
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
         report = await make_report(asked, Path(scratch))

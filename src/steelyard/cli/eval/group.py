@@ -2,7 +2,7 @@
 
 import typer
 
-from steelyard.cli.eval import run
+from steelyard.cli.eval import export, run, score, show
 
 eval_app = typer.Typer(
     help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export.",
@@ -10,3 +10,6 @@ eval_app = typer.Typer(
     rich_markup_mode=None,
 )
 eval_app.command()(run.run)
+eval_app.command()(score.score)
+eval_app.command()(show.show)
+eval_app.command()(export.export)

@@ -22,7 +22,7 @@ def go(request: RunRequest, folder: Path | None, display: str | None, sign_key: 
     shown = open_shown(display)
     began = time.monotonic()
     try:
-        outcome = _run(request, folder, shown)
+        outcome = _run(request, folder, shown, sign_key)
     except Interrupted as error:
         shown.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
         return EXIT_INTERRUPTED
@@ -65,9 +65,9 @@ def dry(request: RunRequest, folder: Path | None, display: str | None) -> int:
     return 0
 
 
-def _run(request: RunRequest, folder: Path | None, shown: Shown) -> Outcome:
+def _run(request: RunRequest, folder: Path | None, shown: Shown, sign_key: Path | None) -> Outcome:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_interruptible(request, folder, shown))
+        return runner.run(_interruptible(request, folder, shown, sign_key))
 
 
 def _loop_factory() -> Any:
@@ -78,7 +78,9 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-async def _interruptible(request: RunRequest, folder: Path | None, shown: Shown) -> Outcome:
+async def _interruptible(
+    request: RunRequest, folder: Path | None, shown: Shown, sign_key: Path | None
+) -> Outcome:
     """The first signal stops the run once what was answered is kept, the second one ends the process."""
     world = World(listener=shown)
 
@@ -94,7 +96,7 @@ async def _interruptible(request: RunRequest, folder: Path | None, shown: Shown)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        return await run(request, folder, world)
+        return await run(request, folder, world, sign_key)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

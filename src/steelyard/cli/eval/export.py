@@ -1,0 +1,21 @@
+"""`steelyard eval export`: the rows of a run in one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.eval.arguments import RunArgument
+
+
+def export(
+    run: RunArgument,
+    output: Annotated[Path, typer.Option(help="The file: .jsonl, .csv or .parquet.")],
+) -> None:
+    """Write what was asked, answered and scored into one file, a row for each answer."""
+    from steelyard.cli.eval.wording import count
+    from steelyard.runs.export import export as write
+    from steelyard.runs.folder import open_run
+
+    rows = write(open_run(run), output)
+    typer.echo(f"{output}: {count(rows, 'row')}")

@@ -1,0 +1,182 @@
+"""A run's rows in one file, for other tools: what was asked, what was answered, what it scored, one line a row.
+
+JSON lines and Parquet keep the nesting: `row`, `responses`, `error`, and the scores by rubric; CSV has a column for
+each field, `row.prompt` or `response.text`, and what is nested in it as JSON.
+"""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES
+from steelyard.runs.folder import Run
+from steelyard.runs.look import score_files
+
+Json = Any
+_ERROR: dict[str, pa.DataType] = {
+    "reason": pa.string(),
+    "message": pa.string(),
+    "status": pa.int32(),
+    "body": pa.string(),
+    "attempts": pa.int32(),
+    "replica": pa.string(),
+}
+ERROR = pa.struct(list(pa.schema(_ERROR)))
+Write = Callable[[Iterator[pa.RecordBatch], Path], int]
+
+
+def export(run: Run, path: Path) -> int:
+    """Write `path`, whole or not at all; how many rows it has. UsageError for a format that there is not."""
+    write = _FORMATS.get(path.suffix.lower())
+    if write is None:
+        raise UsageError(f"--output {path}: should end in {', '.join(_FORMATS)}")
+    scratch = path.with_name(f".#{path.name}")
+    try:
+        rows = write(exported(run), scratch)
+        scratch.replace(path)
+    except OSError as error:
+        raise UsageError(f"--output {path}: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+    return rows
+
+
+def exported(run: Run) -> Iterator[pa.RecordBatch]:
+    """The joined rows with their errors and scores, in the order of the output."""
+    numbers = {name: number for number, name in enumerate(run.manifest.replications)}
+    scores = {name: _Reader(path) for name, path in score_files(run).items()}
+    for batch in run.batches():
+        indexes: list[Json] = batch.column(INDEX).to_pylist()
+        names: list[Json] = batch.column(REPLICATION).to_pylist()
+        errors = [
+            _error(run, index, name) if missing else None
+            for index, name, missing in zip(
+                indexes, names, batch.column(RESPONSES).is_null().to_pylist(), strict=True
+            )
+        ]
+        columns: dict[str, pa.Array[Json]] = {
+            "index": batch.column(INDEX),
+            "replication": pa.array([numbers[name] for name in names], pa.int32()),
+            "row": batch.column("row"),
+            "responses": batch.column(RESPONSES),
+            "error": pa.array(errors, ERROR),
+        }
+        columns |= {name: reader.take(batch.num_rows, indexes) for name, reader in scores.items()}
+        yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _error(run: Run, index: int, name: str) -> dict[str, Json]:
+    error = run.row_errors.get((index, name), {})
+    return {field: error.get(field) for field in _ERROR}
+
+
+class _Reader:
+    """A file of scores beside the output: it has the same rows in the same order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._table = pq.read_table(path, memory_map=True)
+        self._start = 0
+
+    def take(self, count: int, indexes: list[int]) -> "pa.Array[Json]":
+        table = self._table.slice(self._start, count)
+        self._start += count
+        if table[INDEX].to_pylist() != indexes:
+            raise UsageError(f"{self._path}: is not of this output; score it again (steelyard eval score)")
+        kept = table.drop_columns([INDEX, REPLICATION])
+        columns: list[Any] = [_whole(column) for column in kept.columns]
+        return pa.StructArray.from_arrays(columns, fields=list(kept.schema))
+
+
+def _whole(column: Any) -> Any:
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _jsonl(batches: Iterator[pa.RecordBatch], path: Path) -> int:
+    rows = 0
+    with path.open("wb") as file:
+        for batch in batches:
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
+                file.write(orjson.dumps(row, default=_text, option=orjson.OPT_APPEND_NEWLINE))
+            rows += batch.num_rows
+    return rows
+
+
+def _parquet(batches: Iterator[pa.RecordBatch], path: Path) -> int:
+    rows = 0
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in batches:
+            if writer is None:
+                writer = pq.ParquetWriter(path, batch.schema, compression="zstd")
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def _csv(batches: Iterator[pa.RecordBatch], path: Path) -> int:
+    rows = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer: _Csv | None = None
+        for batch in batches:
+            if writer is None:
+                writer = _Csv(file, batch.schema)
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
+                writer.write(row)
+            rows += batch.num_rows
+    return rows
+
+
+class _Csv:
+    """Rows with a column for each field; of several responses the first."""
+
+    def __init__(self, file: IO[str], schema: pa.Schema) -> None:
+        self._writer = csv.writer(file)
+        self._fields: dict[str, list[str]] = {}
+        for column in schema:
+            kind: Any = column.type
+            if column.name == RESPONSES:
+                self._fields["response"] = [
+                    each.name for each in kind.value_type if each.name != RESPONSE_INDEX
+                ]
+            elif pa.types.is_struct(kind):
+                self._fields[column.name] = [each.name for each in kind]
+        heads = [f"{name}.{each}" for name, fields in self._fields.items() for each in fields]
+        self._writer.writerow(["index", "replication", *heads])
+
+    def write(self, row: Mapping[str, Json]) -> None:
+        parts = {**row, "response": (row[RESPONSES] or [None])[0]}
+        cells = [(parts[name] or {}).get(each) for name, fields in self._fields.items() for each in fields]
+        self._writer.writerow([row["index"], row["replication"], *map(_cell, cells)])
+
+
+def _cell(value: Json) -> Json:
+    return (
+        _dumped(value)
+        if isinstance(value, dict | list)
+        else _text(value)
+        if isinstance(value, bytes)
+        else value
+    )
+
+
+def _dumped(value: Json) -> str:
+    return orjson.dumps(value, default=_text).decode()
+
+
+def _text(value: Json) -> str:
+    """What JSON has no form for: bytes in hex, times as ISO 8601."""
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+_FORMATS: Mapping[str, Write] = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}

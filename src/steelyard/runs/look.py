@@ -1,0 +1,113 @@
+"""Looks into a run: one row with its history, the row errors, the questions with wrong answers, the tokens."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+from steelyard.runs.folder import Run
+
+Json = Any
+FIRST_SCORES = "scores"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One replication of a row: what came of it."""
+
+    replication: int
+    responses: list[dict[str, Json]] | None
+    error: Mapping[str, Json] | None = None
+    """The last word of its history, where it has one."""
+    scores: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """By the name of the scores' file."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """One row: what was asked, and what came of each asking."""
+
+    index: int
+    row: Mapping[str, Json]
+    askings: tuple[Asking, ...]
+
+
+def story(run: Run, index: int) -> Story | None:
+    """The row of this `_index_`; None when there is none."""
+    here = [("_index_", "==", index)]
+    inputs = [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
+    rows = _found(inputs, here)
+    if not rows:
+        return None
+    row = {name: value for name, value in rows[0].items() if name != INDEX}
+    errors = {each[REPLICATION]: each for each in _found(run.error_files, here)}
+    scores = {
+        name: {each[REPLICATION]: each for each in _found([path], here)}
+        for name, path in score_files(run).items()
+    }
+    askings = [
+        Asking(
+            run.replication(each[REPLICATION]),
+            each[RESPONSES],
+            errors.get(each[REPLICATION]),
+            {name: found[each[REPLICATION]] for name, found in scores.items() if each[REPLICATION] in found},
+        )
+        for each in _found(run.files, here)
+    ]
+    return Story(index, row, tuple(sorted(askings, key=lambda asking: asking.replication)))
+
+
+def row_errors(run: Run) -> Iterator[dict[str, Json]]:
+    """The rows without an answer, with what was said about them, in the order of the output."""
+    for path in run.files:
+        for batch in pq.ParquetFile(path).iter_batches(65536):
+            failed = batch.filter(pc.is_null(batch.column(RESPONSES)))
+            for row in failed.select([INDEX, REPLICATION]).to_pylist():
+                key = row[INDEX], row[REPLICATION]
+                yield {**row, **run.row_errors.get(key, {}), REPLICATION: run.replication(row[REPLICATION])}
+
+
+def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
+    """The first scores of `most` wrong answers, those of rows without one left out."""
+    table = run.scores()
+    if table is None or "correct" not in table.column_names:
+        return []
+    known = {index for index, _ in run.row_errors}
+    right: Any = pc.fill_null(table["correct"], False)
+    wrong: Any = pc.invert(right)
+    failed = table.filter(wrong)
+    unanswered: Any = pc.is_in(failed[INDEX], pa.array(sorted(known), pa.int64()))
+    answered = failed.filter(pc.invert(unanswered))
+    return answered.sort_by([(INDEX, "ascending")]).slice(0, most).to_pylist()
+
+
+def tokens(run: Run) -> tuple[int, int] | None:
+    """Of prompts and of answers, as the service counted them; None where it did not."""
+    prompt = completion = 0
+    told = False
+    for path in run.files:
+        for batch in pq.ParquetFile(path).iter_batches(65536, columns=[RESPONSES]):
+            responses: Any = pc.list_flatten(batch.column(RESPONSES))
+            for_prompt = pc.sum(pc.struct_field(responses, "prompt_tokens")).as_py()
+            for_answer = pc.sum(pc.struct_field(responses, "completion_tokens")).as_py()
+            told = told or for_prompt is not None or for_answer is not None
+            prompt, completion = prompt + (for_prompt or 0), completion + (for_answer or 0)
+    return (prompt, completion) if told else None
+
+
+def score_files(run: Run) -> dict[str, Path]:
+    """Where scores lie, by the name of the file: `scores` are the first rubric's."""
+    return {path.stem: path for path in sorted(run.folder.path.glob("scores*.parquet"))}
+
+
+def _found(paths: list[Path], filters: Any) -> list[dict[str, Json]]:
+    return [
+        row
+        for path in paths
+        for row in pq.read_table(path, filters=filters).to_pylist(maps_as_pydicts="strict")
+    ]
