@@ -42,6 +42,7 @@ class Bench:
             return self.newest
 
         async def say(claim: Claim, said: Status) -> None:
+            assert said.status != "Admitted" or self.models(), "it was said before it was so"
             self.said.append(said)
 
         async def release(id: str) -> None:
@@ -61,6 +62,12 @@ async def test_nothing_is_made_while_the_log_knows_more() -> None:
     with pytest.raises(NotYet, match="the log knows more"):
         await bench.look()
     assert not bench.models()
+
+
+async def test_what_is_admitted_is_there() -> None:
+    bench = Bench()
+    await bench.look()
+    assert bench.said == [Status("Admitted")]
 
 
 async def test_what_is_there_already_counts_as_made() -> None:
