@@ -15,7 +15,7 @@ from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
-from steelyard.evaluation.pool import Pool
+from steelyard.evaluation.pool import Pool, Stopped
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.replicas import Absence, EventLog, Replicas
 from steelyard.evaluation.retry import RetryPolicy
@@ -59,6 +59,7 @@ class Attempt:
         self._identity: Identity | None = None
         self._workers = 0
         self._clock: asyncio.TimerHandle | None = None
+        self._cap_clock: asyncio.TimerHandle | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         progress.pool = self._pool
 
@@ -71,6 +72,7 @@ class Attempt:
                 await self._call_all(discovery)
             await self._writer.drain()
             await self._progress.write()
+            self._check_stopped()
         except BaseExceptionGroup as group:
             await self._keep_answers(error := _first(group))
             raise error from None
@@ -78,23 +80,25 @@ class Attempt:
             await self._keep_answers(error)
             raise
         finally:
-            if self._clock is not None:
-                self._clock.cancel()
+            for clock in filter(None, (self._clock, self._cap_clock)):
+                clock.cancel()
             await self._pool.close()
 
     async def _call_all(self, discovery: Discovery) -> None:
         absence = self._world.absence if self._plan.referenced else None
         replicas = Replicas(discovery, self._identity, self._pool, self._world.log, absence)
+        self._watch_caps()
         async with asyncio.TaskGroup() as group:
             sides = [
+                group.create_task(feed(self._source, self._plan, self._finished, self._backlog)),
                 group.create_task(self._progress.keep()),
                 group.create_task(self._writer.flush_often()),
                 group.create_task(_raise_from(self._failure)),
                 group.create_task(_raise_from(self._writer.failure)),
                 group.create_task(replicas.keep(grown=lambda: self._staff(group))),
             ]
-            group.create_task(feed(self._source, self._plan, self._finished, self._backlog))
             await self._backlog.finished.wait()
+            self._pool.stop()
             for side in sides:
                 side.cancel()
 
@@ -111,7 +115,10 @@ class Attempt:
             if work.unsendable is not None:
                 self._settler.unsendable(work)
                 continue
-            replica = await self._pool.acquire()
+            try:
+                replica = await self._pool.acquire()
+            except Stopped:
+                return
             calls[work] = sent_at = loop.time()
             work.attempts += 1
             outcome = await call(replica.session, replica.url, work.body)
@@ -125,6 +132,21 @@ class Attempt:
             self._settler.settle(work, replica.address, outcome)
             if self._writer.behind:
                 await self._writer.caught_up()
+
+    def _watch_caps(self) -> None:
+        """What earlier attempts used counts; so a cap may be reached before the first call."""
+        if self._settler.capped:
+            self._settler.judge_caps()
+        if (seconds := self._plan.caps.max_seconds) is not None:
+            self._cap_clock = asyncio.get_running_loop().call_later(
+                seconds, self._backlog.stop, f"the cap of {seconds:g} s is reached"
+            )
+
+    def _check_stopped(self) -> None:
+        progress = self._progress
+        if self._backlog.stopped is not None and progress.done < progress.total:
+            message = f"{self._backlog.stopped}; {progress.done} of {progress.total} rows are done"
+            raise EvaluationFailed("CapReached", message, permanent=False)
 
     def _start_clock(self, loop: asyncio.AbstractEventLoop) -> None:
         """The time limit runs from the first call served: before, the session was only starting."""

@@ -50,6 +50,8 @@ class Backlog:
         self._room = asyncio.Event()
         self._room.set()
         self.finished = asyncio.Event()
+        self.stopped: str | None = None
+        """Why no more rows are given out, although there are some."""
 
     @property
     def delayed(self) -> int:
@@ -67,6 +69,13 @@ class Backlog:
         """No more fresh rows will come."""
         self._fed = True
         self._finish_if_empty()
+
+    def stop(self, reason: str) -> None:
+        """Give out no more rows; those that have been taken may end."""
+        if not self.finished.is_set():
+            self.stopped = reason
+            self.finished.set()
+            self._wake(len(self._waiting))
 
     async def take(self) -> Work | None:
         loop = asyncio.get_running_loop()

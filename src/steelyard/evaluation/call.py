@@ -44,6 +44,11 @@ class Failure:
     body: bytes = b""
     retry_after: float = 0.0
 
+    @property
+    def overload(self) -> bool:
+        """Whether the replica says that it gets too many calls."""
+        return self.status == 429 or (self.status == 503 and self.retry_after > 0)
+
 
 Outcome = bytes | Failure
 

@@ -59,9 +59,9 @@ class Caps:
         What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
         is at the cap, not beyond it by everything that was in flight.
         """
-        share = 1 + in_flight / rows if rows else 1.0
-        if self.max_tokens is not None and used.total * share >= self.max_tokens:
+        paid, rows = max(rows + in_flight, 1), max(rows, 1)
+        if self.max_tokens is not None and used.total * paid >= self.max_tokens * rows:
             return f"the cap of {self.max_tokens} tokens is reached: {used.total} are used"
-        if self.max_cost is not None and (spend := self.spend(used) or 0.0) * share >= self.max_cost:
+        if self.max_cost is not None and (spend := self.spend(used) or 0.0) * paid >= self.max_cost * rows:
             return f"the cap of {self.max_cost:g} is reached: {spend:.4g} are spent"
         return None

@@ -7,10 +7,12 @@ too late, from a writer that had not yet seen that it was outranked, and never c
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from steelyard.evaluation import layout
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import RowSet
 from steelyard.storage.store import ObjectExists, Store
 
@@ -23,10 +25,12 @@ class Checkpoint:
 
     parts: tuple[str, ...]
     rows: RowSet
+    tokens: Usage | None = None
+    """Of all its rows; None where nobody counted them."""
 
 
 async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Checkpoint) -> None:
-    body = {
+    body: dict[str, Any] = {
         "schemaVersion": "0.1",
         "epoch": epoch,
         "total": checkpoint.rows.total,
@@ -34,6 +38,8 @@ async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Ch
         "ranges": checkpoint.rows.ranges(),
         "parts": sorted(checkpoint.parts),
     }
+    if checkpoint.tokens is not None:
+        body["tokens"] = [checkpoint.tokens.prompt, checkpoint.tokens.completion]
     try:
         await store.create(layout.checkpoint(epoch, number), orjson.dumps(body))
     except ObjectExists:
@@ -50,7 +56,8 @@ async def latest_checkpoint(store: Store, total: int) -> Checkpoint:
         raise ValueError(f"{max(keys)} is of {body['total']} rows, not {total}")
     rows = RowSet(total)
     rows.add_ranges(body["ranges"])
-    return Checkpoint(tuple(body["parts"]), rows)
+    tokens = body.get("tokens")
+    return Checkpoint(tuple(body["parts"]), rows, None if tokens is None else Usage(*tokens))
 
 
 async def counted_parts(store: Store) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import itertools
 import random
+import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,12 +20,13 @@ from aiohttp import web
 from steelyard.discovery import IDENTITY_PATH
 from steelyard.evaluation import layout
 from steelyard.evaluation.attempt import World
+from steelyard.evaluation.engine import Stores
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.parts import Finished, encode, parquet
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.storage.store import Store, sync_reader
+from steelyard.storage.store import Store, open_store, sync_reader
 
 Json = Any
 EVALUATION_ID = "5a7e17a7e5a7e17a7e5a7e17a7e5a7e1"
@@ -61,6 +63,12 @@ def make_spec(
         **changes,
     }
     return EvaluationResourceSpec.model_validate(spec)
+
+
+def make_stores() -> Stores:
+    """In memory, and empty."""
+    name = secrets.token_hex(8)
+    return Stores(open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output"))
 
 
 async def write_dataset(store: Store, rows: int, *, files: int = 1, first: int = 0) -> None:

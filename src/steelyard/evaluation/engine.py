@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from steelyard.discovery import Discovery
 from steelyard.evaluation.attempt import Attempt, World
-from steelyard.evaluation.caps import Caps, Usage
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import write_checkpoint
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.indexes import IndexMap
@@ -51,18 +51,23 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
 
     EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
     """
-    if plan.caps != Caps(prices=plan.caps.prices):
-        raise NotImplementedError("caps")
     await probe(stores.output)
     claimed = await claim(stores.output, epoch)
     source = await open_source(stores.dataset)
     indexes = await asyncio.to_thread(IndexMap, source)
     await record(stores.output, describe(plan.identity, plan.settings, source.files, world.now().isoformat()))
     total = source.rows * len(plan.replications)
-    resumed = await resume(stores.output, indexes, plan.replications, total)
+    resumed = await resume(stores.output, indexes, plan.replications, total, plan.usage)
     await write_checkpoint(stores.output, epoch, 0, resumed)
     world.log.info("evaluation begins", rows=total, finished=len(resumed.rows), epoch=epoch)
-    progress = Progress(stores.output, total, world.now, done=len(resumed.rows), caps=plan.caps)
+    progress = Progress(
+        stores.output,
+        total,
+        world.now,
+        done=len(resumed.rows),
+        tokens=resumed.tokens or Usage(),
+        caps=plan.caps,
+    )
     world.watch(progress)
     writer = Writer(stores.output, claimed, plan.schema, plan.client.batchSize, resumed)
     await Attempt(plan, source, resumed.rows, writer, progress, world).run(discovery)

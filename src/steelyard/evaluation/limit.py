@@ -1,10 +1,33 @@
-"""How many calls a replica gets at once: as many as was asked, or as many as it turns out to take."""
+"""How many calls a replica gets at once: as many as was asked, or as many as it turns out to take.
+
+Additive increase, multiplicative decrease. Pure: the pool tells what happened and when, `Limit.value` is what follows.
+"""
 
 from dataclasses import dataclass
+from math import inf
 
 DEFAULT_MOST = 64
 AUTO_MOST = 256
 AUTO_START = 16
+
+SHRINK = 0.8
+LEAST_SHRINK = 0.5
+"""Of calls that were in flight together, each refused one gives its place up, down to this share."""
+STREAK = 3
+"""Failures in a row that count as overload where none of them says so: single ones are chance."""
+PATIENCE, PATIENCE_CALLS = 10, 40
+"""How many times longer it stays just below what was refused last, and how many calls at least, before that is tried
+again.
+"""
+GROWTH = 32
+"""It grows by one in a round trip, or by this part of itself when that is more."""
+SLOWER = 2.0
+"""A call that takes so many times longer than it might is a sign of a queue."""
+ENOUGH = 1.25
+"""With so many times the calls in flight that would get as much done, there is a queue."""
+BETTER = 1.05
+FORGET = 1.002
+WINDOW_CALLS = 16
 
 
 @dataclass(frozen=True)
@@ -26,9 +49,92 @@ AUTO = Concurrency(AUTO_MOST, adaptive=True, start=AUTO_START)
 
 
 class Limit:
-    """How many calls one replica may get now."""
+    """How many calls one replica may get now. `in_flight` always counts the call that ended."""
 
     def __init__(self, concurrency: Concurrency) -> None:
-        if concurrency.adaptive:
-            raise NotImplementedError("adaptive concurrency")
-        self.value = concurrency.most
+        self._adaptive = concurrency.adaptive
+        self._most = concurrency.most
+        self._size = float(concurrency.start or concurrency.most)
+        self.value = int(self._size)
+        self._too_many = inf
+        """How many were in flight when they were too many. Far below, it doubles in a round trip."""
+        self._shrunk_at = -inf
+        self._floor = 1.0
+        self._streak = 0
+        self._window = _Window()
+
+    def answered(self, now: float, sent_at: float, in_flight: int) -> None:
+        """A call that was sent at `sent_at` got an answer."""
+        if not self._adaptive:
+            return
+        self._streak = 0
+        if self._window.add(now, now - sent_at, self.value):
+            self._shrunk_at, self._too_many = now, self._size
+            self._set(max(1.0, self._size * SHRINK))
+        elif in_flight >= self.value and sent_at > self._shrunk_at and self._size < self._most:
+            self._grow()
+
+    def failed(self, now: float, sent_at: float, in_flight: int, *, overload: bool) -> None:
+        """A call failed in a way that may be overload; `overload` where the answer said so."""
+        if not self._adaptive:
+            return
+        self._streak += 1
+        if not overload and self._streak < STREAK:
+            return
+        self._streak = 0
+        level = min(in_flight, self._size)
+        if sent_at > self._shrunk_at:  # else it was in flight when an earlier one failed: the same overload
+            self._shrunk_at = now
+            self._too_many = level
+            self._floor = max(1.0, level * LEAST_SHRINK)
+            self._set(max(1.0, level * SHRINK))
+        self._set(min(self._size, max(self._floor, in_flight - 1.0)))
+
+    def _grow(self) -> None:
+        if self._size < self._too_many / 2:
+            self._set(self._size + 1)
+            return
+        step = max(1.0, self._size / GROWTH) / self._size
+        if self.value == max(1, int(self._too_many) - 1):
+            step /= max(PATIENCE, PATIENCE_CALLS / self.value)
+        self._set(self._size + step)
+        if self._size > self._too_many:  # it takes more than it did: go on from here with care
+            self._too_many = 2 * self._size
+
+    def _set(self, size: float) -> None:
+        self._size = min(size, float(self._most))
+        self.value = int(self._size)
+
+
+class _Window:
+    """Looks at round trips: do more calls at once only wait longer, without more of them getting done?"""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._calls = self._goal = 0
+        self._seconds = 0.0
+        self._least_seconds = inf
+        self._best_rate = 0.0
+        self._best_level = 0.0
+
+    def add(self, now: float, seconds: float, value: int) -> bool:
+        """Whether there are more calls in flight than are of use. Said once in a round trip."""
+        if self._began is None:
+            self._began = now - seconds
+        if self._calls == 0:
+            self._goal = max(WINDOW_CALLS, value)
+        self._calls += 1
+        self._seconds += seconds
+        elapsed = now - self._began
+        if self._calls < self._goal or elapsed * self._calls <= self._seconds:
+            return False  # of calls that end in waves, a whole one counts
+        mean, rate, level = self._seconds / self._calls, self._calls / elapsed, self._seconds / elapsed
+        self._began, self._calls, self._seconds = now, 0, 0.0
+        # What was best is slowly forgotten: rows differ, and so do the days of a service.
+        self._least_seconds = min(self._least_seconds * FORGET, mean)
+        self._best_rate /= FORGET
+        if rate > BETTER * self._best_rate:
+            self._best_rate, self._best_level = rate, level
+        elif rate * BETTER > self._best_rate:
+            self._best_level = min(self._best_level, level)
+        return mean > SLOWER * self._least_seconds and level > ENOUGH * self._best_level

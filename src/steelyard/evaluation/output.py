@@ -10,6 +10,7 @@ import asyncio
 import pyarrow as pa
 
 from steelyard.evaluation import layout
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import Checkpoint, write_checkpoint
 from steelyard.evaluation.epoch import Epoch
 from steelyard.evaluation.errors import Fenced
@@ -39,6 +40,7 @@ class Writer:
         self._names = list(resumed.parts)
         self._durable = RowSet(resumed.rows.total)
         self._durable.add_ranges(resumed.rows.ranges())
+        self._tokens = resumed.tokens
         self._checkpointed = len(resumed.parts)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when a part cannot be written; never succeeds."""
@@ -112,13 +114,15 @@ class Writer:
         except ObjectExists as error:
             raise Fenced(self._epoch.name, f"{self._epoch.name} (of {error})") from None
         self._durable.add(row.position for row in rows)
+        if self._tokens is not None:
+            self._tokens += encoded.tokens or Usage()
         self._names.append(name.name)
         if len(self._names) - self._checkpointed >= CHECKPOINT_PARTS:
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
         self._checkpointed = len(self._names)
-        checkpoint = Checkpoint(tuple(self._names), self._durable)
+        checkpoint = Checkpoint(tuple(self._names), self._durable, self._tokens)
         number = len(self._names) // CHECKPOINT_PARTS
         await write_checkpoint(self._store, self._epoch.name, number, checkpoint)
 

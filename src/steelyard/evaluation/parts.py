@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import Ranges, ranges_of
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 
@@ -47,6 +48,8 @@ class Finished:
     replication: str
     responses: list[dict[str, Json]] | None
     error: RowError | None = None
+    tokens: Usage | None = None
+    """What its call used, where that is told."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Encoded:
     part: bytes
     errors: bytes | None
     rows: bytes
+    tokens: Usage | None
 
 
 def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
@@ -68,7 +72,11 @@ def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     ]
     part = parquet(pa.Table.from_arrays(columns, schema=schema))
     failed = [row for row in rows if row.error is not None]
-    return Encoded(part, _errors(failed) if failed else None, row_set(row.position for row in rows))
+    used = [row.tokens for row in rows if row.tokens is not None]
+    tokens = sum(used, Usage()) if used else None
+    return Encoded(
+        part, _errors(failed) if failed else None, row_set([row.position for row in rows], tokens), tokens
+    )
 
 
 def parquet(table: pa.Table) -> bytes:
@@ -77,15 +85,20 @@ def parquet(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def row_set(positions: Any) -> bytes:
-    """A part's row set, as it stands beside it."""
+def row_set(positions: Sequence[int], tokens: Usage | None = None) -> bytes:
+    """A part's row set, as it stands beside it; with the tokens of its calls, where they are told."""
     ranges = ranges_of(positions)
-    return orjson.dumps({"schemaVersion": "0.1", "rows": sum(b - a for a, b in ranges), "ranges": ranges})
+    content: dict[str, Json] = {"rows": sum(b - a for a, b in ranges), "ranges": ranges}
+    if tokens is not None:
+        content["tokens"] = [tokens.prompt, tokens.completion]
+    return orjson.dumps({"schemaVersion": "0.1"} | content)
 
 
-def read_row_set(data: bytes) -> Ranges:
-    ranges: Ranges = orjson.loads(data)["ranges"]
-    return ranges
+def read_row_set(data: bytes) -> tuple[Ranges, Usage | None]:
+    """The ranges of a part's rows, and the tokens of its calls where they are written down."""
+    content = orjson.loads(data)
+    tokens = content.get("tokens")
+    return content["ranges"], None if tokens is None else Usage(*tokens)
 
 
 def _errors(failed: Sequence[Finished]) -> bytes:

@@ -87,7 +87,7 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
         read=answers_through(after, Shape(schema)),
         identity=identity,
         settings=spec.client.model_dump(mode="json") | {"workersPerReplica": spec.workersPerReplica},
-        concurrency=Concurrency(spec.workersPerReplica or DEFAULT_MOST),
+        concurrency=Concurrency(spec.workersPerReplica or DEFAULT_MOST, adaptive=True),
     )
 
 

@@ -21,6 +21,10 @@ PATIENCE = 3
 """Failures in a row after which a replica that still accepts connections rests: single ones are chance."""
 
 
+class Stopped(Exception):
+    """No more calls are handed out."""
+
+
 @dataclass(eq=False)
 class Replica:
     """One replica and what is known of it."""
@@ -55,6 +59,7 @@ class Pool:
         self._opened = opened
         self._replicas: dict[str, Replica] = {}
         self._waiting: deque[asyncio.Future[Replica]] = deque()
+        self._stopped = False
         self._sessions: set[aiohttp.ClientSession] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -77,6 +82,10 @@ class Pool:
         return sum(map(self._limit, self._replicas.values()))
 
     @property
+    def in_flight(self) -> int:
+        return sum(replica.in_flight for replica in self._replicas.values())
+
+    @property
     def exhausted(self) -> bool:
         """Whether every replica has failed more often in a row than the policy allows."""
         return bool(self._replicas) and all(self._policy.exhausted(r.rests) for r in self.replicas)
@@ -96,7 +105,9 @@ class Pool:
             self._close(replica)
 
     async def acquire(self) -> Replica:
-        """The replica for the next call, now one call richer; waits while all are busy or rest."""
+        """The replica for the next call, now one call richer; waits while all are busy or rest. Raises Stopped."""
+        if self._stopped:
+            raise Stopped
         replica = self._choose()
         if replica is None:
             waiter: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
@@ -104,21 +115,32 @@ class Pool:
             try:
                 return await waiter
             except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
+                if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                     waiter.result().in_flight -= 1
                 raise
         replica.in_flight += 1
         return replica
 
+    def stop(self) -> None:
+        """Hand out no more calls: there will be none."""
+        self._stopped = True
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(Stopped())
+        self._waiting.clear()
+
     def release(self, replica: Replica, outcome: Outcome, sent_at: float) -> None:
         """The call that was sent at `sent_at` ended with `outcome`."""
+        now, in_flight = asyncio.get_running_loop().time(), replica.in_flight
         replica.in_flight -= 1
         match outcome:
             case Failure(fault=Fault.FOREIGN):
                 self.drop(replica.address)
             case Failure(fault=Fault.UNREACHABLE | Fault.TRANSIENT):
-                self._failed(replica, outcome, sent_at)
+                replica.limit.failed(now, sent_at, in_flight, overload=outcome.overload)
+                self._failed(replica, outcome, sent_at, now)
             case _:
+                replica.limit.answered(now, sent_at, in_flight)
                 replica.done += 1
                 replica.failures = replica.rests = 0
                 replica.resting_until = 0.0
@@ -133,10 +155,9 @@ class Pool:
             await session.close()
         await asyncio.gather(*self._closing)
 
-    def _failed(self, replica: Replica, failure: Failure, sent_at: float) -> None:
+    def _failed(self, replica: Replica, failure: Failure, sent_at: float, now: float) -> None:
         if sent_at <= replica.failed_at:
             return  # it was in flight when an earlier one failed: the same fault, seen again
-        now = asyncio.get_running_loop().time()
         replica.failed_at = now
         replica.failures += 1
         if failure.fault is Fault.UNREACHABLE or replica.rests or replica.failures >= PATIENCE:

@@ -54,6 +54,10 @@ class Progress:
     def __post_init__(self) -> None:
         self._started = self.now()
 
+    @property
+    def in_flight(self) -> int:
+        return self.pool.in_flight if self.pool else 0
+
     async def write(self) -> None:
         await self.store.put(layout.PROGRESS, orjson.dumps(self.snapshot()))
 
@@ -76,7 +80,7 @@ class Progress:
             "rowErrors": self.row_errors,
             "retries": self.retries,
             "refused": self.refused,
-            "inFlight": sum(replica.in_flight for replica in replicas),
+            "inFlight": self.in_flight,
             "admitted": self.pool.admitted if self.pool else 0,
             "ratePerSecond": round(rate, 1),
             "secondsLeft": round(left / rate, 1) if rate else 0.0 if left == 0 else None,

@@ -5,23 +5,35 @@ Everything is read from storage: it works on another machine with an empty disk.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import Checkpoint, counted_parts, gather_bounded, latest_checkpoint
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
 from steelyard.evaluation.parts import read_row_set, row_set
 from steelyard.evaluation.rowset import Positions, RowSet
-from steelyard.evaluation.shape import INDEX, REPLICATION
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.storage.store import ObjectExists, Store, sync_reader
 
+Json = Any
+Count = Callable[[list[dict[str, Json]]], Usage]
 
-async def resume(store: Store, indexes: IndexMap, replications: tuple[str, ...], total: int) -> Checkpoint:
-    """The parts that count so far and their rows.
+
+async def resume(
+    store: Store,
+    indexes: IndexMap,
+    replications: tuple[str, ...],
+    total: int,
+    count: Count | None = None,
+) -> Checkpoint:
+    """The parts that count so far and their rows; with `count`, also their tokens.
 
     A part without a row set (its writer died in between) is whole all the same: its row set is made now.
     """
@@ -35,15 +47,33 @@ async def resume(store: Store, indexes: IndexMap, replications: tuple[str, ...],
         unknown = sorted(set(counted) - set(known.parts))
         present = {info.key async for info in store.list(layout.PARTS)}
         told = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
-        for data in await gather_bounded(store, [layout.PARTS + name + layout.ROWS_SUFFIX for name in told]):
-            known.rows.add_ranges(read_row_set(data))
+        tokens, uncounted = known.tokens or Usage(), [] if known.tokens else list(known.parts)
+        keys = [layout.PARTS + name + layout.ROWS_SUFFIX for name in told]
+        for name, data in zip(told, await gather_bounded(store, keys), strict=True):
+            ranges, used = read_row_set(data)
+            known.rows.add_ranges(ranges)
+            tokens += used or Usage()
+            if used is None:
+                uncounted.append(name)
         for name in sorted(set(unknown) - set(told)):
             known.rows.add(await _make_row_set(store, name, indexes, replications))
+            uncounted.append(name)
+        if count is not None:
+            for name in uncounted:
+                tokens += await asyncio.to_thread(_tokens_of_part, store, layout.PARTS + name, count)
     except (ValueError, KeyError, pa.ArrowException) as error:
         raise EvaluationFailed(
             "OutputInvalid", f"the output to go on with is damaged: {error}", permanent=True
         ) from error
-    return Checkpoint(tuple(counted), known.rows)
+    return Checkpoint(tuple(counted), known.rows, tokens if count else None)
+
+
+def _tokens_of_part(store: Store, key: str, count: Count) -> Usage:
+    tokens = Usage()
+    with sync_reader(store, key) as reader:
+        for batch in pq.ParquetFile(reader).iter_batches(1024, columns=[RESPONSES]):
+            tokens = sum((count(row) for row in batch.column(0).to_pylist() if row is not None), tokens)
+    return tokens
 
 
 async def _make_row_set(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Failure, Fault, Outcome
@@ -30,6 +31,11 @@ class Settler:
     progress: Progress
     chance: Callable[[], float]
 
+    @cached_property
+    def capped(self) -> bool:
+        """Whether answers have to be counted against a cap."""
+        return self.plan.caps.max_tokens is not None or self.plan.caps.max_cost is not None
+
     def settle(self, work: Work, address: str, outcome: Outcome) -> None:
         """The call of `work` on the replica at `address` ended with `outcome`."""
         match outcome:
@@ -47,6 +53,13 @@ class Settler:
                 else:
                     self._again(work, work.tries, outcome.retry_after)
 
+    def judge_caps(self) -> None:
+        """Stop when a cap is reached, unless all is done."""
+        progress = self.progress
+        reached = self.plan.caps.reached(progress.tokens, progress.done, progress.in_flight)
+        if reached is not None and progress.done < progress.total:
+            self.backlog.stop(reached)
+
     def unsendable(self, work: Work) -> None:
         """The row of `work` cannot be turned into a request."""
         self._give_up(work, None, "BadInput", Failure(Fault.REFUSED, work.unsendable or ""))
@@ -63,8 +76,14 @@ class Settler:
             else:
                 self._again(work, work.malformed)
             return
+        tokens = None
+        if self.plan.usage is not None:
+            tokens = self.plan.usage(responses)
+            self.progress.tokens += tokens
         replication = self.plan.replications[work.replication]
-        self._finish(Finished(work.position, work.index, replication, responses))
+        self._finish(Finished(work.position, work.index, replication, responses, None, tokens))
+        if self.capped:
+            self.judge_caps()
 
     def _again(self, work: Work, failures: int, retry_after: float = 0.0) -> None:
         self.progress.retries += 1

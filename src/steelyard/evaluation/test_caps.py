@@ -1,8 +1,30 @@
-"""When a cap is reached."""
+"""When a cap is reached, and what an evaluation does then."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from aiohttp import web
 
+from steelyard.evaluation import layout
 from steelyard.evaluation.caps import Caps, Prices, Usage
+from steelyard.evaluation.doubles import (
+    Fixed,
+    Replica,
+    epoch,
+    good_answer,
+    json_answer,
+    make_spec,
+    make_stores,
+    make_world,
+    replica,
+    write_dataset,
+)
+from steelyard.evaluation.engine import Stores, Summary, evaluate
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.plan import Plan, plan_of
 
 PRICES = Prices(prompt=2.0, completion=10.0)
 
@@ -32,3 +54,102 @@ def test_a_cap_of_cost_needs_prices() -> None:
         Caps(max_cost=1.0)
     assert Caps().spend(Usage(1, 1)) is None
     assert PRICES.cost(Usage(1_000_000, 100_000)) == 3.0
+
+
+def plan_with(caps: Caps, tokens: int = 10, **client: Any) -> Plan:
+    """Every answer is said to have used `tokens`."""
+    spec = make_spec(workersPerReplica=4, client={"batchSize": 7, **client})
+    return replace(plan_of(spec), caps=caps, usage=lambda responses: Usage(tokens - 1, len(responses)))
+
+
+async def run(stores: Stores, plan: Plan, *servers: Replica, attempt: int = 1) -> Summary:
+    found = Fixed({each.address for each in servers})
+    async with asyncio.timeout(20):
+        return await evaluate(plan, stores, found, epoch(attempt), make_world())
+
+
+async def steady(row: Mapping[str, Any]) -> web.StreamResponse:
+    await asyncio.sleep(0.003)
+    return await good_answer(row)
+
+
+@pytest.mark.parametrize(
+    "caps", [Caps(max_tokens=400), Caps(max_cost=400.0, prices=Prices(1e6, 1e6))], ids=["tokens", "cost"]
+)
+async def test_an_evaluation_stops_at_its_cap_and_goes_on_below_a_higher_one(caps: Caps) -> None:
+    stores = make_stores()
+    await write_dataset(stores.dataset, 100)
+    async with replica(steady) as server:
+        with pytest.raises(EvaluationFailed, match=r"the cap of 400.*40 of 100 rows are done") as error:
+            await run(stores, plan_with(caps), server)
+        assert (error.value.code, error.value.permanent) == ("CapReached", False)
+        with pytest.raises(EvaluationFailed, match="the cap of 400"):  # without a further call
+            await run(stores, plan_with(caps), server, attempt=2)
+        assert (len(server.asked), server.in_flight) == (40, 0)
+        higher = replace(caps, max_tokens=700, max_cost=None)
+        with pytest.raises(EvaluationFailed, match="70 of 100 rows"):
+            await run(stores, plan_with(higher), server, attempt=3)
+        summary = await run(stores, plan_with(Caps(prices=caps.prices)), server, attempt=4)
+        assert (summary.resumed, summary.tokens, len(server.asked)) == (70, Usage(900, 100), 100)
+        assert summary.spend == (None if caps.prices is None else 1000)
+
+
+async def test_a_cap_that_the_last_row_reaches_is_no_stop() -> None:
+    stores = make_stores()
+    await write_dataset(stores.dataset, 20)
+    async with replica(steady) as server:
+        assert (await run(stores, plan_with(Caps(max_tokens=200)), server)).tokens.total == 200
+        assert (await run(stores, plan_with(Caps(max_tokens=200)), server, attempt=2)).resumed == 20
+
+
+async def test_tokens_of_parts_that_nobody_counted_are_read_from_them() -> None:
+    stores = make_stores()
+    await write_dataset(stores.dataset, 50)
+    async with replica(steady) as server:
+        await run(stores, replace(plan_with(Caps()), usage=None), server)
+        summary = await run(stores, plan_with(Caps()), server, attempt=2)
+        await stores.output.delete(layout.checkpoint(epoch(2), 0))
+        for info in [each async for each in stores.output.list(layout.PARTS)]:
+            if info.key.endswith(layout.ROWS_SUFFIX):
+                await stores.output.delete(info.key)
+        again = await run(stores, plan_with(Caps()), server, attempt=3)
+    assert summary.tokens == again.tokens == Usage(450, 50)
+
+
+async def test_an_evaluation_stops_when_its_time_is_up_although_no_replica_is_there() -> None:
+    stores = make_stores()
+    await write_dataset(stores.dataset, 50)
+    with pytest.raises(EvaluationFailed, match="0 of 50 rows"):
+        await run(stores, plan_with(Caps(max_seconds=0.05)))
+    slow = asyncio.Event()
+
+    async def stuck(row: Mapping[str, Any]) -> web.StreamResponse:
+        if row["number"] > 9:
+            await slow.wait()
+        return await good_answer(row)
+
+    async with replica(stuck) as server:
+        task = asyncio.create_task(run(stores, plan_with(Caps(max_seconds=0.3)), server, attempt=2))
+        await asyncio.sleep(0.35)
+        assert not task.done()  # what is in flight is awaited
+        slow.set()
+        with pytest.raises(EvaluationFailed, match=r"the cap of 0.3 s is reached; 14 of 50"):
+            await task
+
+
+async def test_rows_that_wait_for_another_try_hold_no_stop_up() -> None:
+    async def overloaded(row: Mapping[str, Any]) -> web.StreamResponse:
+        if row["number"] == 3:
+            return json_answer({}, status=503, headers={"Retry-After": "60"})
+        return await good_answer(row)
+
+    stores = make_stores()
+    await write_dataset(stores.dataset, 50)
+    async with replica(overloaded) as server:
+        with pytest.raises(EvaluationFailed, match="2[01] of 50 rows"):
+            await run(stores, plan_with(Caps(max_tokens=200)), server)
+
+
+def test_tokens_cannot_be_capped_where_nobody_counts_them() -> None:
+    with pytest.raises(ValueError, match="usage"):
+        replace(plan_of(make_spec()), caps=Caps(max_tokens=1))

@@ -1,7 +1,6 @@
 """The engine against real servers on loopback: what is asked, what is kept, and how it ends."""
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from steelyard.evaluation.doubles import (
     identity_server,
     json_answer,
     make_spec,
+    make_stores,
     make_world,
     replica,
     rows_of,
@@ -33,15 +33,13 @@ from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.storage.store import open_store
 
 Json = Any
 
 
 @pytest.fixture
 def stores() -> Stores:
-    name = secrets.token_hex(8)
-    return Stores(open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output"))
+    return make_stores()
 
 
 async def run(stores: Stores, spec: EvaluationResourceSpec, *replicas: Replica, attempt: int = 1) -> Summary:

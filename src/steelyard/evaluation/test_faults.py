@@ -1,7 +1,6 @@
 """Servers that misbehave: each fault ends as the policy says, with the row named, and costs no other row."""
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from steelyard.evaluation.doubles import (
     good_answer,
     json_answer,
     make_spec,
+    make_stores,
     make_world,
     replica,
     rows_of,
@@ -34,7 +34,6 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
-from steelyard.storage.store import open_store
 
 Json = Any
 BAD = 7
@@ -120,11 +119,6 @@ async def raw_server(faults: Mapping[int, tuple[bytes, int]]) -> AsyncIterator[R
 @pytest.fixture
 def stores() -> Stores:
     return make_stores()
-
-
-def make_stores() -> Stores:
-    name = secrets.token_hex(8)
-    return Stores(open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output"))
 
 
 def spec_with(**client: Json) -> EvaluationResourceSpec:

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 from yarl import URL
 
 from steelyard.evaluation.call import Failure, Fault
 from steelyard.evaluation.limit import Concurrency
-from steelyard.evaluation.pool import PATIENCE, Pool, Replica
+from steelyard.evaluation.pool import PATIENCE, Pool, Replica, Stopped
 from steelyard.evaluation.retry import RetryPolicy
 
 LOST = Failure(Fault.TRANSIENT, "lost")
@@ -18,10 +19,10 @@ GONE = Failure(Fault.UNREACHABLE, "refused")
 
 @asynccontextmanager
 async def pool(
-    *addresses: str, per_replica: int = 2, limit: int = 120, chance: float = 0.01
+    *addresses: str, per_replica: int = 2, adaptive: bool = False, limit: int = 120, chance: float = 0.01
 ) -> AsyncIterator[Pool]:
     pool = Pool(
-        Concurrency(per_replica),
+        Concurrency(per_replica, adaptive),
         RetryPolicy(limit, 30),
         lambda: chance,
         lambda address: (URL(address), aiohttp.ClientSession()),
@@ -160,3 +161,33 @@ async def test_a_dropped_replica_may_end_its_calls() -> None:
         replicas.release(only, b"", now())
         await asyncio.sleep(0)
         assert only.session.closed
+
+
+async def test_a_pool_that_is_stopped_hands_out_nothing_more() -> None:
+    async with pool("http://a", per_replica=1) as replicas:
+        only = await replicas.acquire()
+        waiting = asyncio.create_task(replicas.acquire())
+        await asyncio.sleep(0)
+        replicas.stop()
+        replicas.release(only, b"", now())
+        with pytest.raises(Stopped):
+            await waiting
+        with pytest.raises(Stopped):
+            await replicas.acquire()
+        assert only.in_flight == 0
+
+
+async def test_a_refusal_takes_a_place_away_and_answers_bring_it_back() -> None:
+    async with pool("http://a", per_replica=10, adaptive=True) as replicas:
+        taken = [await replicas.acquire() for _ in range(10)]
+        await fail(replicas, taken[0], Failure(Fault.TRANSIENT, "", 429))
+        assert (replicas.capacity, replicas.admitted) == (10, 8)
+        for replica in taken[1:]:
+            replicas.release(replica, b"", now())
+        for _ in range(200):
+            for replica in [await replicas.acquire() for _ in range(replicas.admitted)]:
+                replicas.release(replica, b"", now())
+            if replicas.admitted == 10:
+                break
+            await asyncio.sleep(0.001)
+        assert replicas.admitted == 10

@@ -1,0 +1,141 @@
+"""The limit of one replica, in simulated time."""
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.evaluation.limit import AUTO, Concurrency, Limit
+
+INSTANT = 0.001
+
+
+Serve = Callable[[int, float], tuple[float, bool]]
+"""Of the n-th call in flight, sent at a time: how long it takes, and whether it is refused."""
+
+
+@dataclass
+class Simulation:
+    """Calls of one replica."""
+
+    limit: Limit
+    serve: Serve
+    overload: bool = True
+    now: float = 0.0
+    answered: int = 0
+    failed: int = 0
+    values: list[int] = field(default_factory=list)
+
+    def run(self, seconds: float) -> "Simulation":
+        ends: list[tuple[float, int, float, bool]] = []
+        admitted = number = 0
+        while self.now < seconds:
+            while len(ends) < self.limit.value:
+                takes, refused = self.serve(admitted + 1, self.now)
+                admitted += not refused
+                number += 1
+                heapq.heappush(ends, (self.now + takes, number, self.now, refused))
+            in_flight = len(ends)
+            self.now, _, sent_at, refused = heapq.heappop(ends)
+            admitted -= not refused
+            if refused:
+                self.failed += 1
+                self.limit.failed(self.now, sent_at, in_flight, overload=self.overload)
+            else:
+                self.answered += 1
+                self.limit.answered(self.now, sent_at, in_flight)
+            self.values.append(self.limit.value)
+        return self
+
+
+def admitting(most: int, latency: float) -> Serve:
+    return lambda nth, _: (INSTANT, True) if nth > most else (latency, False)
+
+
+@pytest.mark.parametrize("overload", [True, False], ids=["it says 429", "it says 500"])
+@pytest.mark.parametrize(
+    "concurrency", [Concurrency(64, adaptive=True), Concurrency(256, adaptive=True), AUTO]
+)
+def test_a_server_that_admits_half_of_what_is_asked(concurrency: Concurrency, overload: bool) -> None:
+    most = concurrency.most // 2
+    done = Simulation(Limit(concurrency), admitting(most, 0.05), overload).run(15)
+    assert done.answered >= 0.9 * most * 15 / 0.05
+    assert done.failed <= 0.05 * (done.answered + done.failed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 64), st.integers(8, 200), st.floats(0.02, 2.0), st.integers(0, 1 << 20))
+def test_whatever_a_server_admits(admits: int, asked: int, latency: float, seed: int) -> None:
+    chance = random.Random(seed)
+    limit = Limit(Concurrency(asked, adaptive=True, start=min(16, asked)))
+
+    def serve(nth: int, _: float) -> tuple[float, bool]:
+        return (INSTANT, True) if nth > admits else (latency * chance.uniform(0.5, 1.5), False)
+
+    done = Simulation(limit, serve).run(200 * latency)
+    assert all(1 <= value <= asked for value in done.values)
+    assert done.answered >= 0.8 * min(admits, asked) * 200
+    assert done.failed <= asked + 0.1 * done.answered
+
+
+def test_one_that_takes_all_gets_all_after_a_few_round_trips() -> None:
+    done = Simulation(Limit(AUTO), lambda *_: (0.1, False)).run(0.55)
+    assert (done.values[0], done.values[-1]) == (17, 256)
+
+
+def test_a_few_failures_by_chance_do_not_count_as_overload() -> None:
+    chance = random.Random(7)
+    limit = Limit(Concurrency(64, adaptive=True))
+    serve = lambda *_: (0.05, False) if chance.random() > 0.05 else (INSTANT, True)  # noqa: E731
+    done = Simulation(limit, serve, overload=False).run(20)
+    assert sum(done.values) / len(done.values) > 48
+
+
+def test_a_queue_is_noticed_where_nothing_is_refused() -> None:
+    """It works on 32 at once, and lets the others wait."""
+    free_at = [0.0] * 32
+
+    def serve(_: int, now: float) -> tuple[float, bool]:
+        end = max(heapq.heappop(free_at), now) + 0.05
+        heapq.heappush(free_at, end)
+        return end - now, False
+
+    done = Simulation(Limit(AUTO), serve).run(30)
+    late = done.values[len(done.values) // 2 :]
+    assert 32 <= sum(late) / len(late) <= 128
+    assert done.answered >= 0.9 * 30 * 32 / 0.05
+
+
+def test_longer_answers_alone_are_no_trouble() -> None:
+    """Batched inference: each call takes longer beside others, and more get done all the same."""
+    done = Simulation(Limit(AUTO), lambda nth, _: (0.05 * (1 + nth / 100), False)).run(20)
+    assert done.values[-1] == 256
+
+
+def test_calls_that_were_in_flight_together_shrink_it_once() -> None:
+    limit = Limit(Concurrency(100, adaptive=True))
+    limit.failed(1.0, 0.5, 100, overload=True)
+    assert limit.value == 80
+    limit.failed(1.1, 0.6, 60, overload=True)
+    assert limit.value == 59  # its place is given up, no more
+    limit.failed(1.1, 0.6, 20, overload=True)
+    assert limit.value == 50
+    limit.failed(1.2, 1.1, 50, overload=True)
+    assert limit.value == 40
+
+
+def test_a_fixed_one_stays_as_it_is() -> None:
+    limit = Limit(Concurrency(10))
+    limit.failed(1.0, 0.5, 10, overload=True)
+    limit.answered(1.0, 0.5, 10)
+    assert limit.value == 10
+
+
+@pytest.mark.parametrize(("most", "start"), [(0, None), (4, 5), (4, 0)])
+def test_what_is_no_concurrency(most: int, start: int | None) -> None:
+    with pytest.raises(ValueError, match="is none"):
+        Concurrency(most, start=start)
