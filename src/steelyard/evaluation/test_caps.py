@@ -146,7 +146,7 @@ async def test_rows_that_wait_for_another_try_hold_no_stop_up() -> None:
     stores = make_stores()
     await write_dataset(stores.dataset, 50)
     async with replica(overloaded) as server:
-        with pytest.raises(EvaluationFailed, match="2[01] of 50 rows"):
+        with pytest.raises(EvaluationFailed, match=r"2[01] of 50 rows"):
             await run(stores, plan_with(Caps(max_tokens=200)), server)
 
 
