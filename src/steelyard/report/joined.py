@@ -8,7 +8,7 @@ refused.
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from steelyard.evaluation.adapters import Adapter, AdapterSpec, create_pipeline
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Answer
+from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.storage.store import Store
 
 BATCH = 4096
@@ -93,19 +94,9 @@ class Questions:
 
     def _read(self, path: Path, columns: Sequence[str]) -> pa.Table:
         if self._view.adapter is None:
-            there = pq.read_schema(path).names
-            for name in ("_index_", *columns):
-                if name not in there:
-                    raise ReportFailed(
-                        "NoSuchColumn", f"the dataset has no column {name!r}; it has {', '.join(there)}"
-                    )
-            return pq.read_table(path, columns=["_index_", *columns])
-        rows = [
-            {"_index_": row["_index_"]} | {name: shown.get(name) for name in columns}
-            for row in rows_of(path)
-            for shown in (self._view(row),)
-        ]
-        return pa.Table.from_pylist(rows)
+            return pq.read_table(path, columns=_names(columns, pq.read_schema(path).names))
+        shown = (self._view(row) for row in rows_of(path))
+        return pa.Table.from_pylist([{name: row[name] for name in _names(columns, row)} for row in shown])
 
     def rows(self, indexes: Sequence[int]) -> Sequence[Mapping[str, Any]]:
         """The view's rows of these indexes, in their order."""
@@ -147,6 +138,20 @@ def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answe
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     for batch in pq.ParquetFile(path).iter_batches(BATCH):
         yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _names(wanted: Sequence[str], there: Collection[str]) -> list[str]:
+    """`_index_` and the columns that are meant, each once."""
+    names = {"_index_": None}
+    for column in ("_index_", *wanted):
+        name = present(column, there)
+        if name is not None:
+            names[name] = None
+        elif not optional(column):
+            raise ReportFailed(
+                "NoSuchColumn", f"the dataset has no column {named(column)}; it has {', '.join(there)}"
+            )
+    return list(names)
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -86,7 +86,9 @@ class Rubric(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the dataset view that it reads."""
+        """The columns of the dataset view that it reads; `target|answer` is the first of these that there is, and
+        `choices|` may be missing (see rubrics/columns.py).
+        """
         ...
 
     @property

@@ -1,0 +1,11 @@
+"""Ways to score: a module per kind of answer, and `find_rubric`, which finds any installed one by its name."""
+
+from steelyard.report.rubrics.find import (
+    GROUP,
+    BadRubricArgument,
+    NoSuchRubric,
+    alias,
+    find_rubric,
+)
+
+__all__ = ["GROUP", "BadRubricArgument", "NoSuchRubric", "alias", "find_rubric"]

@@ -1,0 +1,28 @@
+"""Columns that a rubric asks for by several names: `target|answer|label` is the first of these that there is.
+
+An empty name stands for "or none": `choices|` may be missing. A column that is called `a|b` itself is found too.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+
+def present(wanted: str, there: Collection[str]) -> str | None:
+    """Which column of those `there` is meant; None where it is missing, or need not be."""
+    return next((name for name in (wanted, *wanted.split("|")) if name and name in there), None)
+
+
+def optional(wanted: str) -> bool:
+    return "" in wanted.split("|")
+
+
+def named(wanted: str) -> str:
+    """For messages: `'target' (nor 'answer', nor 'label')`."""
+    first, *others = [name for name in wanted.split("|") if name]
+    return repr(first) + (f" (nor {', nor '.join(map(repr, others))})" if others else "")
+
+
+def value(wanted: str, row: Mapping[str, Any]) -> Any:
+    """The row's value in the column that is meant; None where there is no such column."""
+    name = present(wanted, row)
+    return None if name is None else row[name]

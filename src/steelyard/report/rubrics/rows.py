@@ -1,0 +1,80 @@
+"""What the rubrics share: the targets of a row, the text of an answer, and the columns that every one writes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from steelyard.report.results import Answer, Json
+from steelyard.report.rubrics.columns import named, value
+
+TARGET = "target|answer|label"
+"""Where the truth is looked for unless a rubric is told."""
+FIELD = "text"
+"""What of a response is scored unless a rubric is told."""
+
+COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
+    ("score", pa.float64()),
+    ("label", pa.string()),
+    ("prediction", pa.string()),
+    ("correct", pa.bool_()),
+)
+SCHEMA = pa.schema(list(COLUMNS))
+
+
+class NoTarget(ValueError):
+    """The dataset says no truth for this row: it cannot be scored."""
+
+
+class NoField(ValueError):
+    """The answer has no such part."""
+
+
+def schema(*more: tuple[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([*COLUMNS, *more])
+
+
+def targets(answer: Answer, column: str) -> tuple[str, ...]:
+    """The texts of which one should be said: of a list all but its nulls, of `{"text": …}` (SQuAD) what is there."""
+    truth = value(column, answer.row)
+    if isinstance(truth, Mapping) and "text" in truth:
+        truth = truth["text"]
+    several = truth if isinstance(truth, list | tuple) else (truth,)
+    texts = tuple(text_of(one) for one in several if one is not None)
+    if not texts:
+        raise NoTarget(f"row {answer.index} of the dataset has no target in the column {named(column)}")
+    return texts
+
+
+def answer_text(answer: Answer, field: str) -> str | None:
+    """What was answered; None where the row was skipped or the field is null."""
+    if not answer.responses:
+        return None
+    response: Mapping[str, Any] = answer.responses[0]
+    if field not in response:
+        there = ", ".join(sorted(response)) or "nothing"
+        raise NoField(f"the answer to row {answer.index} has no field {field!r}; it has {there}")
+    said = response[field]
+    return None if said is None else text_of(said)
+
+
+def judged(score: float, truth: Sequence[str], said: str | None, correct: bool) -> Json:
+    """The columns of every rubric."""
+    return {"score": score, "label": " | ".join(truth), "prediction": said, "correct": correct}
+
+
+def right_or_wrong(right: bool, truth: Sequence[str], said: str | None) -> Json:
+    return judged(float(right), truth, said, right)
+
+
+def text_of(value: object) -> str:
+    """A value as text: 3, 3.0 and "3" are one."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
