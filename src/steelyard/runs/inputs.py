@@ -26,6 +26,7 @@ Numbers = npt.NDArray[np.int64]
 GROUP_ROWS = 16384
 GROUP_BYTES = 32 << 20
 HUB = "hf:"
+FEW = 20
 
 
 class Rows(Protocol):
@@ -143,6 +144,14 @@ def _numbered(rows: Rows, wanted: Numbers | None) -> Iterator[tuple[Numbers, pa.
         start += batch.num_rows
         if len(numbers):
             yield numbers, kept
+
+
+def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, Json]]:
+    """A few of the rows that are asked."""
+    for batch in asked(rows, source):
+        few: list[dict[str, Json]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
+        return few
+    return []
 
 
 def prepare(rows: Rows, source: SourceSpec, folder: RunFolder) -> Path:

@@ -78,8 +78,8 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
     if table is None or "correct" not in table.column_names:
         return []
     known = {index for index, _ in run.row_errors}
-    right: Any = pc.fill_null(table["correct"], False)
-    wrong: Any = pc.invert(right)
+    correct: Any = table["correct"]
+    wrong: Any = pc.invert(pc.fill_null(correct, False))
     failed = table.filter(wrong)
     unanswered: Any = pc.is_in(failed[INDEX], pa.array(sorted(known), pa.int64()))
     answered = failed.filter(pc.invert(unanswered))

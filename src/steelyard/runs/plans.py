@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Caps, Prices, Usage
 from steelyard.evaluation.epoch import highest_epoch
-from steelyard.evaluation.limit import Concurrency
+from steelyard.evaluation.limit import AUTO, Concurrency
 from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader
 from steelyard.evaluation.plan import Plan
 from steelyard.runs.prompts import requests
@@ -49,7 +49,7 @@ def plan_of(
         headers={} if key is None else {"Authorization": f"Bearer {key}"},
         usage=usage,
         caps=caps_of(limits),
-        concurrency=Concurrency() if limits.concurrency is None else Concurrency(limits.concurrency),
+        concurrency=AUTO if limits.concurrency is None else Concurrency(limits.concurrency, adaptive=True),
     )
 
 

@@ -28,6 +28,21 @@ def requests(spec: PromptSpec, model: str, columns: Sequence[str], location: str
     return request
 
 
+def check_rows(
+    request: Callable[[dict[str, Json]], bytes], rows: Sequence[dict[str, Json]], location: str
+) -> None:
+    """UsageError when none of the first rows can be asked: then it is not the rows that are wrong."""
+    faults = []
+    for row in rows:
+        try:
+            request(row)
+            return
+        except BadInput as error:
+            faults.append(str(error))
+    if faults:
+        raise UsageError(f"{location}: none of the first {len(faults)} rows can be asked: {faults[0]}")
+
+
 def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
     """How a row becomes its prompt."""
     if spec.template is not None:

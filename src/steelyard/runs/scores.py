@@ -1,13 +1,28 @@
 """Scores a verified run and makes its report. Imported late: scipy takes longer than the first calls."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
+from steelyard.errors import UsageError
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
+from steelyard.report.rubrics import find_rubric
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
+
+
+def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
+    """UsageError for a rubric that could not score rows with these columns."""
+    for spec in request.rubrics:
+        rubric = find_rubric(spec.reference)
+        lost = [name for name in rubric.columns if name not in columns]
+        if lost:
+            raise UsageError(
+                f"--rubric {spec.reference}: reads the column {lost[0]!r}; "
+                f"{request.source.location} has {', '.join(columns)} (--map {lost[0]}=COLUMN)"
+            )
 
 
 async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:

@@ -12,7 +12,8 @@ from steelyard.cli.eval.shown import Shown, open_shown
 from steelyard.cli.eval.wording import count, duration
 from steelyard.errors import SteelyardError
 from steelyard.runs.request import RunRequest
-from steelyard.runs.run import EXIT_INTERRUPTED, Interrupted, Outcome, World, run
+from steelyard.runs.run import run
+from steelyard.runs.world import EXIT_INTERRUPTED, Interrupted, Outcome, World
 
 Json = Any
 
@@ -90,7 +91,7 @@ async def _interruptible(
             print("\nsteelyard: stopped at once", file=sys.stderr, flush=True)
             os._exit(EXIT_INTERRUPTED)
         world.stop.set()
-        shown.warning("stopping: answers that are there are kept; Ctrl-C again stops at once")
+        shown.warning("stopping once the calls in flight are answered; Ctrl-C again stops at once")
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol
 from steelyard.cli.eval.wording import count, duration
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.run import Listener
+from steelyard.runs.world import Listener
 
 Json = Any
 PLAIN_SECONDS = 5.0

@@ -1,0 +1,162 @@
+"""The calls of a run: the engine on this machine, until every row is durable or somebody says stop.
+
+While calls wait for their answers, what scoring needs is imported, and the rubrics are looked at: a wrong one is told
+in the first second, not after the last row.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.discovery import Discovery, UrlDiscovery
+from steelyard.evaluation.attempt import World as EngineWorld
+from steelyard.evaluation.engine import Stores, Summary, evaluate
+from steelyard.evaluation.errors import EvaluationFailed, Fenced
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.progress import Progress
+from steelyard.runs.asked import Asked
+from steelyard.runs.plans import new_epoch
+from steelyard.runs.request import RunRequest
+from steelyard.runs.world import Interrupted, Listener, RunFailed, World
+
+LOOK_SECONDS = 0.25
+DRAIN_SECONDS = 0.02
+IMPORT_AFTER_SECONDS = 0.3
+
+
+async def call_all(asked: Asked, plan: Plan, world: World) -> int:
+    """Every row asked and durable; how many were so before.
+
+    EvaluationFailed, RunFailed, UsageError and Interrupted say why it is not.
+    """
+    calling = _Calling(asked, world, _Stoppable(UrlDiscovery(asked.request.urls)))
+    try:
+        return (await calling.run(plan)).resumed
+    except Fenced as error:
+        raise RunFailed(
+            f"{asked.folder.path}: another command has taken this run over and goes on with it; this one ends"
+        ) from error
+    except EvaluationFailed as error:
+        if error.code == "BadRequest":
+            raise RunFailed(
+                f"{error.message}. What was answered is kept; to go on past such rows: "
+                f"steelyard eval run {asked.folder.path} --bad-rows skip"
+            ) from error
+        raise
+
+
+@dataclass
+class _Stoppable:
+    """Replicas until they are `closed`; then there are none, so that nothing more is sent."""
+
+    inner: Discovery
+    closed: bool = False
+
+    async def addresses(self) -> frozenset[str]:
+        return frozenset() if self.closed else await self.inner.addresses()
+
+
+@dataclass
+class _Calling:
+    asked: Asked
+    world: World
+    replicas: _Stoppable
+    progress: Progress | None = None
+    _sides: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def run(self, plan: Plan) -> Summary:
+        stores = Stores(self.asked.folder.inputs, self.asked.folder.outputs)
+        engine = EngineWorld(
+            self.world.now,
+            self.world.chance,
+            _Log(self.world.listener),
+            identity_port=None,
+            watch=self._begin,
+        )
+        epoch = await new_epoch(stores.output, self.world.now())
+        calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))
+        stop = asyncio.ensure_future(self.world.stop.wait())
+        rubrics = asyncio.ensure_future(_look_at_rubrics(self.asked.request, self.asked.columns))
+        try:
+            return await self._first(calls, stop, rubrics)
+        finally:
+            for task in (stop, rubrics, *self._sides):
+                task.cancel()
+
+    async def _first(
+        self, calls: "asyncio.Task[Summary]", stop: "asyncio.Task[bool]", rubrics: "asyncio.Task[None]"
+    ) -> Summary:
+        """The end of the calls, unless somebody stops them or a rubric turns out to be wrong before."""
+        await asyncio.wait([calls, stop, rubrics], return_when=asyncio.FIRST_COMPLETED)
+        if rubrics.done() and not calls.done() and rubrics.exception() is None:
+            await asyncio.wait([calls, stop], return_when=asyncio.FIRST_COMPLETED)
+        if calls.done():
+            return calls.result()
+        if stop.done():
+            await self._drain(calls)
+        await _end(calls)
+        if rubrics.done() and (error := rubrics.exception()) is not None:
+            raise error
+        raise Interrupted(f"stopped; to go on: steelyard eval run {self.asked.folder.path}")
+
+    def _begin(self, progress: Progress) -> None:
+        self.progress = progress
+        self.world.listener.begins(self.asked.folder, progress.total, progress.done)
+        self._sides.append(asyncio.ensure_future(_watch(progress, self.world.listener)))
+
+    async def _drain(self, calls: "asyncio.Task[Summary]") -> None:
+        """Send nothing more, and wait for what is in flight: it is paid for."""
+        self.replicas.closed = True
+        if self.progress is None or self.progress.pool is None:
+            return
+        for address in self.progress.pool.addresses:
+            self.progress.pool.drop(address)
+        while self.progress.calls and not calls.done():
+            await asyncio.wait([calls], timeout=DRAIN_SECONDS)
+
+
+async def _end(calls: "asyncio.Task[Summary]") -> None:
+    """Cancel: what was answered is written first. Raises what kept it from being so."""
+    calls.cancel()
+    await asyncio.wait([calls])
+    if not calls.cancelled() and (error := calls.exception()) is not None:
+        raise error
+
+
+async def _watch(progress: Progress, listener: Listener) -> None:
+    """Tell how far it is, until cancelled; and once more then."""
+    try:
+        while True:
+            listener.progress(progress.snapshot())
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        listener.progress(progress.snapshot())
+
+
+async def _look_at_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
+    """Import what scoring needs; UsageError for a rubric that could not score this run."""
+    if not request.rubrics:
+        return
+    await asyncio.sleep(IMPORT_AFTER_SECONDS)
+    check = await asyncio.to_thread(_import_check)
+    await asyncio.to_thread(check, request, columns)
+
+
+def _import_check() -> Callable[[RunRequest, Sequence[str]], None]:
+    from steelyard.runs.scores import check_rubrics
+
+    return check_rubrics
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The engine's log for a person: what it warns of."""
+
+    listener: Listener
+
+    def info(self, message: str, **fields: str | int | float | bool | None) -> None:
+        return None
+
+    def warning(self, message: str, **fields: str | int | float | bool | None) -> None:
+        told = ", ".join(f"{name} {value}" for name, value in fields.items())
+        self.listener.warning(f"{message}: {told}" if told else message)

@@ -1,0 +1,27 @@
+"""Are there such rubrics? Asked before the first call, and without importing them: that takes its time."""
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+from steelyard.runs.request import RubricSpec
+
+GROUP = "steelyard.rubrics"
+
+
+def check_names(rubrics: Sequence[RubricSpec]) -> None:
+    """NoSuchRubric, in the words of who looks for them later, for a name that none has."""
+    if not rubrics:
+        return
+    names = entry_points(group=GROUP).names
+    known = names | {_alias(name) for name in names}
+    for rubric in rubrics:
+        if rubric.reference.partition("?")[0] not in known:
+            from steelyard.report.rubrics import find_rubric
+
+            find_rubric(rubric.reference)
+
+
+def _alias(name: str) -> str:
+    """As `steelyard.report.rubrics.alias`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()

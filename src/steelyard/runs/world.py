@@ -1,0 +1,83 @@
+"""What a run takes from outside, and how it ends."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from steelyard.errors import SteelyardError
+from steelyard.evaluation.manifest import Manifest
+from steelyard.runs.folder import RunFolder
+
+Json = Any
+EXIT_COMPLETE, EXIT_ROW_ERRORS, EXIT_CAP, EXIT_INTERRUPTED = 0, 3, 4, 130
+
+
+class RunFailed(SteelyardError):
+    """The run cannot go on now; what was answered is kept."""
+
+
+class Interrupted(SteelyardError):
+    """Somebody asked to stop; what was answered is kept."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
+class Listener(Protocol):
+    """Where a run says what happens."""
+
+    def begins(self, folder: RunFolder, total: int, done: int) -> None: ...
+    def progress(self, snapshot: Mapping[str, Json]) -> None: ...
+    def step(self, text: str) -> None: ...
+    def warning(self, text: str) -> None: ...
+
+
+class Silence:
+    """A listener that says nothing."""
+
+    def begins(self, folder: RunFolder, total: int, done: int) -> None:
+        return None
+
+    def progress(self, snapshot: Mapping[str, Json]) -> None:
+        return None
+
+    def step(self, text: str) -> None:
+        return None
+
+    def warning(self, text: str) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class World:
+    """Time, chance, the environment, a listener, and the wish to stop."""
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    chance: Callable[[], float] = random.random
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    listener: Listener = field(default_factory=Silence)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to make no more calls; those in flight are awaited, and what was answered is kept."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, other than by an error."""
+
+    folder: RunFolder
+    manifest: Manifest | None
+    """None when it stopped at a cap."""
+    resumed: int = 0
+    """Rows that were there already."""
+    headline: str | None = None
+    stopped: str | None = None
+    """Which cap was reached, in a sentence."""
+
+    @property
+    def exit_code(self) -> int:
+        if self.manifest is None:
+            return EXIT_CAP
+        return EXIT_ROW_ERRORS if self.manifest.rows.errors else EXIT_COMPLETE
