@@ -5,13 +5,11 @@ The step `run_report` calls `make_report`; nothing here knows the time, the host
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -19,15 +17,13 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.document import Subject, make_document
-from steelyard.report.errors import ReportFailed
 from steelyard.report.failures import describe, indexes_shown, wrong_questions
-from steelyard.report.joined import Questions, answers, local_copy, make_view, sha256_of
+from steelyard.report.joined import Questions, local_copy, make_view, sha256_of
 from steelyard.report.page import numbers_json, page
 from steelyard.report.results import Rubric
 from steelyard.report.rubrics import find_rubric
+from steelyard.report.scoring import Grouping, Output, Progress, score_output
 from steelyard.storage.store import ObjectMissing, Store
-
-Progress = Callable[[int, int], None]
 
 SCORES = "scores.parquet"
 NUMBERS = "report.json"
@@ -44,6 +40,7 @@ class Request:
     names: Mapping[str, str] = field(default_factory=dict)
     dataset_view: Sequence[AdapterSpec] | None = None
     evaluation_view: Sequence[AdapterSpec] | None = None
+    grouping: Grouping = field(default_factory=Grouping)
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,11 @@ async def make_report(
         for number, entry in enumerate(manifest.inputs)
     ]
     view = make_view(request.dataset_view)
-    questions = await asyncio.to_thread(Questions, dataset, rubric.columns, view)
-    scores = await _score(request, rubric, manifest, questions, folder, progress)
+    questions = await asyncio.to_thread(
+        Questions, dataset, (*rubric.columns, *request.grouping.columns), view
+    )
+    output = Output(request.evaluation, manifest, make_view(request.evaluation_view))
+    scores = await score_output(rubric, output, questions, folder / SCORES, request.grouping, progress)
     subject = Subject(
         rubric=request.rubric,
         names=request.names,
@@ -98,45 +98,6 @@ def _report(
     failures = describe(table, wrong, pc.count_distinct(table["_index_"]).as_py(), rows)
     document = make_document(subject, results, failures, records)
     return Report(page(document), numbers_json(document.numbers), scores, results.headline, table.num_rows)
-
-
-async def _score(
-    request: Request,
-    rubric: Rubric,
-    manifest: Manifest,
-    questions: Questions,
-    folder: Path,
-    progress: Progress,
-) -> Path:
-    """Scores of every row, in the order of the output, as Parquet: one verified file at a time on local disk."""
-    view = make_view(request.evaluation_view)
-    keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
-    schema = pa.schema([*keys, *rubric.scores])
-    path = folder / SCORES
-    done = 0
-    with pq.ParquetWriter(path, schema) as writer:
-        for number, entry in enumerate(manifest.files):
-            local = await local_copy(request.evaluation, entry, folder, number)
-            for batch in answers(local, questions, view):
-                rows = await asyncio.to_thread(_score_rows, rubric, batch)
-                writer.write_table(pa.Table.from_pylist(rows, schema))
-                done += len(rows)
-                progress(done, manifest.rows.present)
-            local.unlink()
-    if done == 0:
-        raise ReportFailed("NothingToScore", "the verified output has no rows")
-    return path
-
-
-def _score_rows(rubric: Rubric, batch: Sequence[Any]) -> list[dict[str, Any]]:
-    rows = []
-    for answer in batch:
-        try:
-            scored = rubric.score(answer)
-        except ValueError as error:
-            raise ReportFailed("CannotScore", str(error), row=str(answer.index)) from error
-        rows.append({"_index_": answer.index, "_replication_": answer.replication, **scored})
-    return rows
 
 
 async def _run_json(store: Store) -> bytes | None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtri, stdtrit
@@ -34,6 +36,14 @@ class Estimate:
     high: float | None
     method: str
     n: int
+
+
+def clusters_of(scores: pa.Table) -> Integers:
+    """Which rows of the scores hang together: those of one `_cluster_` where rows were clustered by a column, else
+    the answers to one question.
+    """
+    name = "_cluster_" if "_cluster_" in scores.column_names else "_index_"
+    return np.asarray(pc.cast(scores[name], pa.int64()).to_numpy(), dtype=np.int64)
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:

@@ -1,0 +1,108 @@
+"""The results of a rubric whose answers have one score each: its mean or share with an interval, and what that hides.
+
+Rubrics call `summarise_scores` from their `summarise`; what is the same for all rubrics (groups, replications, power)
+is added in `scoring`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report import figures
+from steelyard.report.results import Metric, Results
+from steelyard.report.statistics import Estimate, Integers, clusters_of, mean, proportion, wilson
+from steelyard.report.wording import count, interval, percent
+
+
+@dataclass(frozen=True)
+class What:
+    """What the scores of a rubric are."""
+
+    name: str
+    title: str
+    unit: Literal["share", "number"] = "share"
+    """A share lies between 0 and 1, and is shown in per cent."""
+    note: str = ""
+    binary: bool = True
+    """Answers are right or wrong (`correct`); otherwise `score` counts."""
+    headline: Callable[[Estimate], str] | None = None
+    """The report's first sentence, where the usual one does not fit."""
+
+
+def summarise_scores(scores: pa.Table, what: What) -> Results:
+    """The mean score, or the share of right answers, and how many questions were answered at all."""
+    clusters = clusters_of(scores)
+    lead = right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit)
+    answered = proportion(np.asarray(pc.is_valid(scores["prediction"]).to_numpy(), np.bool_), clusters)
+    metrics = [Metric(what.name, what.title, lead, what.unit, what.note)]
+    if answered.value not in (None, 1):
+        metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
+    shares = [metric for metric in metrics if metric.unit == "share"]
+    return Results(
+        headline=what.headline(lead) if what.headline else _headline(lead, answered, what),
+        metrics=tuple(metrics),
+        figures=(figures.intervals("How sure the main figures are", shares),) if shares else (),
+        limits=limits(scores, lead, answered),
+    )
+
+
+def right_share(scores: pa.Table, clusters: Integers) -> Estimate:
+    """The share of answers that are right."""
+    return proportion(np.asarray(scores["correct"].to_numpy(), dtype=np.bool_), clusters)
+
+
+def score_mean(scores: pa.Table, clusters: Integers, unit: str = "share") -> Estimate:
+    """The mean of the scores that there are. A share's interval stays within 0 and 1, and is never a point."""
+    values = np.asarray(scores["score"].to_numpy(), dtype=np.float64)
+    there = np.isfinite(values)
+    values, clusters = values[there], clusters[there]
+    found = mean(values, clusters)
+    if unit != "share" or found.value is None or found.low is None or found.high is None:
+        return found
+    if found.value in (0.0, 1.0):
+        units = int(np.unique(clusters).size)
+        low, high = wilson(found.value, units)
+        return replace(found, low=low, high=high, method=f"Wilson score, {units:,} scores all alike")
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, ...]:
+    """What the number does not say."""
+    questions = pc.count_distinct(scores["_index_"]).as_py()
+    said = [
+        f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
+        "The interval covers chance in the choice of questions. It knows nothing of wrong targets.",
+    ]
+    if "_cluster_" in scores.column_names:
+        column = (scores.schema.field("_cluster_").metadata or {}).get(b"column", b"cluster").decode()
+        clusters = count(pc.count_distinct(scores["_cluster_"]).as_py())
+        said.append(
+            f"Questions with the same {column} ({clusters} in all) count as one where intervals are made."
+        )
+    elif questions < scores.num_rows:
+        said.append("Questions asked several times count as one where intervals are made.")
+    if lead.n < scores.num_rows:
+        said.append(f"{count(scores.num_rows - lead.n)} answers have no score; they are left out.")
+    if answered.value is not None and answered.value < 1:
+        missing = round((1 - answered.value) * answered.n)
+        said.append(f"{count(missing)} questions got no answer; they count as wrong.")
+    return tuple(said)
+
+
+def _headline(lead: Estimate, answered: Estimate, what: What) -> str:
+    if lead.value is None:
+        return "There are no answers to score."
+    if what.binary:
+        asked = "answers" if answered.value == 1 else "questions asked"
+        right = "were right" if answered.value == 1 else "were answered right"
+        return f"Of {count(lead.n)} {asked}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
+    if what.unit == "share":
+        value, between = percent(lead.value), interval(lead)
+    else:
+        value = f"{lead.value:.3f}"
+        between = "unknown" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
+    return f"{what.title} of {count(lead.n)} answers: {value} on average (95 % interval {between})."
