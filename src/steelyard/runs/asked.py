@@ -8,10 +8,11 @@ from typing import Any
 import orjson
 
 from steelyard.errors import UsageError
+from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.inputs import Rows, chosen, mapped, open_rows
-from steelyard.runs.request import RunRequest, digest_of, identity_of
+from steelyard.runs.request import RunRequest, SourceSpec, digest_of, identity_of
 
 Json = Any
 RUNS = Path("runs")
@@ -23,6 +24,8 @@ class Asked:
 
     request: RunRequest
     rows: Rows
+    source: SourceSpec
+    """How `rows` are read: as the request says, or as they lie in the folder."""
     columns: tuple[str, ...]
     """Of the dataset, under the names that the prompt uses."""
     identity: Mapping[str, Json]
@@ -37,7 +40,12 @@ class Asked:
 
 def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     """Look at the source, before anything is written. Blocking; UsageError says what is wrong."""
-    rows = open_rows(request.source)
+    try:
+        rows = open_rows(request.source)
+    except UsageError:
+        if folder is None or (kept := _kept(request, RunFolder(folder))) is None:
+            raise
+        return kept
     columns = tuple(new for new, _ in mapped(rows.schema, request.source.columns, request.source.location))
     identity = identity_of(request, rows.files)
     wanted = chosen(request.source, rows.count)
@@ -45,10 +53,30 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     return Asked(
         request=request,
         rows=rows,
+        source=request.source,
         columns=tuple(name for name in columns if name != INDEX),
         identity=identity,
         folder=RunFolder(path),
         questions=rows.count if wanted is None else len(wanted),
+    )
+
+
+def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
+    """The same from the folder alone, where its prompt file is no longer to be had; None where it cannot be."""
+    if not folder.run_json.exists() or folder.request().source != request.source:
+        return None
+    parts = orjson.loads(folder.run_json.read_bytes())["identity"]["source"]
+    files = [FileEntry(path=request.source.location, rows=0, **part) for part in parts]
+    source = SourceSpec(str(folder.inputs_file))
+    rows = open_rows(source)
+    return Asked(
+        request=request,
+        rows=rows,
+        source=source,
+        columns=tuple(name for name in rows.schema.names if name != INDEX),
+        identity=identity_of(request, files),
+        folder=folder,
+        questions=rows.count,
     )
 
 

@@ -46,7 +46,7 @@ def estimate(asked: Asked) -> Estimate:
     done = asyncio.run(_done(asked, plan.replications)) if check_unchanged(asked) else None
     faults: list[str] = []
     calls = size = fault_count = ordinal = 0
-    for batch in rows_asked(asked.rows, request.source):
+    for batch in rows_asked(asked.rows, asked.source):
         indexes = batch.column(0).to_pylist()
         for index, row in zip(indexes, batch.drop_columns([INDEX]).to_pylist(), strict=True):
             left = request.replications - (0 if done is None else int(done[ordinal].sum()))

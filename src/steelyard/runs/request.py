@@ -13,6 +13,7 @@ import orjson
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.runs.judge_spec import JudgeSpec
 
 Json = Any
 Api = Literal["chat", "completions"]
@@ -124,6 +125,8 @@ class RunRequest(_Strict):
     reducers: tuple[str, ...] = ()
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
+    judges: tuple[JudgeSpec, ...] = ()
+    """Models that are asked about every answer; the rubric `judge.Verdict` reads what they said."""
     limits: Limits = Limits()
     policy: Policy = "Skip"
 

@@ -73,9 +73,9 @@ async def _settle_folder(asked: Asked, plan: Plan) -> None:
     """`run.yaml` and the dataset, before anything is called; UsageError when the folder holds another run."""
     folder = asked.folder
     if not await asyncio.to_thread(check_unchanged, asked):
-        few = await asyncio.to_thread(first_rows, asked.rows, asked.request.source)
+        few = await asyncio.to_thread(first_rows, asked.rows, asked.source)
         check_rows(plan.request, few, asked.request.source.location)
-        path = await asyncio.to_thread(prepare, asked.rows, asked.request.source, folder)
+        path = await asyncio.to_thread(prepare, asked.rows, asked.source, folder)
         try:
             await folder.inputs.put_file(INPUTS_FILE, path)
         finally:

@@ -9,6 +9,7 @@ import orjson
 from steelyard.errors import UsageError
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
 from steelyard.report.rubrics import find_rubric
+from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
 
@@ -17,11 +18,11 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
     """UsageError for a rubric that could not score rows with these columns."""
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
-        lost = [name for name in rubric.columns if name not in columns]
+        lost = [name for name in rubric.columns if present(name, columns) is None and not optional(name)]
         if lost:
             raise UsageError(
-                f"--rubric {spec.reference}: reads the column {lost[0]!r}; "
-                f"{request.source.location} has {', '.join(columns)} (--map {lost[0]}=COLUMN)"
+                f"--rubric {spec.reference}: reads the column {named(lost[0])}; {request.source.location} has "
+                f"{', '.join(columns)}. Rename one (--map {lost[0].partition('|')[0]}=COLUMN)"
             )
 
 
