@@ -1,0 +1,173 @@
+"""The attestation beside a report: an in-toto Statement v1 with the predicate "test result", signed on demand.
+
+The statement names the report's files by SHA-256 (subjects), and what they were made from and by (configuration). It
+is a pure function of them, so the same report has the same statement; a signature puts it in a DSSE envelope. Ed25519
+has no chance in it: the same key gives the same envelope.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from steelyard.errors import UsageError
+
+Json = Any
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
+PAYLOAD = "application/vnd.in-toto+json"
+
+
+class BadAttestation(ValueError):
+    """The file is no attestation of ours, or its signature is not the key's."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A file by its name and content."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was checked, by name: all of it was done without fault, or with rows that need a look, or not at all."""
+
+    passed: tuple[str, ...]
+    warned: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def result(self) -> Literal["PASSED", "WARNED", "FAILED"]:
+        return "FAILED" if self.failed else "WARNED" if self.warned else "PASSED"
+
+
+def statement(subjects: Sequence[Named], configuration: Sequence[Named], outcome: Outcome) -> bytes:
+    """The statement as JSON; equal arguments are equal bytes."""
+    return _json(
+        {
+            "_type": STATEMENT,
+            "subject": [_descriptor(each) for each in subjects],
+            "predicateType": PREDICATE,
+            "predicate": {
+                "result": outcome.result,
+                "configuration": [_descriptor(each) for each in configuration],
+                "passedTests": list(outcome.passed),
+                "warnedTests": list(outcome.warned),
+                "failedTests": list(outcome.failed),
+            },
+        }
+    )
+
+
+def envelope(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+    """The payload in a DSSE envelope, signed."""
+    signature = {"keyid": key_id(key.public_key()), "sig": _base64(key.sign(_pae(payload)))}
+    return _json({"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": [signature]})
+
+
+def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes, bool]:
+    """The statement in an attestation, and whether it is signed.
+
+    With a key, BadAttestation unless one signature is the key's. There is one way to write an envelope: another one is
+    none of ours.
+    """
+    try:
+        document: dict[str, Json] = orjson.loads(data)
+        if "payload" not in document:
+            if key is not None:
+                raise BadAttestation("is not signed")
+            return data, False
+        payload = base64.b64decode(document["payload"], validate=True)
+        signatures = [
+            (str(each["keyid"]), base64.b64decode(each["sig"], validate=True))
+            for each in document["signatures"]
+        ]
+    except (orjson.JSONDecodeError, binascii.Error, TypeError, KeyError, ValueError) as error:
+        if isinstance(error, BadAttestation):
+            raise
+        raise BadAttestation(f"is no attestation: {type(error).__name__}: {error}") from error
+    written = [{"keyid": keyid, "sig": _base64(signature)} for keyid, signature in signatures]
+    same = {"payload": _base64(payload), "payloadType": PAYLOAD, "signatures": written}
+    if _json(same) != data:
+        raise BadAttestation("is not written as envelopes of ours are")
+    if key is not None:
+        _check(payload, signatures, key)
+    return payload, True
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """The name of a key, as securesystemslib makes it: SHA-256 of the key as canonical JSON."""
+    public = key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    described = {"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}
+    return hashlib.sha256(orjson.dumps(described, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def signing_key(path: Path) -> Ed25519PrivateKey:
+    """The private key in a PEM file; UsageError says what else is in it."""
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"--sign-key {path}: {_reason(error)}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"--sign-key {path}: should be an Ed25519 key, not {type(key).__name__}")
+    return key
+
+
+def public_key(path: Path) -> Ed25519PublicKey:
+    """The public key in a PEM file; UsageError says what else is in it."""
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"--key {path}: {_reason(error)}") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(f"--key {path}: should be an Ed25519 key, not {type(key).__name__}")
+    return key
+
+
+def _reason(error: Exception) -> str:
+    return (
+        (error.strerror or str(error)) if isinstance(error, OSError) else "is no key in PEM without password"
+    )
+
+
+def _check(payload: bytes, signatures: Sequence[tuple[str, bytes]], key: Ed25519PublicKey) -> None:
+    own = [signature for keyid, signature in signatures if keyid == key_id(key)]
+    if not own:
+        raise BadAttestation("is not signed by this key")
+    for signature in own:
+        try:
+            key.verify(signature, _pae(payload))
+        except InvalidSignature:
+            raise BadAttestation("its signature is not the key's") from None
+
+
+def _pae(payload: bytes) -> bytes:
+    """What DSSE signs: type and payload with their lengths, so that neither can be taken for the other."""
+    return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
+
+
+def _descriptor(file: Named) -> Mapping[str, Json]:
+    return {"name": file.name, "digest": {"sha256": file.sha256}}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _json(value: Mapping[str, Json]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"
