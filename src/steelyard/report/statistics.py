@@ -26,7 +26,7 @@ MOST_UNITS = 10_000  # more clusters than this are resampled in random groups: s
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval, how the interval was made, and from how many values.
+    """A number with its standard error and 95 % interval, how the interval was made, and from how many values.
 
     No interval: low and high are None.
     """
@@ -36,6 +36,7 @@ class Estimate:
     high: float | None
     method: str
     n: int
+    error: float | None = None
 
 
 def clusters_of(scores: pa.Table) -> Integers:
@@ -60,8 +61,9 @@ def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
     """The share of hits.
 
     Wilson's interval where every cluster has one value. Otherwise Wilson's with the effective sample size
-    that the clustered standard error implies (Franco, Little, Louis and Slud 2019): repeating the same
-    answers narrows nothing, and the interval never leaves [0, 1].
+    that the clustered standard error implies (Franco, Little, Louis and Slud 2019), less what Korn and Graubard
+    (1998) take off because few clusters know their own spread badly: repeating the same answers narrows
+    nothing, and the interval never leaves [0, 1].
     """
     n = int(hits.size)
     if n == 0:
@@ -69,16 +71,15 @@ def proportion(hits: NDArray[np.bool_], clusters: Integers) -> Estimate:
     share = float(hits.mean())
     codes, count = _codes(clusters)
     if count == n:
-        return Estimate(share, *wilson(share, n), "Wilson score", n)
-    effective = _effective_size(hits.astype(np.float64), codes, count)
-    method = f"Wilson score, clustered by _index_ ({count:,} clusters, effective size {effective:,.1f})"
-    return Estimate(share, *wilson(share, effective), method, n)
+        return Estimate(share, *wilson(share, n), "Wilson score", n, float(np.sqrt(share * (1 - share) / n)))
+    error = _error_of_mean(hits.astype(np.float64), codes, count)
+    effective = _effective_size(share, error, n, count)
+    method = f"Wilson score, clustered ({count:,} clusters, effective size {effective:,.1f})"
+    return Estimate(share, *wilson(share, effective), method, n, error)
 
 
 def mean(values: Floats, clusters: Integers) -> Estimate:
-    """The mean with Student's interval from the standard error clustered by index (plain where clusters hold
-    one value).
-    """
+    """The mean with Student's interval from the clustered standard error (plain where clusters hold one value)."""
     n = int(values.size)
     if n == 0:
         return Estimate(None, None, None, "no rows", 0)
@@ -86,10 +87,10 @@ def mean(values: Floats, clusters: Integers) -> Estimate:
     codes, count = _codes(clusters)
     if count < 2:
         return Estimate(centre, None, None, "one cluster: no interval", n)
-    error = clustered_error(values, codes, count) * float(np.sqrt(count / (count - 1)))
+    error = _error_of_mean(values, codes, count)
     half = float(stdtrit(count - 1, TAIL)) * error
-    clustered = f", standard error clustered by _index_ ({count:,} clusters)" if count < n else ""
-    return Estimate(centre, centre - half, centre + half, "Student t" + clustered, n)
+    clustered = f", clustered standard error ({count:,} clusters)" if count < n else ""
+    return Estimate(centre, centre - half, centre + half, "Student t" + clustered, n, error)
 
 
 def clustered_error(values: Floats, codes: Integers, count: int) -> float:
@@ -141,16 +142,20 @@ def _in_groups(sums: Any, chance: np.random.Generator) -> Any:
     return gather @ sums
 
 
-def _effective_size(values: Floats, codes: Integers, count: int) -> float:
+def _error_of_mean(values: Floats, codes: Integers, count: int) -> float:
+    """Unbiased where clusters are equally large, as the sample's standard deviation is."""
+    return clustered_error(values, codes, count) * float(np.sqrt(count / (count - 1))) if count > 1 else 0.0
+
+
+def _effective_size(share: float, error: float, n: int, count: int) -> float:
     """How many independent values would be as sure as these.
 
-    Between the number of clusters that say something and all values.
+    Of clusters that say nothing of their spread (all right, all wrong, or one alone) each counts as one value.
     """
-    share = float(values.mean())
-    error = clustered_error(values, codes, count)
     if error == 0 or share in (0.0, 1.0):
         return float(count)
-    return min(float(values.size), share * (1 - share) / error**2)
+    known = float(ndtri(TAIL) / stdtrit(count - 1, TAIL)) ** 2
+    return min(float(n), share * (1 - share) / error**2) * known
 
 
 def _codes(clusters: Integers) -> tuple[Integers, int]:

@@ -63,7 +63,7 @@ async def test_the_first_view_says_how_it_did(tmp_path: Path) -> None:
     page = made.page.decode()
     assert made.headline == "abc answers 98 of 100 questions right."
     assert "40 questions, each asked 2 times" in page
-    assert "95 % interval: 87 to 100 of 100" in page
+    assert "95 % interval: 86 to 100 of 100" in page
     assert "nothing: no earlier audit was named" in page
     assert "it passes no judgement" in page
     found = numbers(made)
