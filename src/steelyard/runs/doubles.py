@@ -1,0 +1,85 @@
+"""Doubles for tests of runs: an OpenAI-compatible endpoint on loopback, and small prompt files."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from aiohttp import web
+
+from steelyard.runs.request import Limits, RunRequest, SourceSpec
+
+Json = Any
+Answer = Callable[[str], Json]
+"""From a prompt to the text of its answer, or to a whole response."""
+
+
+@dataclass
+class Endpoint:
+    """What was asked."""
+
+    url: str
+    bodies: list[dict[str, Json]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+
+    @property
+    def prompts(self) -> list[str]:
+        return [prompt_of(body) for body in self.bodies]
+
+
+def prompt_of(body: Mapping[str, Json]) -> str:
+    return str(body["messages"][-1]["content"] if "messages" in body else body["prompt"])
+
+
+def echo(prompt: str) -> str:
+    """The answer of a model that repeats the last word."""
+    return prompt.rsplit(maxsplit=1)[-1]
+
+
+@asynccontextmanager
+async def endpoint(answer: Answer = echo) -> AsyncIterator[Endpoint]:
+    """An endpoint at `/v1` that answers every prompt by `answer`, which may also give or raise a response."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        asked.bodies.append(body)
+        asked.headers.append(request.headers)
+        said = answer(prompt_of(body))
+        if isinstance(said, web.StreamResponse):
+            return said
+        choice = {"message": {"role": "assistant", "content": said}, "text": said, "finish_reason": "stop"}
+        return web.json_response(
+            {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}}
+        )
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", handle)
+    app.router.add_post("/v1/completions", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    asked = Endpoint(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+    try:
+        yield asked
+    finally:
+        await runner.cleanup()
+
+
+def write_prompts(path: Path, rows: Sequence[Mapping[str, Json]] | int = 20) -> Path:
+    """A prompt file with these rows, or with so many that ask for a number."""
+    if isinstance(rows, int):
+        rows = [{"prompt": f"say {number}", "target": str(number)} for number in range(rows)]
+    pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    return path
+
+
+def make_request(prompts: Path, url: str, **changes: Json) -> RunRequest:
+    """A request with defaults, so that a test shows only what matters."""
+    limits = Limits(concurrency=4, retries=2)
+    return RunRequest(
+        **{"source": SourceSpec(str(prompts)), "model": "m", "urls": (url,), "limits": limits, **changes}
+    )

@@ -1,0 +1,99 @@
+"""What answers depend on is in the identity, what they do not depend on is not; a request survives its document."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.runs.request import (
+    Limits,
+    PriceSpec,
+    PromptSpec,
+    RubricSpec,
+    RunRequest,
+    SourceSpec,
+    from_document,
+    identity,
+    to_document,
+)
+
+FILES = [FileEntry(path="p.parquet", size=10, sha256="a" * 64, rows=3)]
+BASE = RunRequest(SourceSpec("p.parquet", sample=2), model="m", urls=("http://a",))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(replace(BASE, model="other"), id="model"),
+        pytest.param(replace(BASE, replications=2), id="replications"),
+        *(
+            pytest.param(replace(BASE, source=replace(BASE.source, **change)), id=str(change))
+            for change in ({"limit": 1}, {"sample": 1}, {"seed": 1}, {"columns": {"prompt": "q"}})
+        ),
+        *(
+            pytest.param(replace(BASE, prompt=PromptSpec(**change)), id=str(change))
+            for change in (
+                {"api": "completions"},
+                {"template": "x"},
+                {"column": "q"},
+                {"system": "x"},
+                {"few_shot": ({"prompt": "a", "target": "b"},)},
+                {"sampling": {"temperature": 0}},
+            )
+        ),
+    ],
+)
+def test_another_question_is_another_run(changed: Any) -> None:
+    assert identity(changed, FILES) != identity(BASE, FILES)
+
+
+def test_another_file_is_another_run() -> None:
+    assert identity(BASE, [FILES[0].model_copy(update={"sha256": "b" * 64})]) != identity(BASE, FILES)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(replace(BASE, urls=("http://b", "http://c")), id="urls"),
+        pytest.param(replace(BASE, api_key_env="KEY"), id="key"),
+        pytest.param(replace(BASE, rubrics=(RubricSpec("exact-match"),)), id="rubrics"),
+        pytest.param(replace(BASE, limits=Limits(concurrency=3, max_cost=1)), id="limits"),
+        pytest.param(replace(BASE, policy="Abort"), id="policy"),
+        pytest.param(
+            replace(BASE, source=replace(BASE.source, location="/elsewhere/q.csv")), id="name of the file"
+        ),
+        pytest.param(replace(BASE, prompt=PromptSpec(template_name="t.j2")), id="name of the template"),
+    ],
+)
+def test_how_it_is_asked_does_not_matter(changed: RunRequest) -> None:
+    assert identity(changed, FILES) == identity(BASE, FILES)
+
+
+def test_a_request_survives_its_document() -> None:
+    request = replace(
+        BASE,
+        rubrics=(RubricSpec("exact-match?target=x"),),
+        prompt=PromptSpec(few_shot=({"prompt": "a", "target": "b"},), sampling={"stop": ["x"]}),
+        limits=Limits(prices=PriceSpec(1, 2.5), max_cost=3),
+        group_by=("topic",),
+    )
+    assert from_document(to_document(request), "run.yaml") == request
+
+
+@pytest.mark.parametrize(
+    "change", [{"modl": "m"}, {"source": {"location": "x", "limt": 1}}, {"replications": "many"}]
+)
+def test_a_fault_in_a_document_names_file_and_field(change: dict[str, Any]) -> None:
+    (name,) = change
+    with pytest.raises(UsageError, match=f"run.yaml, {name}"):
+        from_document({**to_document(BASE), **change}, "run.yaml")
+
+
+@pytest.mark.parametrize(
+    ("location", "stem"),
+    [("a/b.c.parquet", "b"), ("p.jsonl", "p"), ("hf:org/name@train", "name"), ("hf:name", "name")],
+)
+def test_a_folder_is_named_after_its_prompts(location: str, stem: str) -> None:
+    assert SourceSpec(location).stem == stem

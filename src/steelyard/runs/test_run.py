@@ -1,0 +1,240 @@
+"""Runs against an endpoint on loopback: what is paid, what is kept, what is refused, what is never written."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from aiohttp import web
+
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.evaluation.doubles import until
+from steelyard.runs.asked import ask
+from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard.runs.dry import estimate
+from steelyard.runs.folder import RunFolder, open_run
+from steelyard.runs.plans import new_epoch
+from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
+from steelyard.runs.run import run
+from steelyard.runs.world import Interrupted, RunFailed, World
+from steelyard.storage.files import FileStore
+
+
+def stopping(world: World, after: int) -> Callable[[str], str]:
+    """Answers; the last one before the end of patience says stop."""
+    left = iter(range(after, -1, -1))
+
+    def answer(prompt: str) -> str:
+        if next(left, 0) == 0:
+            world.stop.set()
+        return echo(prompt)
+
+    return answer
+
+
+def refused(number: int) -> Callable[[str], Any]:
+    return lambda prompt: (
+        web.Response(status=400, text="too long") if prompt == f"say {number}" else echo(prompt)
+    )
+
+
+async def test_every_row_is_asked_once_and_joined_with_its_question(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url, replications=2)
+        outcome = await run(request, tmp_path / "run")
+    assert outcome.exit_code == 0
+    assert sorted(asked.prompts) == sorted(2 * [f"say {number}" for number in range(20)])
+    rows = list(open_run(tmp_path / "run").rows())
+    assert len(rows) == 40
+    assert {(row.index, row.replication) for row in rows} == {(i, r) for i in range(20) for r in range(2)}
+    for row in rows:
+        assert row.row == {"prompt": f"say {row.index}", "target": str(row.index)}
+        assert row.responses is not None
+        assert row.responses[0]["text"] == str(row.index)
+        assert row.responses[0]["prompt_tokens"] == 10
+
+
+async def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint() as asked:
+        await run(make_request(prompts, asked.url), tmp_path / "run")
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert len(asked.bodies) == 20
+    assert (outcome.exit_code, outcome.resumed) == (0, 20)
+
+
+async def test_a_stopped_run_awaits_its_calls_and_goes_on_from_there(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 200)
+    world = World()
+    async with endpoint(stopping(world, 30)) as asked:
+        with pytest.raises(Interrupted, match="to go on: steelyard eval run"):
+            await run(make_request(prompts, asked.url), tmp_path / "run", world)
+        before = len(asked.bodies)
+        assert 0 < before < 200
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert outcome.resumed == before
+    assert len(asked.bodies) == 200  # nothing was paid twice
+
+
+async def test_a_run_goes_on_from_its_folder_alone(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 200)
+    world = World()
+    async with endpoint(stopping(world, 30)) as asked:
+        source = SourceSpec(str(prompts), columns={"text": "prompt"}, sample=150)
+        request = make_request(prompts, asked.url, source=source, prompt=PromptSpec(template="{{ text }}"))
+        with pytest.raises(Interrupted):
+            await run(request, tmp_path / "run", world)
+        prompts.unlink()
+        outcome = await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")
+    assert outcome.exit_code == 0
+    assert len(asked.bodies) == 150
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "another model .'m', now 'n'": lambda request: replace(request, model="n"),
+    "another template": lambda request: replace(request, prompt=PromptSpec(template="{{ prompt }}?")),
+    "another system": lambda request: replace(request, prompt=PromptSpec(system="x")),
+    "another sampling": lambda request: replace(request, prompt=PromptSpec(sampling={"seed": 1})),
+    "another replications .'1', now '2'": lambda request: replace(request, replications=2),
+    "another limit": lambda request: replace(request, source=replace(request.source, limit=3)),
+}
+
+
+@pytest.mark.parametrize("fault", CHANGES)
+async def test_a_folder_takes_no_answers_to_other_questions(tmp_path: Path, fault: str) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 4)
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url)
+        await run(request, tmp_path / "run")
+        with pytest.raises(UsageError, match=fault):
+            await run(CHANGES[fault](request), tmp_path / "run")
+    assert len(asked.bodies) == 4
+
+
+async def test_a_folder_takes_no_answers_to_another_file(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 4)
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url)
+        await run(request, tmp_path / "run")
+        write_prompts(prompts, 5)
+        with pytest.raises(UsageError, match="another prompt file"):
+            await run(request, tmp_path / "run")
+
+
+async def test_inputs_that_were_changed_in_the_folder_are_found(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 50)
+    world = World()
+    async with endpoint(stopping(world, 10)) as asked:
+        request = make_request(prompts, asked.url)
+        with pytest.raises(Interrupted):
+            await run(request, tmp_path / "run", world)
+        inputs = RunFolder(tmp_path / "run").inputs_file
+        table = pq.read_table(inputs)
+        pq.write_table(table.set_column(2, "target", table["prompt"]), inputs)
+        with pytest.raises(SteelyardError, match="inputs"):
+            await run(request, tmp_path / "run")
+
+
+async def test_a_newer_command_takes_a_run_over(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 300)
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url)
+        older = asyncio.create_task(run(request, tmp_path / "run"))
+        await until(lambda: len(asked.bodies) >= 20)
+        newer = await run(request, tmp_path / "run")
+        with pytest.raises(RunFailed, match="another command has taken this run over"):
+            await older
+    assert newer.exit_code == 0
+    assert len({(row.index) for row in open_run(tmp_path / "run").rows()}) == 300
+
+
+async def test_an_epoch_outranks_those_before_whatever_the_clocks_say(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    world = World()
+    await store.create(".steelyard/epoch/9000000000-aaaaaaaa-0001", b"")
+    assert await new_epoch(store, world.now()) > "9000000001"
+
+
+async def test_a_cap_stops_a_run_that_can_go_on(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 60)
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url)
+        capped = replace(request, limits=Limits(concurrency=4, max_tokens_total=240))
+        outcome = await run(capped, tmp_path / "run")
+        assert (outcome.exit_code, outcome.manifest) == (4, None)
+        assert "240 tokens" in (outcome.stopped or "")
+        assert len(asked.bodies) <= 20
+        assert (await run(request, tmp_path / "run")).exit_code == 0
+    assert len(asked.bodies) == 60
+
+
+async def test_a_refused_row_is_recorded_and_the_rest_done(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint(refused(7)) as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert outcome.exit_code == 3
+    done = open_run(tmp_path / "run")
+    assert [row.index for row in done.rows() if row.responses is None] == [7]
+    ((key, error),) = done.row_errors.items()
+    assert key[0] == 7
+    assert (error["status"], error["body"]) == (400, "too long")
+
+
+async def test_under_abort_a_refused_row_ends_the_run_and_names_itself(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint(refused(7)) as asked:
+        request = make_request(prompts, asked.url, policy="Abort")
+        with pytest.raises(RunFailed, match=r"index 7.*too long.*--bad-rows skip"):
+            await run(request, tmp_path / "run")
+        assert (await run(replace(request, policy="Skip"), tmp_path / "run")).exit_code == 3
+    assert asked.prompts.count("say 3") == 1
+
+
+async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint(refused(1)) as asked:
+        world = World(environment={"MY_KEY": "sk-secret-1234"})
+        await run(make_request(prompts, asked.url, api_key_env="MY_KEY"), tmp_path / "run", world)
+    assert {headers["Authorization"] for headers in asked.headers} == {"Bearer sk-secret-1234"}
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert b"sk-secret" not in written
+
+
+async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 1)
+    async with endpoint() as asked:
+        await run(make_request(prompts, asked.url), tmp_path / "run", World(environment={}))
+    assert "Authorization" not in asked.headers[0]
+
+
+async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint() as asked:
+        request = make_request(prompts, asked.url, rubrics=(RubricSpec("exact-mach"),))
+        with pytest.raises(UsageError, match="there is no rubric 'exact-mach'"):
+            await run(request, tmp_path / "run")
+    assert asked.bodies == []
+
+
+def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "x" * 400}, {"prompt": None}])
+    prompt = PromptSpec(sampling={"max_tokens": 50})
+    request = make_request(prompts, "http://127.0.0.1:1/v1", replications=2, prompt=prompt)
+    found = estimate(ask(request, tmp_path / "run"))
+    assert (found.calls, found.fault_count, found.completion_tokens) == (2, 1, 100)
+    assert 200 <= found.prompt_tokens <= 250
+    assert not (tmp_path / "run").exists()
+
+
+async def test_a_run_says_where_it_came_from(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 2)
+    async with endpoint() as asked:
+        await run(make_request(prompts, asked.url), tmp_path / "run")
+    record = orjson.loads(RunFolder(tmp_path / "run").run_json.read_bytes())
+    assert record["identity"]["model"] == "m"
+    assert record["settings"]["urls"] == [asked.url]
