@@ -116,11 +116,16 @@ def _certain_f1(coded: Coded, k: int, f1: Estimate) -> Estimate:
 
 
 def _certain_average(coded: Coded, average: Estimate) -> Estimate:
-    """The averages where resampling sees no doubt: as sure as the share of right answers, no surer."""
+    """The averages where resampling sees no doubt: as sure as the share of right answers, no surer; widened where
+    that would leave out the average, which looks away from questions without an answer.
+    """
     if average.low != average.high:
         return average
     share = proportion(coded.truth == coded.prediction, coded.clusters)
-    return Estimate(average.value, share.low, share.high, f"of the share right: {share.method}", share.n)
+    if share.low is None or share.high is None or average.value is None:
+        return average
+    low, high = min(average.value, share.low), max(average.value, share.high)
+    return Estimate(average.value, low, high, f"of the share right: {share.method}", share.n)
 
 
 def _cluster_sums(coded: Coded) -> Floats:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,9 +50,15 @@ def alias(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()
 
 
+def _arguments(query: str) -> dict[str, str]:
+    """`a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
+    pairs = (part.partition("=") for part in query.split("&") if part)
+    return {unquote(name): unquote(given) for name, _, given in pairs}
+
+
 def _make(point: EntryPoint, query: str) -> Rubric:
     kind = point.load()
-    arguments = dict(parse_qsl(query, keep_blank_values=True))
+    arguments = _arguments(query)
     takes = [field.name for field in dataclasses.fields(kind) if field.init]
     for argument in arguments:
         if argument not in takes:
@@ -62,6 +68,11 @@ def _make(point: EntryPoint, query: str) -> Rubric:
     try:
         return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise BadRubricArgument(f"rubric {point.name}, argument {where}: {fault['msg']}") from error
+        raise BadRubricArgument(f"rubric {point.name}, {_told(error)}") from error
+
+
+def _told(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    if not fault["loc"]:  # the rubric's own check, which names the argument itself
+        return f"argument {fault['msg'].removeprefix('Value error, ')}"
+    return f"argument {'.'.join(map(str, fault['loc']))}: {fault['msg']}"

@@ -35,7 +35,8 @@ def test_bad_arguments_are_named(reference: str, fault: str) -> None:
 
 def test_an_unknown_rubric_names_those_there_are() -> None:
     with pytest.raises(
-        NoSuchRubric, match=r"no rubric 'text\.Nothing'; installed: classification\.Classification"
+        NoSuchRubric,
+        match=r"no rubric 'text\.Nothing'; installed: choice\.MultipleChoice, classification\.Classification",
     ):
         find_rubric("text.Nothing")
 

@@ -1,0 +1,140 @@
+"""What every rubric promises, as a check that an author's own test calls:
+
+    check_rubric(MyRubric(), right=Answer(…), wrong=Answer(…))
+
+`right` and `wrong` are two answers that the rubric must tell apart; a skipped row and rows without truth are made
+from them. `BrokenContract` says which promise is broken.
+"""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from steelyard.report.results import Answer, Json, Results, Rubric
+from steelyard.report.rubrics.columns import optional, value
+from steelyard.report.rubrics.rows import COLUMNS
+
+KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))
+
+
+class BrokenContract(AssertionError):
+    """The rubric does not keep a promise."""
+
+
+def check_rubric(rubric: Rubric, right: Answer, wrong: Answer) -> None:
+    """Everything below; quick, and without files."""
+    _must(_frozen(rubric), "a rubric is a frozen dataclass")
+    check_schema(rubric)
+    skipped = dataclasses.replace(right, responses=None)
+    for answer in (right, wrong, skipped):
+        check_pure(rubric, answer)
+    _must(rubric.score(right)["correct"] is True, "the right answer is correct")
+    _must(rubric.score(wrong)["correct"] is False, "the wrong answer is not correct")
+    _must(rubric.score(right)["score"] > rubric.score(wrong)["score"], "the right answer scores higher")
+    check_skipped(rubric.score(skipped))
+    check_nameless(rubric, right)
+    for answers in (
+        [right],
+        [wrong],
+        [skipped],
+        [right] * 5,
+        [wrong] * 5,
+        [skipped] * 5,
+        [right, wrong, skipped] * 4,
+    ):
+        check_summary(rubric, answers)
+
+
+def scores_of(rubric: Rubric, answers: Sequence[Answer], cluster: int | None = None) -> pa.Table:
+    """The table that `summarise` sees; with `cluster`, that many rows in a row share a cluster."""
+    rows = [
+        {"_index_": index, "_replication_": "r0", **rubric.score(answer)}
+        for index, answer in enumerate(answers)
+    ]
+    table = pa.Table.from_pylist(rows, pa.schema([*(pa.field(*key) for key in KEYS), *rubric.scores]))
+    if cluster is None:
+        return table
+    clusters = pa.array([index // cluster for index in range(len(rows))], pa.int64())
+    return table.append_column("_cluster_", clusters)
+
+
+def check_schema(rubric: Rubric) -> None:
+    """`score`, `label`, `prediction` and `correct` are there, and nothing that the table of scores adds."""
+    for name, kind in COLUMNS:
+        there = name in rubric.scores.names and rubric.scores.field(name).type.equals(kind)
+        _must(there, f"`scores` has {name}: {kind}")
+    for name in rubric.scores.names:
+        _must(not name.startswith(("_", "group:")), f"{name}: names with _ and group: are taken")
+
+
+def check_pure(rubric: Rubric, answer: Answer) -> None:
+    """Twice the same, nothing changed, and what the schema says."""
+    before = copy.deepcopy(answer)
+    first, second = rubric.score(answer), rubric.score(answer)
+    _must(first == second, "the same answer scores the same twice")
+    _must(answer == before, "scoring changes nothing")
+    _must(
+        set(first) == set(rubric.scores.names), f"the row has just the columns of `scores`: {sorted(first)}"
+    )
+    pa.Table.from_pylist([first], rubric.scores)
+    score = first["score"]
+    _must(score is not None and math.isfinite(score), "the score is a finite number")
+
+
+def check_skipped(scored: Json) -> None:
+    """A system gains nothing by staying silent."""
+    _must(scored["score"] == 0, "a skipped row scores 0")
+    _must(scored["correct"] is False, "a skipped row is not correct")
+    _must(scored["prediction"] is None, "a skipped row has no prediction")
+
+
+def check_nameless(rubric: Rubric, right: Answer) -> None:
+    """A row without truth is an error that names the row."""
+    needed = [name for name in rubric.columns if not optional(name) and value(name, right.row) is not None]
+    if not needed:
+        return
+    empty = Answer(4711, right.replication, dict.fromkeys(right.row), right.responses)
+    try:
+        rubric.score(empty)
+    except ValueError as error:
+        _must("4711" in str(error), f"the error of a row without truth names the row: {error}")
+    else:
+        raise BrokenContract("a row without truth cannot be scored: ValueError")
+
+
+def check_summary(rubric: Rubric, answers: Sequence[Answer]) -> None:
+    """There is a headline and a number; every interval holds its number; the same scores say the same."""
+    for cluster in (None, 2):
+        scores = scores_of(rubric, answers, cluster)
+        results = rubric.summarise(scores)
+        _must(results == rubric.summarise(scores), "the same scores say the same twice")
+        _check_results(results)
+
+
+def _check_results(results: Results) -> None:
+    _must(bool(results.headline), "there is a headline")
+    _must(bool(results.metrics), "there is at least one metric")
+    names = [metric.name for metric in results.metrics]
+    _must(len(set(names)) == len(names), f"metrics have names of their own: {names}")
+    for metric in results.metrics:
+        estimate = metric.estimate
+        if estimate.value is None or estimate.low is None or estimate.high is None:
+            continue
+        holds = estimate.low - 1e-9 <= estimate.value <= estimate.high + 1e-9
+        _must(holds, f"{metric.name}: the interval holds the value: {estimate}")
+        if metric.unit == "share":
+            _must(
+                estimate.low >= 0 and estimate.high <= 1, f"{metric.name}: a share's interval lies in 0 to 1"
+            )
+
+
+def _frozen(rubric: Rubric) -> bool:
+    return bool(getattr(getattr(type(rubric), "__dataclass_params__", None), "frozen", False))
+
+
+def _must(holds: bool, promise: str) -> None:
+    if not holds:
+        raise BrokenContract(promise)

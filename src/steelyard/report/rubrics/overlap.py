@@ -1,0 +1,247 @@
+"""Rubrics of texts that share words: `overlap.Bleu` and `overlap.ChrF`, sacrebleu's, and `overlap.Rouge`.
+
+BLEU and chrF are numbers of the whole corpus, from 0 to 100: each row keeps the counts that they are made of,
+so that the corpus' number, and that of every resample, is a sum away. A row's `score` is the sentence's.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.results import Answer, Json, Metric, Results
+from steelyard.report.rubrics.rouge import rouge
+from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, targets
+from steelyard.report.statistics import Estimate, Floats, bootstrap, clusters_of
+from steelyard.report.summary import What, summarise_scores
+
+Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
+
+_ORDERS = 4
+_COUNTS = schema(("counts", pa.list_(pa.int64())))
+_ROUGES = schema(("rouge1", pa.float64()), ("rouge2", pa.float64()), ("rougeL", pa.float64()))
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """BLEU-4 of the corpus, with sacrebleu's tokenizers and exponential smoothing; several targets are references.
+
+    A row whose sentence BLEU is 0 or below `threshold` is shown among the failures.
+    """
+
+    target: str = TARGET
+    field: str = FIELD
+    tokenize: Tokenizer = "13a"
+    lowercase: bool = False
+    threshold: float = 0.0
+    resamples: int = 1000
+    seed: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _COUNTS
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        counts = _counts(_bleu(self.tokenize, self.lowercase), said or "", truth)
+        score = float(bleu(np.array([counts], dtype=np.float64), effective_order=True)[0])
+        return judged(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
+
+    def summarise(self, scores: pa.Table) -> Results:
+        signature = f"sacrebleu, tokenizer {self.tokenize}, {_case(self.lowercase)}, smoothing exp"
+        return _of_corpus(
+            scores, What("bleu", "BLEU", unit="number", note=signature, binary=False), bleu, self
+        )
+
+
+@dataclass(frozen=True)
+class ChrF:
+    """chrF2 of the corpus: F of character n-grams up to 6; with `word_order=2`, chrF++. Several targets: the best."""
+
+    target: str = TARGET
+    field: str = FIELD
+    word_order: int = 0
+    lowercase: bool = False
+    threshold: float = 0.0
+    resamples: int = 1000
+    seed: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _COUNTS
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        counts = _counts(_chrf(self.word_order, self.lowercase), said or "", truth)
+        score = float(chrf(np.array([counts], dtype=np.float64))[0])
+        return judged(score, truth, said, score > 0 and score >= self.threshold) | {"counts": counts}
+
+    def summarise(self, scores: pa.Table) -> Results:
+        name = (
+            f"chrF2{'+' * self.word_order}"
+            if self.word_order <= 2
+            else f"chrF2, words up to {self.word_order}"
+        )
+        note = f"sacrebleu, characters up to 6, words up to {self.word_order}, {_case(self.lowercase)}"
+        return _of_corpus(scores, What("chrf", name, unit="number", note=note, binary=False), chrf, self)
+
+
+@dataclass(frozen=True)
+class Rouge:
+    """F1 of shared words (ROUGE-1), pairs of words (ROUGE-2) and the longest common subsequence (ROUGE-L).
+
+    `variant` leads; of several targets the best counts, for each by itself.
+    """
+
+    target: str = TARGET
+    field: str = FIELD
+    variant: Literal["1", "2", "L"] = "L"
+    threshold: float = 0.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _ROUGES
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        found = rouge(said or "", truth)
+        score = found[self.variant]
+        row = judged(score, truth, said, score > 0 and score >= self.threshold)
+        return row | {f"rouge{variant}": value for variant, value in found.items()}
+
+    def summarise(self, scores: pa.Table) -> Results:
+        """The leading variant, then the others as further figures."""
+        order = [self.variant, *(other for other in ("1", "2", "L") if other != self.variant)]
+        found = [_rouge_results(scores, variant) for variant in order]
+        lead, others = found[0], found[1:]
+        more = tuple(metric for results in others for metric in results.metrics[:1])
+        return Results(
+            headline=lead.headline,
+            metrics=(lead.metrics[0], *more, *lead.metrics[1:]),
+            figures=lead.figures,
+            tables=lead.tables,
+            limits=lead.limits,
+            numbers=lead.numbers,
+        )
+
+
+def _rouge_results(scores: pa.Table, variant: str) -> Results:
+    place = scores.schema.get_field_index("score")
+    chosen = scores.set_column(place, "score", scores[f"rouge{variant}"])
+    title = f"ROUGE-{variant}"
+    note = "mean over the answers of F1, without stemming"
+    return summarise_scores(chosen, What(f"rouge{variant}", title, note=note, binary=False))
+
+
+def bleu(sums: Floats, *, effective_order: bool = False) -> Floats:
+    """BLEU of each row of counts (length of the answers, of the references, n-grams right, n-grams): sacrebleu's
+    formula with its exponential smoothing, for many corpora at once.
+    """
+    said, true = sums[:, 0], sums[:, 1]
+    right, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS : 2 + 2 * _ORDERS]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        brevity = np.where(said < true, np.where(said > 0, np.exp(1 - true / said), 0.0), 1.0)
+        halved = np.cumsum(right == 0, axis=1)  # every order without a match halves the smoothed count again
+        shares = np.where(right > 0, right, 0.5**halved) / total
+        logs = np.where(total > 0, np.log(shares), 0.0 if effective_order else -np.inf)
+        orders = np.maximum((total > 0).sum(axis=1), 1) if effective_order else _ORDERS
+        found = 100 * brevity * np.exp(logs.sum(axis=1) / orders)
+    return np.where(right.any(axis=1), found, 0.0)
+
+
+def chrf(sums: Floats, beta: float = 2) -> Floats:
+    """chrF of each row of counts (n-grams of the answers, of the references, shared, per order): sacrebleu's
+    formula for many corpora at once.
+    """
+    said, true, shared = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    both = (said > 0) & (true > 0)
+    orders = np.maximum(both.sum(axis=1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(both, shared / said, 0.0).sum(axis=1) / orders
+        recall = np.where(both, shared / true, 0.0).sum(axis=1) / orders
+        found = 100 * (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+    return np.where(precision + recall > 0, found, 0.0)
+
+
+def _of_corpus(
+    scores: pa.Table, what: What, formula: Callable[[Floats], Floats], rubric: Bleu | ChrF
+) -> Results:
+    """What all rows' sentences say, led by the corpus' own number with its interval."""
+    clusters = clusters_of(scores)
+    counts = _matrix(scores["counts"])
+    value = float(formula(counts.sum(axis=0, keepdims=True))[0])
+    units, codes = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((units.size, counts.shape[1]))
+    np.add.at(sums, codes, counts)
+    estimate = Estimate(value, None, None, "one cluster: no interval", scores.num_rows)
+    if units.size > 1:
+        low, high = bootstrap(
+            sums, lambda drawn: formula(drawn)[:, None], seed=rubric.seed, resamples=rubric.resamples
+        )
+        method = f"bootstrap of {units.size:,} clusters, {rubric.resamples:,} resamples, seed {rubric.seed}"
+        estimate = Estimate(
+            value, min(value, float(low[0])), max(value, float(high[0])), method, scores.num_rows
+        )
+    return _led_by(estimate, what, scores)
+
+
+def _led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:
+    sentence = What(
+        f"{what.name}_sentence", f"Mean {what.title} of sentences", unit="number", note="mean", binary=False
+    )
+    results = summarise_scores(scores, sentence)
+    metric = Metric(what.name, what.title, estimate, "number", what.note)
+    interval = "" if estimate.low is None else f" (95 % interval {estimate.low:.1f} to {estimate.high:.1f})"
+    return Results(
+        headline=f"{what.title} of {estimate.n:,} answers is {estimate.value:.1f}{interval}.",
+        metrics=(metric, *results.metrics),
+        figures=results.figures,
+        tables=results.tables,
+        limits=results.limits,
+        numbers=results.numbers,
+    )
+
+
+def _matrix(column: "pa.ChunkedArray[Any]") -> Floats:
+    """A column of lists of one length as a matrix."""
+    flat = pc.list_flatten(column).to_numpy()
+    return np.asarray(flat, dtype=np.float64).reshape(len(column), -1)
+
+
+def _counts(metric: Any, said: str, truth: Sequence[str]) -> list[int]:
+    """What sacrebleu counts in a sentence. Private to it, so the tests hold our numbers against its public ones."""
+    return [int(n) for n in metric._extract_corpus_statistics([said], [[one] for one in truth])[0]]
+
+
+@functools.cache
+def _bleu(tokenize: str, lowercase: bool) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(tokenize=tokenize, lowercase=lowercase)
+
+
+@functools.cache
+def _chrf(word_order: int, lowercase: bool) -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF(word_order=word_order, lowercase=lowercase)
+
+
+def _case(lowercase: bool) -> str:
+    return "lower-cased" if lowercase else "case kept"

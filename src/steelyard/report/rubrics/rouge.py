@@ -1,0 +1,31 @@
+"""ROUGE (Lin 2004) of an answer against its targets: F1 of n-grams, and of the longest common subsequence."""
+
+import itertools
+from collections.abc import Sequence
+
+from rapidfuzz.distance import LCSseq
+
+from steelyard.report.rubrics.text import f1
+from steelyard.report.rubrics.words import words
+
+
+def rouge(said: str, truth: Sequence[str]) -> dict[str, float]:
+    """The best over the targets, for 1, 2 and L each by itself; an answer or target without words scores 0."""
+    tokens = words(said)
+    each = [_rouge(tokens, words(one)) for one in truth]
+    return {name: max(found[name] for found in each) for name in ("1", "2", "L")}
+
+
+def _rouge(said: list[str], true: list[str]) -> dict[str, float]:
+    if not said or not true:
+        return {"1": 0.0, "2": 0.0, "L": 0.0}
+    common = LCSseq.similarity(said, true)
+    return {
+        "1": f1(said, true),
+        "2": f1(_pairs(said), _pairs(true)) if len(said) > 1 and len(true) > 1 else 0.0,
+        "L": 2 * common / (len(said) + len(true)),
+    }
+
+
+def _pairs(tokens: Sequence[str]) -> list[tuple[str, str]]:
+    return list(itertools.pairwise(tokens))

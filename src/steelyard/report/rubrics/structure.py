@@ -1,0 +1,136 @@
+"""The rubric `structure.JsonSchema`: is the answer JSON, and valid by a JSON Schema?
+
+The schema comes with the rubric (a file, or the text itself) or from a column of the dataset.
+"""
+
+import functools
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+import pyarrow as pa
+
+from steelyard.report.results import Answer, Json, Results, Table
+from steelyard.report.rubrics.columns import named, value
+from steelyard.report.rubrics.rows import FIELD, NoTarget, answer_text, right_or_wrong, schema
+from steelyard.report.summary import What, summarise_scores
+
+_FENCE = re.compile(
+    r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\n`]{0,100})\n(.*?)^[ \t]{0,3}\1[`~]*[ \t]*$", re.M | re.S
+)
+_FAULT = 500  # characters of a fault that are kept
+_SCHEMA = schema(("fault", pa.string()))
+
+
+class BadSchema(ValueError):
+    """No JSON Schema, or none that can be used."""
+
+
+@dataclass(frozen=True)
+class JsonSchema:
+    """The answer is valid. `schema` is a file's path or, where it begins with `{`, the schema itself; without it
+    each row has its own in `column`. JSON may stand in a fenced code block, unless `fenced` is false.
+    """
+
+    schema: str = ""
+    column: str = "schema|json_schema"
+    field: str = FIELD
+    fenced: bool = True
+
+    def __post_init__(self) -> None:
+        if self.schema:
+            _common(self.schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if self.schema else (self.column,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        name, validator = self._validator(answer)
+        said = answer_text(answer, self.field)
+        fault = "no answer" if said is None else fault_of(said, validator, fenced=self.fenced)
+        return right_or_wrong(fault is None, (name,), said) | {"fault": fault}
+
+    def _validator(self, answer: Answer) -> tuple[str, Any]:
+        if self.schema:
+            return "valid", _common(self.schema)
+        given = value(self.column, answer.row)
+        if given is None:
+            raise NoTarget(
+                f"row {answer.index} of the dataset has no schema in the column {named(self.column)}"
+            )
+        text = given if isinstance(given, str) else orjson.dumps(given).decode()
+        try:
+            return "valid", _compiled(text)
+        except BadSchema as error:
+            raise NoTarget(f"row {answer.index} of the dataset: {error}") from error
+
+    def summarise(self, scores: pa.Table) -> Results:
+        what = What("valid_json", "Valid by the schema", note="JSON that the schema takes")
+        results = summarise_scores(scores, what)
+        return replace(results, tables=(*results.tables, *_faults(scores)))
+
+
+def fault_of(said: str, validator: Any, *, fenced: bool) -> str | None:
+    """What is wrong with the JSON in the answer; None where nothing is."""
+    document, found = _json_in(said, fenced=fenced)
+    if not found:
+        return "not JSON"
+    error = next(iter(validator.iter_errors(document)), None)
+    if error is None:
+        return None
+    place = "/".join(map(str, error.instance_path))
+    return f"/{place}: {error.message}"[:_FAULT]
+
+
+def _json_in(said: str, *, fenced: bool) -> tuple[Any, bool]:
+    """The whole answer if it is JSON, else the first fenced block that is."""
+    blocks = [said] + ([match[3] for match in _FENCE.finditer(said)] if fenced else [])
+    for block in blocks:
+        try:
+            return orjson.loads(block), True
+        except orjson.JSONDecodeError:
+            continue
+    return None, False
+
+
+@functools.lru_cache(maxsize=8)
+def _common(given: str) -> Any:
+    if given.lstrip().startswith("{"):
+        return _compiled(given)
+    try:
+        text = Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSchema(f"schema {given}: cannot be read: {error}") from error
+    return _compiled(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> Any:
+    """References elsewhere are refused: scoring asks nobody. Patterns cannot run away: RE2-like, or bounded."""
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadSchema(f"the schema is not JSON: {error}") from error
+    try:
+        return jsonschema_rs.validator_for(document, offline=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise BadSchema(f"the schema is not usable: {first}") from error
+
+
+def _faults(scores: pa.Table) -> tuple[Table, ...]:
+    counts = Counter(fault for fault in scores["fault"].to_pylist() if fault is not None).most_common()
+    if not counts:
+        return ()
+    counts.sort(key=lambda row: (-row[1], row[0]))
+    title = "What was wrong" + ("" if len(counts) <= 15 else f" (the 15 most frequent of {len(counts)})")
+    return (Table(title, ("Fault", "Answers"), tuple(counts[:15])),)

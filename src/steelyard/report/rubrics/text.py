@@ -1,0 +1,229 @@
+"""Rubrics of text: `text.ExactMatch`, `text.NormalisedMatch`, `text.Contains`, `text.Regex`, `text.TokenF1`.
+
+Each compares the field `text` of the answer with the target of the row; of several targets the best counts. A
+row without an answer is wrong.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.results import Answer, Json, Results
+from steelyard.report.rubrics import words
+from steelyard.report.rubrics.rows import (
+    FIELD,
+    SCHEMA,
+    TARGET,
+    answer_text,
+    judged,
+    right_or_wrong,
+    targets,
+)
+from steelyard.report.summary import What, summarise_scores
+
+
+@dataclass(frozen=True)
+class ExactMatch:
+    """The answer is the target, white space at both ends aside."""
+
+    target: str = TARGET
+    field: str = FIELD
+    ignore_case: bool = False
+    strip: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        right = said is not None and self._same(said) in map(self._same, truth)
+        return right_or_wrong(right, truth, said)
+
+    def _same(self, text: str) -> str:
+        text = text.strip() if self.strip else text
+        return text.casefold() if self.ignore_case else text
+
+    def summarise(self, scores: pa.Table) -> Results:
+        return summarise_scores(
+            scores, What("exact_match", "Exact match", note="answers equal to the target")
+        )
+
+
+@dataclass(frozen=True)
+class NormalisedMatch:
+    """The answer is the target once both are normalised as SQuAD does."""
+
+    target: str = TARGET
+    field: str = FIELD
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        right = said is not None and words.normalised(said) in map(words.normalised, truth)
+        return right_or_wrong(right, truth, said)
+
+    def summarise(self, scores: pa.Table) -> Results:
+        note = "answers equal to the target but for case, punctuation, articles and spaces"
+        return summarise_scores(scores, What("normalised_match", "Normalised match", note=note))
+
+
+@dataclass(frozen=True)
+class Contains:
+    """The target stands somewhere in the answer; `every`: all targets do."""
+
+    target: str = TARGET
+    field: str = FIELD
+    ignore_case: bool = False
+    normalise: bool = False
+    every: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        if said is None:
+            return right_or_wrong(False, truth, None)
+        text = self._same(said)
+        found = (self._same(target) in text for target in truth)
+        return right_or_wrong(all(found) if self.every else any(found), truth, said)
+
+    def _same(self, text: str) -> str:
+        if self.normalise:  # whole words: "art" is not in "start"
+            return f" {words.normalised(text)} "
+        return text.casefold() if self.ignore_case else text
+
+    def summarise(self, scores: pa.Table) -> Results:
+        return summarise_scores(
+            scores, What("contains", "Contains the target", note="the target stands in them")
+        )
+
+
+@dataclass(frozen=True)
+class Regex:
+    """The answer matches `pattern`; with `group`, what that group finds is the target.
+
+    Patterns are RE2's: matching takes time linear in the text, so that no pattern hangs, and what RE2 leaves
+    out for that (backreferences, looking around) is refused when the rubric is made.
+    """
+
+    pattern: str
+    group: int | None = None
+    flags: str = ""
+    which: Literal["first", "last"] = "first"
+    target: str = TARGET
+    field: str = FIELD
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.flags) - set("imsU"):
+            raise ValueError(f"flags: {min(unknown)!r} is none of i, m, s, U")
+        if self.group is not None and not 0 <= self.group <= 9:
+            raise ValueError(f"group: {self.group} is not between 0 and 9")
+        try:
+            _find(self, "")
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"pattern {self.pattern!r}: {error}") from error
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if self.group is None else (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth = (self.pattern,) if self.group is None else targets(answer, self.target)
+        said = answer_text(answer, self.field)
+        found = None if said is None else _find(self, said)
+        if self.group is None:
+            return right_or_wrong(found is not None, truth, said)
+        found = None if found is None else found.strip()
+        return right_or_wrong(found is not None and found in [one.strip() for one in truth], truth, found)
+
+    def summarise(self, scores: pa.Table) -> Results:
+        if self.group is None:
+            return summarise_scores(
+                scores, What("regex", "Matches the pattern", note=f"they match {self.pattern}")
+            )
+        note = f"what {self.pattern} finds in them is the target"
+        return summarise_scores(scores, What("regex", "Match by pattern", note=note))
+
+
+_OPEN, _CLOSE = "\x02", "\x03"
+_NO_MARKS = {2: None, 3: None}
+
+
+@functools.lru_cache(maxsize=64)
+def _marking(regex: Regex) -> pc.ReplaceSubstringOptions:
+    """Puts marks around what the group finds; all matches where the last one is wanted."""
+    pattern = f"(?{regex.flags}){regex.pattern}" if regex.flags else regex.pattern
+    marked = f"{_OPEN}\\{regex.group or 0}{_CLOSE}"
+    return pc.ReplaceSubstringOptions(pattern, marked, max_replacements=1 if regex.which == "first" else None)
+
+
+def _find(regex: Regex, text: str) -> str | None:
+    plain = pa.scalar(text.translate(_NO_MARKS), pa.string())
+    marked = pc.call_function("replace_substring_regex", [plain], _marking(regex)).as_py()
+    _, mark, rest = marked.rpartition(_OPEN)
+    return rest.partition(_CLOSE)[0] if mark else None
+
+
+@dataclass(frozen=True)
+class TokenF1:
+    """SQuAD's F1: the harmonic mean of precision and recall of the words, after SQuAD's normalisation.
+
+    A row below `threshold` is shown among the failures; no number depends on it.
+    """
+
+    target: str = TARGET
+    field: str = FIELD
+    threshold: float = 0.5
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth, said = targets(answer, self.target), answer_text(answer, self.field)
+        tokens = None if said is None else words.normalised(said).split()
+        best = 0.0 if tokens is None else max(f1(tokens, words.normalised(one).split()) for one in truth)
+        return judged(best, truth, said, best > 0 and best >= self.threshold)
+
+    def summarise(self, scores: pa.Table) -> Results:
+        note = "mean over the answers of F1 of words shared with the target"
+        return summarise_scores(scores, What("token_f1", "Token F1", note=note, binary=False))
+
+
+def f1(said: Sequence[Hashable], true: Sequence[Hashable]) -> float:
+    """Of two bags of words; 1 where both are empty, 0 where one is."""
+    if not said or not true:
+        return float(said == true)
+    shared = (Counter(said) & Counter(true)).total()
+    return 2 * shared / (len(said) + len(true))
