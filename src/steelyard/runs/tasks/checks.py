@@ -1,0 +1,109 @@
+"""What no field's type says: files that should be there, templates that should be Jinja, rubrics that should exist.
+
+They look at the raw file, so that they find what they can however wrong the rest is.
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from steelyard.runs.tasks.faults import misspelt, nearest, short
+from steelyard.runs.tasks.places import Document, Fault
+from steelyard.runs.tasks.places import Path as Steps
+
+Json = Any
+
+
+def check(document: Document, path: Path) -> list[Fault]:
+    if not isinstance(document.data, dict):
+        return []
+    checks = (_data, _prompts, _few_shot, _rubrics, _limits, _judges)
+    return [fault for each in checks for fault in each(document.data, document, path)]
+
+
+def _data(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    data = task.get("data")
+    if not isinstance(data, dict):
+        return
+    if ("path" in data) == ("hub" in data):
+        yield Fault(document.key(("data",)), ("data",), "should have one of path and hub")
+    yield from _file(data.get("path"), ("data", "path"), document, path)
+
+
+def _prompts(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    if "template" in task and "prompt" in task:
+        yield Fault(document.key(("prompt",)), ("prompt",), "there is a template already; give one of them")
+    yield from _template(task.get("template"), ("template",), document)
+    yield from misspelt(task.get("sampling"), ("sampling",), document)
+
+
+def _few_shot(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    shots = task.get("few_shot")
+    yield from _file(shots if isinstance(shots, str) else None, ("few_shot",), document, path)
+
+
+def _rubrics(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    rubrics = task.get("rubrics")
+    if not isinstance(rubrics, list) or not rubrics:
+        return
+    from steelyard.report.rubrics.find import GROUP, alias
+
+    names = [point.name for point in entry_points(group=GROUP)]
+    known = {*names, *map(alias, names)}
+    for number, rubric in enumerate(rubrics):
+        steps: Steps = ("rubrics", number)
+        if isinstance(rubric, dict) and not isinstance(rubric.get("name"), str):
+            yield Fault(document.place(steps), steps, "should have a name, such as {name: exact-match}")
+            continue
+        name = rubric["name"] if isinstance(rubric, dict) else rubric
+        if not isinstance(name, str) or name.partition("?")[0] in known:
+            continue
+        near = nearest(name.partition("?")[0].replace("_", "-"), known)
+        there = f"did you mean {near}?" if near else f"there are {', '.join(sorted(map(alias, names)))}"
+        yield Fault(document.place(steps), steps, f"{name}: there is no such rubric; {there}")
+
+
+def _limits(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    limits = task.get("limits")
+    if isinstance(limits, dict) and limits.get("max_cost") is not None and not limits.get("prices"):
+        steps: Steps = ("limits", "max_cost")
+        yield Fault(document.key(steps), steps, "needs limits.prices: {prompt: 0.15, completion: 0.60}")
+
+
+def _judges(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+    judges = task.get("judges")
+    if not isinstance(judges, list):
+        return
+    seen: set[str] = set()
+    for number, judge in enumerate(judges):
+        if not isinstance(judge, dict):
+            continue
+        steps: Steps = ("judges", number)
+        yield from _template(judge.get("template"), (*steps, "template"), document)
+        yield from misspelt(judge.get("sampling"), (*steps, "sampling"), document)
+        name = judge.get("name", "judge")
+        if name in seen:
+            yield Fault(document.place((*steps, "name")), (*steps, "name"), f"{name}: another judge has it")
+        seen.add(str(name))
+
+
+def _file(given: Json, steps: Steps, document: Document, path: Path) -> Iterator[Fault]:
+    if isinstance(given, str) and given and not (path.parent / given).is_file():
+        yield Fault(document.place(steps), steps, f"{short(given)}: there is no such file in {path.parent}")
+
+
+def _template(text: Json, steps: Steps, document: Document) -> Iterator[Fault]:
+    """Jinja's own faults, on the line of the file."""
+    if not isinstance(text, str):
+        return
+    from jinja2 import TemplateSyntaxError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    try:
+        ImmutableSandboxedEnvironment().parse(text)
+    except TemplateSyntaxError as error:
+        place = document.place(steps)
+        line = document.blocks.get(steps, place.line) + (error.lineno or 1) - 1
+        column = place.column if line == place.line else 1
+        yield Fault(type(place)(line, column), steps, f"{error.message}")

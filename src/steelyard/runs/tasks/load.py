@@ -1,0 +1,169 @@
+"""From a task file to a request. Whatever is wrong in the file is told at once, each with its line and column."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import orjson
+from pydantic import ValidationError
+
+from steelyard.errors import UsageError
+from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.runs.request import Limits, PriceSpec, PromptSpec, RubricSpec, RunRequest, SourceSpec
+from steelyard.runs.tasks.checks import check
+from steelyard.runs.tasks.faults import faults_of
+from steelyard.runs.tasks.model import Data, Judge, Task, TaskLimits, sent
+from steelyard.runs.tasks.places import Document, Fault, Place, read
+
+Json = Any
+MOST_SHOTS = 1000
+
+
+def load_task(path: Path) -> RunRequest:
+    """UsageError has a line for each fault: `FILE:LINE:COLUMN: field: value: what it should be`."""
+    task, document = parse(path)
+    return _request(task, path, document)
+
+
+def parse(path: Path) -> tuple[Task, Document]:
+    """The file's fields, and where they stand."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not text in UTF-8") from error
+    document = read(text)
+    faults = list(document.faults)
+    task = None
+    if document.data is None and not faults:
+        faults = [Fault(Place(), (), "is empty; it should say data, template, rubrics, …")]
+    elif not isinstance(document.data, dict) and not faults:
+        faults = [Fault(Place(), (), "should be an object of name: value")]
+    elif document.data is not None:
+        faults += check(document, path)
+        try:
+            task = Task.model_validate(document.data)
+        except ValidationError as error:
+            faults += faults_of(error, document)
+    if faults or task is None:
+        raise UsageError(told(path, faults))
+    return task, document
+
+
+def told(path: Path, faults: Sequence[Fault]) -> str:
+    lines = list(dict.fromkeys(f"{path}:{fault}" for fault in sorted(faults, key=lambda each: each.place)))
+    return "\n".join(lines) if len(lines) == 1 else "\n".join([f"{path}: {len(lines)} faults", *lines])
+
+
+def _request(task: Task, path: Path, document: Document) -> RunRequest:
+    return RunRequest(
+        source=_source(task.data, path.parent),
+        prompt=_prompt(task, path, document),
+        model=task.model or "",
+        urls=tuple(task.urls),
+        api_key_env=task.api_key_env,
+        replications=task.replications,
+        rubrics=tuple(RubricSpec(_reference(rubric, task.target)) for rubric in task.rubrics),
+        reducers=tuple(task.reducers),
+        group_by=tuple(task.group_by),
+        cluster_by=task.cluster_by,
+        limits=_limits(task.limits),
+        policy="Abort" if task.bad_rows == "abort" else "Skip",
+        **_judges(task),
+    )
+
+
+def _source(data: Data, folder: Path) -> SourceSpec:
+    location = f"hf:{data.hub}" if data.hub else str(folder / str(data.path))
+    return SourceSpec(location, data.format, data.columns, data.limit, data.sample, data.seed)
+
+
+def _prompt(task: Task, path: Path, document: Document) -> PromptSpec:
+    return PromptSpec(
+        api=task.api,
+        template=task.template,
+        template_name=str(path),
+        template_line=document.blocks.get(("template",), 1),
+        column=task.prompt or "prompt",
+        system=task.system,
+        few_shot=_shots(task, path, document),
+        target=task.target,
+        sampling=sent(task.sampling),
+    )
+
+
+def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Json], ...]:
+    if not isinstance(task.few_shot, str):
+        return tuple(task.few_shot)
+    from steelyard.runs.inputs import open_rows
+
+    try:
+        rows = open_rows(SourceSpec(str(path.parent / task.few_shot)))
+        if rows.count > MOST_SHOTS:
+            raise UsageError(f"has {rows.count} rows; all of them would stand before each prompt")
+    except UsageError as error:
+        fault = Fault(document.place(("few_shot",)), ("few_shot",), str(error))
+        raise UsageError(told(path, [fault])) from error
+    names = task.data.columns
+    return tuple(
+        {**row, **{new: row[old] for new, old in names.items() if old in row}}
+        for batch in rows.batches()
+        for row in batch.to_pylist(maps_as_pydicts="strict")
+    )
+
+
+def _reference(rubric: str | dict[str, Json], target: str | None) -> str:
+    """`name?argument=value`, with the task's target for a rubric that takes one."""
+    if isinstance(rubric, str):
+        name, _, query = rubric.partition("?")
+        arguments = dict(parse_qsl(query, keep_blank_values=True))
+    else:
+        name = str(rubric["name"])
+        arguments = {key: _argument(value) for key, value in rubric.items() if key != "name"}
+    if target is not None and "target" not in arguments and _takes_target(name):
+        arguments["target"] = target
+    return f"{name}?{urlencode(arguments)}" if arguments else name
+
+
+def _argument(value: Json) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _takes_target(name: str) -> bool:
+    from steelyard.report.rubrics import find_rubric
+
+    return hasattr(find_rubric(name), "target")
+
+
+def _limits(limits: TaskLimits) -> Limits:
+    prices = None if limits.prices is None else PriceSpec(limits.prices.prompt, limits.prices.completion)
+    return Limits(
+        concurrency=None if limits.concurrency == "auto" else limits.concurrency,
+        timeout=limits.timeout,
+        retries=limits.retries,
+        max_tokens_total=limits.max_tokens_total,
+        max_cost=limits.max_cost,
+        prices=prices,
+        max_time=limits.max_time,
+    )
+
+
+def _judges(task: Task) -> dict[str, Json]:
+    """The field `judges` of the request, where there are any."""
+    specs = tuple(_judge(judge, task) for judge in task.judges)
+    return {"judges": specs} if specs else {}
+
+
+def _judge(judge: Judge, task: Task) -> JudgeSpec:
+    given = judge.model_dump(include={"template", "criteria", "grades", "parse"}, exclude_none=True)
+    return JudgeSpec(
+        model=judge.model,
+        urls=tuple(judge.urls or task.urls),
+        name=judge.name,
+        api_key_env=judge.api_key_env,
+        target=task.target,
+        sampling=sent(judge.sampling),
+        **given,
+    )
