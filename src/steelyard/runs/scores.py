@@ -10,12 +10,20 @@ from steelyard.errors import UsageError
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
+from steelyard.report.scoring import Grouping
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
-    """UsageError for a rubric that could not score rows with these columns."""
+    """UsageError for a rubric or a grouping that does not fit rows with these columns."""
+    grouping = Grouping(request.group_by, request.cluster_by)
+    for name in grouping.columns:
+        if name not in columns:
+            flag = "--cluster-by" if name == request.cluster_by else "--group-by"
+            raise UsageError(
+                f"{flag} {name}: {request.source.location} has no such column; it has {', '.join(columns)}"
+            )
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
         lost = [name for name in rubric.columns if present(name, columns) is None and not optional(name)]
@@ -45,6 +53,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
             "model": request.model,
             "inferenceService": ", ".join(record["settings"]["urls"]),
         },
+        grouping=Grouping(request.group_by, request.cluster_by),
     )
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
         report = await make_report(asked, Path(scratch))
