@@ -9,26 +9,28 @@ import asyncio
 import hashlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from steelyard.accounts.ledger import Accounts
+from steelyard.accounts.ledger import Accounts, LedgerError
 from steelyard.accounts.open import Ledger, open_ledger
-from steelyard.broker.log import Log
+from steelyard.broker.log import Log, LogError
 from steelyard.broker.open import open_log
+from steelyard.errors import UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.settings import Settings
+from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import Store, open_store
 from steelyard.views.open import open_view
-from steelyard.views.view import View
+from steelyard.views.view import View, ViewError
 
 ADMINISTRATOR = "administrator"
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
@@ -52,13 +54,23 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
     """Opened by the addresses in the settings; closed in the opposite order. Raises UsageError."""
     check_engines({"log": settings.log, "view": settings.view, "accounts": settings.accounts})
     async with AsyncExitStack() as stack:
-        log = await open_log(settings.log)
-        stack.push_async_callback(log.close)
-        view = await open_view(settings.view)
-        stack.push_async_callback(view.close)
-        ledger = await open_ledger(settings.accounts)
-        stack.push_async_callback(ledger.close)
+        with _in_words():
+            log = await open_log(settings.log)
+            stack.push_async_callback(log.close)
+            view = await open_view(settings.view)
+            stack.push_async_callback(view.close)
+            ledger = await open_ledger(settings.accounts)
+            stack.push_async_callback(ledger.close)
         yield Engines(log, view, ledger, open_store(settings.storage), open_store(settings.backup))
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What keeps an engine from being opened is told in a line, without a traceback."""
+    try:
+        yield
+    except (DatabaseError, LedgerError, LogError, ViewError) as error:
+        raise UsageError(str(error)) from error
 
 
 async def run_platform(
@@ -92,9 +104,12 @@ async def _serve(
     ready: Callable[[], None],
 ) -> None:
     from steelyard.api.app import Platform, make_app
+    from steelyard.api.replicas import Replicas
     from steelyard.api.serve import serve
 
-    os.environ.setdefault("STEELYARD_HOSTS", str(state.hosts))  # one machine has no DNS for its Services
+    replicas = Replicas(
+        {"STEELYARD_HOSTS": str(state.hosts), **os.environ}
+    )  # one machine has no DNS for its Services
     host, port = settings.api.host, settings.api.port or port
     platform = Platform(
         log=opened.log,
@@ -113,7 +128,7 @@ async def _serve(
         write_platform(state, f"{settings.api.public_url or url}/v0", token)
         ready()
 
-    group.create_task(serve(make_app(platform), host, port, stop=stop, ready=answers))
+    group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))
 
 
 async def administrator_token(state: StateDir, accounts: Accounts) -> str:

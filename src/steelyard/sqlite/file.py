@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from steelyard import __version__
 from steelyard.errors import SteelyardError
+from steelyard.sqlite.shape import difference, maker, promised, shape, sign
 
 BUSY_SECONDS = 30.0
 PAUSE_SECONDS = 0.0005
@@ -17,6 +19,10 @@ PAUSE_SECONDS = 0.0005
 
 class DatabaseError(SteelyardError):
     """The database refused or failed; the message names its file."""
+
+
+class WrongSchema(DatabaseError):
+    """The file is of a version whose tables are others; the message says which, and what to do."""
 
 
 class Turn:
@@ -83,15 +89,32 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str
     """Apply the scripts that the file has not seen. Only with the turn, so that of several processes one does it."""
     with named(name):
         connection.execute("BEGIN IMMEDIATE")
-        done = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if done > len(migrations):
+        try:
+            _migrate(connection, migrations, name)
+        except BaseException:
             connection.rollback()
-            raise DatabaseError(f"{name}: was written by a newer version of Steelyard; use that one")
-        for script in migrations[done:]:
-            for statement in _statements(script):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+            raise
         connection.execute("COMMIT")
+
+
+def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
+    done = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if done > len(migrations):
+        raise WrongSchema(
+            f"{name}: was made by {maker(connection)}, which is newer than {__version__}; use that one"
+        )
+    wrong = difference(shape(connection), promised(migrations[:done])) if done else None
+    if wrong is not None:
+        raise WrongSchema(
+            f"{name}: was made by {maker(connection)} with another schema than Steelyard {__version__} has ({wrong}); "
+            "use the version that made it, or begin in another folder with --state-dir"
+        )
+    for script in migrations[done:]:
+        for statement in _statements(script):
+            connection.execute(statement)
+    if done < len(migrations):
+        sign(connection)
+    connection.execute(f"PRAGMA user_version = {len(migrations)}")
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """One file, several tasks and processes: nothing half done, nothing lost, and changes are noticed."""
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard import __version__
 from steelyard.sqlite import Database, DatabaseError
 from steelyard.sqlite.file import Turn
 
@@ -113,8 +115,41 @@ asyncio.run(main())
 
 async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     await (await Database.open(tmp_path / "a.db", SCHEMA)).close()
-    with pytest.raises(DatabaseError, match="newer version"):
+    with pytest.raises(DatabaseError, match=r"was made by Steelyard \S+, which is newer than"):
         await Database.open(tmp_path / "a.db", SCHEMA[:1])
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (["CREATE TABLE topics (n INTEGER);"], "lacks the table numbers"),
+        (["CREATE TABLE numbers (n INTEGER);"], "its table numbers lacks said"),
+        (["CREATE TABLE numbers (n INTEGER, said TEXT, more TEXT);"], "its table numbers has more"),
+        (
+            [SCHEMA[0], "ALTER TABLE numbers ADD COLUMN said TEXT;\nCREATE TABLE topics (n);"],
+            "has a table topics",
+        ),
+    ],
+)
+async def test_a_file_with_other_tables_says_who_made_it_and_what_to_do(
+    tmp_path: Path, schema: list[str], said: str
+) -> None:
+    await (await Database.open(tmp_path / "a.db", [*schema, ""][:2])).close()
+    with pytest.raises(DatabaseError) as refused:
+        await Database.open(tmp_path / "a.db", SCHEMA)
+    assert said in str(refused.value)
+    assert f"was made by Steelyard {__version__} with another schema" in str(refused.value)
+    assert "--state-dir" in str(refused.value)
+
+
+async def test_a_file_of_a_version_that_did_not_sign_is_told_apart(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as early:
+        early.executescript("CREATE TABLE messages (n INTEGER); PRAGMA user_version = 2;")
+    with pytest.raises(DatabaseError, match="made by an early version"):
+        await Database.open(tmp_path / "a.db", SCHEMA)
+    with contextlib.closing(sqlite3.connect(tmp_path / "b.db")) as early:
+        early.executescript(f"{SCHEMA[0]}{SCHEMA[1]}PRAGMA user_version = 2;")
+    await (await Database.open(tmp_path / "b.db", SCHEMA)).close()
 
 
 async def test_a_work_that_ends_the_transaction_fails_and_the_thread_lives_on(database: Database) -> None:

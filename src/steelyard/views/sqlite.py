@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.sqlite import Database, DatabaseError
+from steelyard.sqlite import Database, DatabaseError, WrongSchema
 from steelyard.views import reading, writing
 from steelyard.views.fields import read
 from steelyard.views.matching import check
@@ -27,7 +27,12 @@ class SqliteView:
     async def open(cls, path: Path | str, bounds: Bounds = BOUNDS) -> "SqliteView":
         """Raises ViewError."""
         with _ours():
-            database = await Database.open(path, MIGRATIONS)
+            try:
+                database = await Database.open(path, MIGRATIONS)
+            except WrongSchema as error:
+                raise ViewError(
+                    f"{error}; or delete this file: the view is built anew from the log"
+                ) from error
             await database.write(lambda connection: connection.execute(_CACHE))
             return cls(database, bounds)
 

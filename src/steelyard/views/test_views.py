@@ -1,5 +1,7 @@
 """Both forms of the view keep to the contract."""
 
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -30,3 +32,10 @@ async def test_a_view_keeps_to_the_contract(view: View, case: Case) -> None:
 async def test_a_url_that_is_no_view_is_refused(url: str) -> None:
     with pytest.raises(ViewError, match="should be sqlite:PATH or memory:"):
         await open_view(url)
+
+
+async def test_a_view_of_another_schema_may_be_deleted(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "view.db")) as early:
+        early.executescript("CREATE TABLE entities (id TEXT); PRAGMA user_version = 1;")
+    with pytest.raises(ViewError, match=r"lacks the table .*delete this file: the view is built anew"):
+        await open_view(f"sqlite:{tmp_path / 'view.db'}")

@@ -1,0 +1,70 @@
+"""Whether a file has the tables that its number of migrations promises. `file.py` asks before it uses one.
+
+The number alone does not say it: a version that was never released may have had other tables by the same number.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from steelyard import __version__
+
+_MADE = "steelyard_made"
+Shape = Mapping[str, frozenset[str]]
+"""Table -> its columns."""
+
+
+def shape(connection: sqlite3.Connection) -> Shape:
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> ?"
+    names = [row[0] for row in connection.execute(query, (_MADE,)).fetchall()]
+    columns = "SELECT name FROM pragma_table_info(?)"
+    return {name: frozenset(row[0] for row in connection.execute(columns, (name,))) for name in names}
+
+
+def promised(migrations: Sequence[str]) -> Shape:
+    return _promised(tuple(migrations))
+
+
+@lru_cache(maxsize=16)
+def _promised(migrations: tuple[str, ...]) -> Shape:
+    connection = sqlite3.connect(":memory:")
+    try:
+        for script in migrations:
+            connection.executescript(script)
+        return shape(connection)
+    finally:
+        connection.close()
+
+
+def difference(found: Shape, wanted: Shape) -> str | None:
+    """The first thing that is wrong, in words; None where the file is as it should be."""
+    for table in sorted({*found, *wanted}):
+        if table not in found:
+            return f"it lacks the table {table}"
+        if table not in wanted:
+            return f"it has a table {table} that is not known here"
+        if lacking := wanted[table] - found[table]:
+            return f"its table {table} lacks {_named(lacking)}"
+        if unknown := found[table] - wanted[table]:
+            return f"its table {table} has {_named(unknown)}, which is not known here"
+    return None
+
+
+def maker(connection: sqlite3.Connection) -> str:
+    """The version that brought the file to its schema."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    if connection.execute(query, (_MADE,)).fetchone() is None:
+        return "an early version of Steelyard, which did not say its number"
+    return f"Steelyard {connection.execute(f'SELECT version FROM {_MADE}').fetchone()[0]}"
+
+
+def sign(connection: sqlite3.Connection) -> None:
+    """Say in the file that this version brought it to its schema."""
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {_MADE} (only_row INTEGER PRIMARY KEY, version TEXT NOT NULL)"
+    )
+    connection.execute(f"INSERT OR REPLACE INTO {_MADE} VALUES (1, ?)", (__version__,))
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
