@@ -37,12 +37,23 @@ async def call_all(asked: Asked, plan: Plan, world: World) -> int:
             f"{asked.folder.path}: another command has taken this run over and goes on with it; this one ends"
         ) from error
     except EvaluationFailed as error:
-        if error.code == "BadRequest":
-            raise RunFailed(
-                f"{error.message}. What was answered is kept; to go on past such rows: "
-                f"steelyard eval run {asked.folder.path} --bad-rows skip"
-            ) from error
-        raise
+        raise _told(error, asked) from error
+
+
+def _told(error: EvaluationFailed, asked: Asked) -> Exception:
+    """The engine's failure in the words of the command line, where there is more to say."""
+    again = f"steelyard eval run {asked.folder.path}"
+    match error.code:
+        case "BadRequest":
+            return RunFailed(
+                f"{error.message}. What was answered is kept; to go on past such rows: {again} --bad-rows skip"
+            )
+        case "ReplicasFailing":
+            urls = ", ".join(asked.request.urls)
+            return RunFailed(
+                f"{urls}: {error.message}. Is it up? What was answered is kept; to go on: {again}"
+            )
+    return error
 
 
 @dataclass

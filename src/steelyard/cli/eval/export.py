@@ -10,7 +10,7 @@ from steelyard.cli.eval.arguments import RunArgument
 
 def export(
     run: RunArgument,
-    output: Annotated[Path, typer.Option(help="The file: .jsonl, .csv or .parquet.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The file: .jsonl, .csv or .parquet.")],
 ) -> None:
     """Write what was asked, answered and scored into one file, a row for each answer."""
     from steelyard.cli.eval.wording import count

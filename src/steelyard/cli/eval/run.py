@@ -14,72 +14,112 @@ def run(
     prompts: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROMPTS]",
+            metavar="PROMPTS",
             help="A prompt file (.parquet, .arrow, .jsonl, .csv), a dataset of the hub (hf:NAME), a task file "
             "(.yaml), or the folder of a run to go on with.",
         ),
     ] = None,
     url: Annotated[
         Many,
-        typer.Option(help="Base URL of the endpoint, such as http://host:8000/v1; again for more replicas."),
+        typer.Option(
+            metavar="URL",
+            help="Base URL of the endpoint, such as http://host:8000/v1; again for more replicas.",
+        ),
     ] = None,
-    model: Annotated[Text, typer.Option(help="The model's name, as the endpoint knows it.")] = None,
+    model: Annotated[
+        Text, typer.Option(metavar="NAME", help="The model's name, as the endpoint knows it.")
+    ] = None,
     rubric: Annotated[
         Many,
-        typer.Option(help="How to score: exact-match, 'numeric?tolerance=0.01', …; the first one leads."),
+        typer.Option(
+            metavar="RUBRIC",
+            help="How to score: exact-match, 'numeric?tolerance=0.01', …; the first one leads.",
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="The folder; by default runs/<name>-<8 hex of what is asked>.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The folder; by default runs/<name>-<8 hex of what is asked>."),
     ] = None,
-    api: Annotated[Text, typer.Option(help="chat (the default) or completions.")] = None,
+    api: Annotated[Text, typer.Option(metavar="API", help="chat (the default) or completions.")] = None,
     api_key_env: Annotated[
-        Text, typer.Option(help="The environment variable with the key; by default OPENAI_API_KEY.")
+        Text,
+        typer.Option(
+            metavar="NAME", help="The environment variable with the key; by default OPENAI_API_KEY."
+        ),
     ] = None,
-    format: Annotated[Text, typer.Option(help="parquet, arrow, jsonl or csv; by default by name.")] = None,
+    format: Annotated[
+        Text, typer.Option(metavar="FORMAT", help="parquet, arrow, jsonl or csv; by default by name.")
+    ] = None,
     map: Annotated[
         Many, typer.Option(metavar="NAME=COLUMN", help="Rename a column: prompt=question.")
     ] = None,
-    prompt: Annotated[Text, typer.Option(help="The prompt as Jinja text: 'Q: {{ question }}'.")] = None,
-    template: Annotated[Path | None, typer.Option(help="The same from a file.")] = None,
-    system: Annotated[Text, typer.Option(help="System prompt: text, or @FILE.")] = None,
+    prompt: Annotated[
+        Text, typer.Option(metavar="TEXT", help="The prompt as Jinja text: 'Q: {{ question }}'.")
+    ] = None,
+    template: Annotated[Path | None, typer.Option(metavar="FILE", help="The same from a file.")] = None,
+    system: Annotated[Text, typer.Option(metavar="TEXT", help="System prompt: text, or @FILE.")] = None,
     few_shot: Annotated[
         Path | None,
-        typer.Option(help="A file of rows that are shown, with their answers, before each prompt."),
+        typer.Option(
+            metavar="FILE", help="A file of rows that are shown, with their answers, before each prompt."
+        ),
     ] = None,
-    temperature: Annotated[float | None, typer.Option(min=0)] = None,
-    max_tokens: Annotated[Number, typer.Option(min=1, help="Of one answer.")] = None,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1)] = None,
-    stop: Annotated[Many, typer.Option(help="Text at which an answer ends; may be given again.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", min=0, help="0 for the likeliest answer.")
+    ] = None,
+    max_tokens: Annotated[Number, typer.Option(metavar="N", min=1, help="Of one answer.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(metavar="P", min=0, max=1, help="Of the likeliest tokens.")
+    ] = None,
+    stop: Annotated[
+        Many, typer.Option(metavar="TEXT", help="Text at which an answer ends; may be given again.")
+    ] = None,
     param: Annotated[
         Many, typer.Option(metavar="NAME=VALUE", help="Any other parameter of the request.")
     ] = None,
-    replications: Annotated[Number, typer.Option(min=1, help="How often each row is asked.")] = None,
-    reducer: Annotated[Many, typer.Option(help="Over replications: mean, majority, best, pass@k.")] = None,
+    replications: Annotated[
+        Number, typer.Option(metavar="N", min=1, help="How often each row is asked.")
+    ] = None,
+    reducer: Annotated[
+        Many, typer.Option(metavar="NAME", help="Over replications: mean, majority, best, pass@k.")
+    ] = None,
     group_by: Annotated[Many, typer.Option(metavar="COLUMN", help="Scores by this column, too.")] = None,
     cluster_by: Annotated[
         Text, typer.Option(metavar="COLUMN", help="Rows of one value depend on each other.")
     ] = None,
-    limit: Annotated[Number, typer.Option(min=1, help="The first rows only.")] = None,
-    sample: Annotated[Number, typer.Option(min=1, help="So many rows, drawn at random.")] = None,
-    seed: Annotated[Number, typer.Option(min=0, help="For --sample; by default 0.")] = None,
+    limit: Annotated[Number, typer.Option(metavar="N", min=1, help="The first rows only.")] = None,
+    sample: Annotated[Number, typer.Option(metavar="N", min=1, help="So many rows, drawn at random.")] = None,
+    seed: Annotated[Number, typer.Option(metavar="N", min=0, help="For --sample; by default 0.")] = None,
     concurrency: Annotated[
         Text, typer.Option(metavar="N|auto", help="Calls in flight per URL, at most; auto finds it out.")
     ] = None,
     timeout: Annotated[Text, typer.Option(metavar="TIME", help="For one call; by default 10m.")] = None,
-    retries: Annotated[Number, typer.Option(min=0, help="Of one row; by default 10.")] = None,
-    bad_rows: Annotated[Text, typer.Option(help="skip (the default) or abort: after a refused row.")] = None,
-    max_tokens_total: Annotated[Number, typer.Option(min=1, help="Stop at so many tokens.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Stop at this cost; needs --prices.")] = None,
-    prices: Annotated[Path | None, typer.Option(help="What a million tokens cost (YAML).")] = None,
+    retries: Annotated[Number, typer.Option(metavar="N", min=0, help="Of one row; by default 10.")] = None,
+    bad_rows: Annotated[
+        Text, typer.Option(metavar="POLICY", help="skip (the default) or abort: after a refused row.")
+    ] = None,
+    max_tokens_total: Annotated[
+        Number, typer.Option(metavar="N", min=1, help="Stop at so many tokens.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="COST", min=0, help="Stop at this cost; needs --prices.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What a million tokens cost (YAML).")
+    ] = None,
     max_time: Annotated[
         Text, typer.Option(metavar="TIME", help="Stop after this long: 90s, 15m, 2h.")
     ] = None,
     sign_key: Annotated[
-        Path | None, typer.Option(help="Ed25519 key (PEM) that signs the attestation.")
+        Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
     ] = None,
-    task: Annotated[Text, typer.Option(help="lm_eval:NAME, a task of the installed lm-eval.")] = None,
+    task: Annotated[
+        Text, typer.Option(metavar="TASK", help="lm_eval:NAME, a task of the installed lm-eval.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls and tokens; call nothing.")] = False,
-    display: Annotated[Text, typer.Option(help="rich, plain, json or none; by default by terminal.")] = None,
+    display: Annotated[
+        Text, typer.Option(metavar="FORM", help="rich, plain, json or none; by default by terminal.")
+    ] = None,
 ) -> None:
     """Ask a model every prompt of a file, score the answers, and make a report page.
 

@@ -11,10 +11,12 @@ from steelyard.cli.eval.arguments import RunArgument
 def score(
     run: RunArgument,
     rubric: Annotated[
-        list[str], typer.Option(help="How to score; the first one leads. In place of those before.")
+        list[str],
+        typer.Option(metavar="RUBRIC", help="How to score; the first one leads. In place of those before."),
     ],
     reducer: Annotated[
-        list[str] | None, typer.Option(help="Over replications: mean, majority, best, pass@k.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Over replications: mean, majority, best, pass@k."),
     ] = None,
     group_by: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Scores by this column, too.")
@@ -23,7 +25,7 @@ def score(
         str | None, typer.Option(metavar="COLUMN", help="Rows of one value depend on each other.")
     ] = None,
     sign_key: Annotated[
-        Path | None, typer.Option(help="Ed25519 key (PEM) that signs the attestation.")
+        Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
     ] = None,
 ) -> None:
     """Score a run again, by other rubrics and without a call, and make its report anew."""
