@@ -6,23 +6,26 @@ column to group by, and `_cluster_`, a number, where rows that share a value of 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.manifest import Manifest
 from steelyard.report.classification import text_of
 from steelyard.report.errors import ReportFailed
+from steelyard.report.groups import GROUP, columns_of, group_figure, group_numbers, group_table, grouped
 from steelyard.report.joined import Questions, View, answers, local_copy
-from steelyard.report.results import Answer, Rubric
+from steelyard.report.power import power_line, power_numbers
+from steelyard.report.reducers import reduced, right_or_wrong
+from steelyard.report.results import Answer, Results, Rubric
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
 
-GROUP = "group:"
 CLUSTER = "_cluster_"
 
 
@@ -84,6 +87,31 @@ async def score_output(
     if done == 0:
         raise ReportFailed("NothingToScore", "the verified output has no rows")
     return path
+
+
+def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
+    """What the rubric finds, and what is added to every rubric: replications, groups, and what this size can see.
+
+    UsageError for reducers that do not fit.
+    """
+    results = rubric.summarise(scores)
+    if not results.metrics or "score" not in scores.column_names:
+        return results
+    lead, binary = results.metrics[0], right_or_wrong(scores)
+    groups = [grouped(scores, column, lead, binary) for column in columns_of(scores)]
+    drawn = [figure for found in groups if (figure := group_figure(found, lead))]
+    line = power_line(lead, pc.count_distinct(scores["_index_"]).as_py())
+    added: dict[str, Any] = {"power": power_numbers(lead)}
+    if groups:
+        added["groups"] = {found.column: group_numbers(found) for found in groups}
+    return replace(
+        results,
+        metrics=(*results.metrics, *reduced(scores, lead, reducers)),
+        figures=(*results.figures, *drawn),
+        tables=(*(group_table(found, lead) for found in groups), *results.tables),
+        limits=(*results.limits, *((line,) if line else ())),
+        numbers={**results.numbers, **added},
+    )
 
 
 @dataclass

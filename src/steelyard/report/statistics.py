@@ -5,7 +5,7 @@ the cluster of each value. Rubrics call it; the quantiles are scipy's, the formu
 and scikit-learn in the tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -45,6 +45,13 @@ def clusters_of(scores: pa.Table) -> Integers:
     """
     name = "_cluster_" if "_cluster_" in scores.column_names else "_index_"
     return np.asarray(pc.cast(scores[name], pa.int64()).to_numpy(), dtype=np.int64)
+
+
+def codes_of(column: Any) -> tuple[Integers, list[str]]:
+    """A column of texts as numbers, -1 where there is none, and the texts that they stand for."""
+    encoded = column.combine_chunks().dictionary_encode()
+    numbers = pc.fill_null(pc.cast(encoded.indices, pa.int64()), -1).to_numpy(zero_copy_only=False)
+    return np.asarray(numbers, dtype=np.int64), encoded.dictionary.to_pylist()
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -91,6 +98,17 @@ def mean(values: Floats, clusters: Integers) -> Estimate:
     half = float(stdtrit(count - 1, TAIL)) * error
     clustered = f", clustered standard error ({count:,} clusters)" if count < n else ""
     return Estimate(centre, centre - half, centre + half, "Student t" + clustered, n, error)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p values corrected for being several (Holm 1979): the chance of any false alarm stays below each."""
+    order = sorted(range(len(ps)), key=lambda place: ps[place])
+    corrected = [0.0] * len(ps)
+    least = 0.0
+    for rank, place in enumerate(order):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[place]))
+        corrected[place] = least
+    return corrected
 
 
 def clustered_error(values: Floats, codes: Integers, count: int) -> float:

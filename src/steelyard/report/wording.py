@@ -34,6 +34,19 @@ def bounds(estimate: Estimate, unit: str = "share") -> str:
     return f"{estimate.low:.3f}–{estimate.high:.3f}"
 
 
+def signed_points(difference: float, unit: str = "share") -> str:
+    """`+2.1`, `−0.4`, `0.0`: of 100 where the unit is a share, else with three digits after the point."""
+    text = f"{100 * difference:+.1f}" if unit == "share" else f"{difference:+.3f}"
+    return text[1:] if not text.strip("+-0.") else text.replace("-", "−")
+
+
+def small_p(p: float | None) -> str:
+    """`0.034`, `<0.001`, or a dash."""
+    if p is None:
+        return "–"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def _points(share: float) -> str:
     """One digit after the point; never rounds a share up to 100 or down to 0 that is not."""
     text = f"{100 * share:.1f}"

@@ -1,0 +1,164 @@
+"""What several answers to one question come to: their mean, the vote of the majority, the best, pass@k.
+
+`scoring.summarise` calls `reduced` with the names that were asked for. Each question counts the same, however often it
+was asked.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import gammaln
+
+from steelyard.errors import UsageError
+from steelyard.report.results import Metric
+from steelyard.report.statistics import Floats, Integers, clusters_of, codes_of, proportion
+from steelyard.report.summary import score_mean
+from steelyard.report.wording import count
+
+Unit: TypeAlias = Literal["share", "number"]
+NAMES = ("mean", "majority", "best")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The scores of all answers, with the question of each as a number from 0."""
+
+    scores: pa.Table
+    question: Integers
+    clusters: Integers
+    """Of each question."""
+    lead: Metric
+    binary: bool
+
+    @property
+    def questions(self) -> int:
+        return int(self.clusters.size)
+
+    @property
+    def times(self) -> Integers:
+        return np.bincount(self.question, minlength=self.questions).astype(np.int64)
+
+    @property
+    def values(self) -> Floats:
+        """An answer without a score has none to add."""
+        return np.nan_to_num(np.asarray(self.scores["score"].to_numpy(), dtype=np.float64))
+
+
+def check_reducers(names: Sequence[str]) -> None:
+    """UsageError for a reducer that there is not."""
+    for name in names:
+        if name not in NAMES and _pass_at(name) is None:
+            raise UsageError(f"reducer {name!r}: should be {', '.join(NAMES)} or pass@k, such as pass@5")
+
+
+def reduced(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple[Metric, ...]:
+    """A metric for each reducer; `lead` is the rubric's own first one. UsageError says what does not fit."""
+    check_reducers(names)
+    unique, first, question = np.unique(scores["_index_"].to_numpy(), return_index=True, return_inverse=True)
+    clusters = clusters_of(scores)[first] if unique.size else unique
+    asked = Asked(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
+    return tuple(_metric(asked, name) for name in dict.fromkeys(names))
+
+
+def right_or_wrong(scores: pa.Table) -> bool:
+    """Whether the score of each answer says no more than whether it is right."""
+    return bool(pc.all(pc.equal(scores["score"], pc.cast(scores["correct"], pa.float64()))).as_py())
+
+
+def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
+    """The chance that of k answers, drawn from n of which c are right, one is: 1 - C(n-c, k) / C(n, k).
+
+    Unbiased where answers are independent (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
+    """
+    wrong = n - c
+    never = wrong < k
+    drawn = np.where(never, k, wrong)  # where every draw holds a right answer the formula is not asked
+    logs = gammaln(drawn + 1) - gammaln(drawn - k + 1) - gammaln(n + 1) + gammaln(n - k + 1)
+    return np.asarray(np.where(never, 1.0, np.where(c == 0, 0.0, -np.expm1(logs))), dtype=np.float64)
+
+
+def _metric(asked: Asked, name: str) -> Metric:
+    k = _pass_at(name)
+    if k is not None:
+        note = f"a right answer is among {k}, drawn from {_times(asked.times)} to each question"
+        return _estimated(asked, name, _pass(asked, k), (name, note, "share"))
+    title, note, values = _REDUCERS[name]
+    note = f"{note} of {_times(asked.times)} to each question"
+    return _estimated(asked, name, values(asked), (title, note, asked.lead.unit))
+
+
+def _times(times: Integers) -> str:
+    least, most = int(times.min()), int(times.max())
+    return f"{count(most)} answers" if least == most else f"{count(least)} to {count(most)} answers"
+
+
+def _estimated(asked: Asked, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
+    title, note, unit = shown
+    if asked.binary and np.isin(values, (0.0, 1.0)).all():
+        estimate = proportion(values == 1, asked.clusters)
+    else:
+        estimate = score_mean(pa.table({"score": values}), asked.clusters, unit)
+    return Metric(f"{asked.lead.name}_{name}", f"{asked.lead.title}, {title}", estimate, unit, note)
+
+
+def _mean(asked: Asked) -> Floats:
+    sums = np.bincount(asked.question, weights=asked.values, minlength=asked.questions)
+    return np.asarray(sums / asked.times, dtype=np.float64)
+
+
+def _best(asked: Asked) -> Floats:
+    best = np.full(asked.questions, -np.inf)
+    np.maximum.at(best, asked.question, asked.values)
+    return best
+
+
+def _majority(asked: Asked) -> Floats:
+    """The score of the answer that was given most often; of several as frequent, their mean.
+
+    An asking without an answer has no vote; a question without any answer keeps the score of its silence.
+    """
+    codes, texts = codes_of(asked.scores["prediction"])
+    width = len(texts) + 1
+    answers, place = np.unique(asked.question * width + codes + 1, return_inverse=True)
+    votes = np.bincount(place).astype(np.float64)
+    score = np.bincount(place, weights=asked.values) / votes
+    votes[answers % width == 0] = 0.5  # silence: less than any answer
+    question = answers // width
+    most = np.zeros(asked.questions)
+    np.maximum.at(most, question, votes)
+    wins = (votes == most[question]).astype(np.float64)
+    won = np.bincount(question, weights=wins * score, minlength=asked.questions)
+    return np.asarray(won / np.bincount(question, weights=wins, minlength=asked.questions), dtype=np.float64)
+
+
+def _pass(asked: Asked, k: int) -> Floats:
+    times = asked.times
+    if times.size and times.min() < k:
+        index = asked.scores["_index_"][int(np.argmax(asked.question == np.argmin(times)))].as_py()
+        raise UsageError(
+            f"reducer pass@{k}: needs at least {k} answers to each question; row {index} has {int(times.min())}"
+        )
+    right = np.bincount(asked.question, weights=_correct(asked), minlength=asked.questions)
+    return pass_at_k(times, right.astype(np.int64), k)
+
+
+def _correct(asked: Asked) -> Floats:
+    correct: Any = asked.scores["correct"]
+    return np.asarray(pc.fill_null(correct, False).to_numpy(), dtype=np.float64)
+
+
+def _pass_at(name: str) -> int | None:
+    found = re.fullmatch(r"pass@([1-9]\d{0,5})", name)
+    return int(found[1]) if found else None
+
+
+_REDUCERS: dict[str, tuple[str, str, Callable[[Asked], Floats]]] = {
+    "mean": ("mean of the answers", "the mean", _mean),
+    "majority": ("majority vote", "the most frequent", _majority),
+    "best": ("best answer", "the best", _best),
+}

@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from steelyard.report.statistics import wilson
+from steelyard.report.summary import What, summarise_scores
+
+
+def make_scores(values: Sequence[float | None], said: Sequence[str | None] = ()) -> pa.Table:
+    return pa.table(
+        {
+            "_index_": pa.array(range(len(values)), pa.int64()),
+            "prediction": pa.array(said or ["x"] * len(values), pa.string()),
+            "score": pa.array(values, pa.float64()),
+            "correct": pa.array([value == 1 for value in values]),
+        }
+    )
+
+
+def test_right_and_wrong_is_a_share() -> None:
+    results = summarise_scores(make_scores([1.0] * 7 + [0.0] * 3), What("exact_match", "Exact match"))
+    lead = results.metrics[0]
+    assert (lead.name, lead.estimate.value) == ("exact_match", 0.7)
+    assert (lead.estimate.low, lead.estimate.high) == pytest.approx(wilson(0.7, 10))
+    assert lead.estimate.error == pytest.approx(np.sqrt(0.7 * 0.3 / 10))
+    assert results.headline == "Of 10 answers, 70.0 % were right (95 % interval 39.7 to 89.2 %)."
+    assert len(results.metrics) == 1
+
+
+def test_silence_is_told() -> None:
+    results = summarise_scores(make_scores([1.0, 0.0], ["x", None]), What("m", "M"))
+    assert results.headline.startswith("Of 2 questions asked, 50.0 % were answered right")
+    assert [metric.name for metric in results.metrics] == ["m", "answered"]
+    assert results.limits[-1] == "1 questions got no answer; they count as wrong."
+
+
+def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:
+    lead = summarise_scores(make_scores([0.99] * 5 + [0.2]), What("f1", "F1", binary=False)).metrics[0]
+    assert lead.estimate.value == pytest.approx(0.8583333)
+    assert lead.estimate.high == 1.0
+    perfect = summarise_scores(make_scores([1.0] * 10), What("f1", "F1", binary=False)).metrics[0]
+    assert perfect.estimate.low == pytest.approx(wilson(1.0, 10)[0])
+
+
+def test_numbers_are_told_as_numbers() -> None:
+    results = summarise_scores(make_scores([2.0, 4.0, 3.0, 3.0]), What("n", "Length", "number", binary=False))
+    assert results.headline == "Length of 4 answers: 3.000 on average (95 % interval 1.701 to 4.299)."
+    assert results.figures == ()
+
+
+def test_what_has_no_score_is_left_out_and_told() -> None:
+    results = summarise_scores(make_scores([0.5, None, 0.7]), What("f", "F", binary=False))
+    assert results.metrics[0].estimate.n == 2
+    assert "1 answers have no score; they are left out." in results.limits
+
+
+def test_clusters_are_named() -> None:
+    column = pa.field("_cluster_", pa.int64(), metadata={"column": "document"})
+    scores = make_scores([1.0, 1.0, 0.0, 0.0]).append_column(column, pa.array([0, 0, 1, 1]))
+    results = summarise_scores(scores, What("m", "M"))
+    assert (
+        "Questions with the same document (2 in all) count as one where intervals are made." in results.limits
+    )
+    assert "clustered (2 clusters" in results.metrics[0].estimate.method
+
+
+def test_the_headline_can_be_the_rubrics_own() -> None:
+    what = What("m", "M", headline=lambda lead: f"{lead.n} rows were looked at.")
+    assert summarise_scores(make_scores([1.0]), what).headline == "1 rows were looked at."
