@@ -33,7 +33,7 @@ def run(
         Many,
         typer.Option(
             metavar="RUBRIC",
-            help="How to score: exact-match, 'numeric?tolerance=0.01', …; the first one leads.",
+            help="How to score: exact-match, 'close?rel=0.01', …; the first one leads.",
         ),
     ] = None,
     output: Annotated[
