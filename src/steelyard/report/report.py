@@ -20,9 +20,10 @@ from steelyard.report.document import Subject, make_document
 from steelyard.report.failures import describe, indexes_shown, wrong_questions
 from steelyard.report.joined import Questions, local_copy, make_view, sha256_of
 from steelyard.report.page import numbers_json, page
-from steelyard.report.results import Rubric
+from steelyard.report.reducers import check_reducers
+from steelyard.report.results import Results
 from steelyard.report.rubrics import find_rubric
-from steelyard.report.scoring import Grouping, Output, Progress, score_output
+from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
 from steelyard.storage.store import ObjectMissing, Store
 
 SCORES = "scores.parquet"
@@ -40,7 +41,11 @@ class Request:
     names: Mapping[str, str] = field(default_factory=dict)
     dataset_view: Sequence[AdapterSpec] | None = None
     evaluation_view: Sequence[AdapterSpec] | None = None
-    grouping: Grouping = field(default_factory=Grouping)
+    reducers: tuple[str, ...] = ()
+    """What several answers to a question come to: mean, majority, best, pass@k."""
+    group_by: tuple[str, ...] = ()
+    cluster_by: str | None = None
+    """Columns of the dataset: scores are told apart by the former, rows with one value of the latter hang together."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ async def make_report(
     ReportFailed and UsageError say why there is none.
     """
     rubric = find_rubric(request.rubric)
+    grouping = Grouping(request.group_by, request.cluster_by)
+    check_reducers(request.reducers)
     raw_manifest = await request.evaluation.get(layout.MANIFEST)
     manifest = Manifest.model_validate_json(raw_manifest)
     raw_run = await _run_json(request.evaluation)
@@ -71,11 +78,9 @@ async def make_report(
         for number, entry in enumerate(manifest.inputs)
     ]
     view = make_view(request.dataset_view)
-    questions = await asyncio.to_thread(
-        Questions, dataset, (*rubric.columns, *request.grouping.columns), view
-    )
+    questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
     output = Output(request.evaluation, manifest, make_view(request.evaluation_view))
-    scores = await score_output(rubric, output, questions, folder / SCORES, request.grouping, progress)
+    scores = await score_output(rubric, output, questions, folder / SCORES, grouping, progress)
     subject = Subject(
         rubric=request.rubric,
         names=request.names,
@@ -85,14 +90,14 @@ async def make_report(
         dataset_view=request.dataset_view or (),
     )
     digests = {layout.MANIFEST: raw_manifest, **({layout.RUN: raw_run} if raw_run else {})}
-    return await asyncio.to_thread(_report, subject, rubric, scores, questions, _records(digests))
+    results = await asyncio.to_thread(lambda: summarise(rubric, pq.read_table(scores), request.reducers))
+    return await asyncio.to_thread(_report, subject, results, scores, questions, _records(digests))
 
 
 def _report(
-    subject: Subject, rubric: Rubric, scores: Path, questions: Questions, records: Sequence[FileEntry]
+    subject: Subject, results: Results, scores: Path, questions: Questions, records: Sequence[FileEntry]
 ) -> Report:
     table = pq.read_table(scores)
-    results = rubric.summarise(table)
     wrong = wrong_questions(table)
     rows = questions.whole_rows(indexes_shown(wrong))
     failures = describe(table, wrong, pc.count_distinct(table["_index_"]).as_py(), rows)
