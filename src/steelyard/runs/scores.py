@@ -53,7 +53,9 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
             "model": request.model,
             "inferenceService": ", ".join(record["settings"]["urls"]),
         },
-        grouping=Grouping(request.group_by, request.cluster_by),
+        reducers=request.reducers,
+        group_by=request.group_by,
+        cluster_by=request.cluster_by,
     )
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
         report = await make_report(asked, Path(scratch))
