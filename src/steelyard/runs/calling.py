@@ -16,6 +16,7 @@ from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.runs.asked import Asked
 from steelyard.runs.plans import new_epoch
+from steelyard.runs.refusals import nothing_but_errors, refusal, take_back
 from steelyard.runs.request import RunRequest
 from steelyard.runs.world import Interrupted, Listener, RunFailed, World
 
@@ -87,28 +88,51 @@ class _Calling:
         epoch = await new_epoch(stores.output, self.world.now())
         calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))
         stop = asyncio.ensure_future(self.world.stop.wait())
-        rubrics = asyncio.ensure_future(_look_at_rubrics(self.asked.request, self.asked.columns))
+        wrong = asyncio.ensure_future(self._something_wrong())
         try:
-            return await self._first(calls, stop, rubrics)
+            summary = await self._first(calls, stop, wrong)
+            await self._check_refusals()
+            return summary
         finally:
-            for task in (stop, rubrics, *self._sides):
+            for task in (stop, wrong, *self._sides):
                 task.cancel()
+            if not calls.done():
+                await _end(calls)
 
     async def _first(
-        self, calls: "asyncio.Task[Summary]", stop: "asyncio.Task[bool]", rubrics: "asyncio.Task[None]"
+        self, calls: "asyncio.Task[Summary]", stop: "asyncio.Task[bool]", wrong: "asyncio.Task[None]"
     ) -> Summary:
-        """The end of the calls, unless somebody stops them or a rubric turns out to be wrong before."""
-        await asyncio.wait([calls, stop, rubrics], return_when=asyncio.FIRST_COMPLETED)
-        if rubrics.done() and not calls.done() and rubrics.exception() is None:
-            await asyncio.wait([calls, stop], return_when=asyncio.FIRST_COMPLETED)
+        """The end of the calls, unless before somebody stops them or something turns out to be wrong."""
+        await asyncio.wait([calls, stop, wrong], return_when=asyncio.FIRST_COMPLETED)
         if calls.done():
             return calls.result()
         if stop.done():
             await self._drain(calls)
         await _end(calls)
-        if rubrics.done() and (error := rubrics.exception()) is not None:
-            raise error
+        if wrong.done():
+            wrong.result()
+        await self._check_refusals()
         raise Interrupted(f"stopped; to go on: steelyard eval run {self.asked.folder.path}")
+
+    async def _something_wrong(self) -> None:
+        """Ends when the calls should, for a reason that an error may tell."""
+        await _look_at_rubrics(self.asked.request, self.asked.columns)
+        while not await self._refused():  # noqa: ASYNC110 - the engine counts, and tells nobody
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _refused(self) -> bool:
+        """Whether the endpoint refuses every row, for whatever is in it."""
+        if not nothing_but_errors(self.progress):
+            return False
+        return await asyncio.to_thread(refusal, self.asked.folder) is not None
+
+    async def _check_refusals(self) -> None:
+        """RunFailed when there is nothing but refusals; then the folder is as it was before."""
+        if nothing_but_errors(self.progress) and (
+            said := await asyncio.to_thread(refusal, self.asked.folder)
+        ):
+            await asyncio.to_thread(take_back, self.asked.folder)
+            raise RunFailed(f"{', '.join(self.asked.request.urls)}: {said}")
 
     def _begin(self, progress: Progress) -> None:
         self.progress = progress

@@ -71,7 +71,8 @@ def open_rows(source: SourceSpec) -> Rows:
     if source.location.startswith(HUB):
         from steelyard.runs.hub import open_hub_rows
 
-        return open_hub_rows(source)
+        rows: Rows = open_hub_rows(source)
+        return rows
     path = Path(source.location)
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "there is no such file"

@@ -195,6 +195,38 @@ async def test_under_abort_a_refused_row_ends_the_run_and_names_itself(tmp_path:
     assert asked.prompts.count("say 3") == 1
 
 
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_every_row_leaves_nothing_in_the_way(
+    tmp_path: Path, status: int
+) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint(lambda _: web.Response(status=status, text="no such key")) as asked:
+        with pytest.raises(RunFailed, match=f"every row is refused .status {status}: no such key"):
+            await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as asked:
+        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
+
+
+async def test_rows_that_are_all_refused_for_what_is_in_them_are_recorded(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint(lambda _: web.Response(status=400, text="too long")) as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert outcome.exit_code == 3
+
+
+async def test_a_run_that_is_cancelled_calls_no_more(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 500)
+    async with endpoint() as asked:
+        running = asyncio.create_task(run(make_request(prompts, asked.url), tmp_path / "run"))
+        await until(lambda: len(asked.bodies) >= 10)
+        running.cancel()
+        await asyncio.wait([running])
+        before = len(asked.bodies)
+        await asyncio.sleep(0.05)
+        assert len(asked.bodies) == before
+        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
+
+
 async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
     async with endpoint(refused(1)) as asked:
