@@ -7,12 +7,13 @@ import asyncio
 from pathlib import Path
 
 from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.lean import spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.verify import verify
 from steelyard.runs.asked import Asked, ask, check_unchanged
 from steelyard.runs.calling import call_all
-from steelyard.runs.folder import INPUTS_FILE
+from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
 from steelyard.runs.plans import api_key, new_epoch, plan_of
 from steelyard.runs.prompts import check_rows
@@ -33,6 +34,7 @@ async def run(
 
     UsageError, EvaluationFailed, RunFailed, ReportFailed and Interrupted say why it cannot be.
     """
+    spare_pandas()
     world = world or World()
     try:
         asked = await asyncio.to_thread(ask, request, folder)
@@ -60,13 +62,21 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
                 return Outcome(asked.folder, None, stopped=error.message)
             raise
         manifest = await _verified(asked, plan, world)
+    judge_errors = 0
+    if asked.request.judges:
+        from steelyard.runs.judge import judge
+
+        judged = await judge(open_run(asked.folder.path), asked.request.judges, world)
+        if judged.stopped is not None:
+            return Outcome(asked.folder, None, stopped=judged.stopped)
+        judge_errors = judged.errors
     headline = None
     if asked.request.rubrics:
         from steelyard.runs.scores import score
 
         world.listener.step("scoring")
         headline = await score(asked.folder, asked.request, sign_key)
-    return Outcome(asked.folder, manifest, resumed, headline)
+    return Outcome(asked.folder, manifest, resumed, headline, judge_errors=judge_errors)
 
 
 async def _settle_folder(asked: Asked, plan: Plan) -> None:

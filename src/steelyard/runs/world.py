@@ -75,9 +75,11 @@ class Outcome:
     headline: str | None = None
     stopped: str | None = None
     """Which cap was reached, in a sentence."""
+    judge_errors: int = 0
+    """Answers that a judge gave no verdict on."""
 
     @property
     def exit_code(self) -> int:
         if self.manifest is None:
             return EXIT_CAP
-        return EXIT_ROW_ERRORS if self.manifest.rows.errors else EXIT_COMPLETE
+        return EXIT_ROW_ERRORS if self.manifest.rows.errors or self.judge_errors else EXIT_COMPLETE

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from steelyard.cli.eval import values
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RUN_FILE, RunFolder
+from steelyard.runs.judge_spec import CRITERIA, JudgeSpec
 from steelyard.runs.request import (
     KIND,
     Api,
@@ -45,6 +46,9 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     flags.one_of("api", get_args(Api))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
+    for flag in ("judge_url", "judge_criteria", "judge_api_key_env"):
+        if flag in flags.given and "judge_model" not in flags.given:
+            raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
     base, folder = _base(flags)
     request = replace(base, **_changes(flags, base))
     if not request.model:
@@ -71,7 +75,25 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
         changes["rubrics"] = tuple(map(RubricSpec, flags.given["rubric"]))
     if "bad_rows" in flags.given:
         changes["policy"] = flags.given["bad_rows"].capitalize()
+    if "judge_model" in flags.given:
+        changes |= _judges(flags, replace(base, **changes))
     return changes
+
+
+def _judges(flags: Flags, request: RunRequest) -> dict[str, Json]:
+    """The judges of the flags, and the rubric that reads them where no other one was asked for."""
+    criteria = values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
+    judges = tuple(
+        JudgeSpec(
+            model=model,
+            urls=values.urls(flags.given.get("judge_url", [])) or request.urls,
+            name="judge" if number == 0 else f"judge-{number + 1}",
+            api_key_env=flags.given.get("judge_api_key_env", request.api_key_env),
+            criteria=criteria,
+        )
+        for number, model in enumerate(flags.given["judge_model"])
+    )
+    return {"judges": judges, "rubrics": request.rubrics or (RubricSpec("judge.Verdict"),)}
 
 
 def _base(flags: Flags) -> tuple[RunRequest, Path | None]:

@@ -113,6 +113,21 @@ def run(
     sign_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
     ] = None,
+    judge_model: Annotated[
+        Many,
+        typer.Option(
+            metavar="NAME", help="A model that judges each answer (rubric verdict); again for more."
+        ),
+    ] = None,
+    judge_url: Annotated[
+        Many, typer.Option(metavar="URL", help="Where the judges are; by default where the model is.")
+    ] = None,
+    judge_criteria: Annotated[
+        Text, typer.Option(metavar="TEXT", help="What makes an answer right: text, or @FILE.")
+    ] = None,
+    judge_api_key_env: Annotated[
+        Text, typer.Option(metavar="NAME", help="The variable with their key; by default --api-key-env's.")
+    ] = None,
     task: Annotated[
         Text, typer.Option(metavar="TASK", help="lm_eval:NAME, a task of the installed lm-eval.")
     ] = None,

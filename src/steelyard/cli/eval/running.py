@@ -128,6 +128,8 @@ def _words(outcome: Outcome, seconds: float) -> str:
     lines = [f"{count(rows.present, 'answer')} in {duration(seconds)}{told}"]
     if rows.errors:
         lines.append(f"{count(rows.errors, 'row')} without an answer: steelyard eval show {path} --errors")
+    if outcome.judge_errors:
+        lines.append(f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {path}")
     if outcome.headline:
         lines += [outcome.headline, f"report: {outcome.folder.page}"]
     else:
