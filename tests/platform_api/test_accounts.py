@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import httpx
+import jwt
 import pytest
 
 from steelyard.schema.account import AccessGrant
@@ -112,6 +113,80 @@ async def test_names_are_one_accounts_alone(world: World) -> None:
     assert (again.status_code, again.json()["field"]) == (409, "name")
     bad = await world.admin.post("/accounts", json={"name": "no spaces"})
     assert (bad.status_code, bad.json()["field"]) == (422, "name")
+
+
+async def test_a_repeated_request_makes_one_account(world: World) -> None:
+    key = {"Idempotency-Key": "once"}
+    made = [await world.admin.post("/accounts", json={"name": "x"}, headers=key) for _ in range(2)]
+    assert made[0].json() == made[1].json()
+    other = await world.admin.post("/accounts", json={"name": "y"}, headers=key)
+    assert (other.status_code, other.json()["field"]) == (422, "Idempotency-Key")
+    assert "'once'" in other.json()["detail"]
+    creator = await world.holder(grant("accounts", ["create"], ["*"]))
+    assert (await creator.post("/accounts", json={"name": "y"}, headers=key)).status_code == 200
+
+
+async def test_a_suspended_account_is_let_in_no_more_until_it_is_reactivated(world: World) -> None:
+    made = await account(world, WRITE)
+    path = f"/accounts/{made['id']}"
+    async with world.client((await minted(world, made, WRITE)).json()) as client:
+        for _ in range(2):
+            assert (await world.admin.put(f"{path}/suspend")).json()["status"] == "Suspended"
+        refused = await client.get("/models")
+        assert (refused.status_code, f"account {made['name']} is Suspended") == (
+            401,
+            refused.json()["detail"],
+        )
+        assert (await world.admin.put(f"{path}/reactivate")).json()["status"] == "Active"
+        assert (await client.get("/models")).status_code == 200
+    await world.admin.put(f"{path}/delete")
+    for verb in ("suspend", "reactivate"):
+        gone = await world.admin.put(f"{path}/{verb}")
+        assert (gone.status_code, "is Deleted" in gone.json()["detail"]) == (409, True)
+
+
+async def test_a_new_signing_key_leaves_earlier_tokens_good(world: World) -> None:
+    made = await account(world, WRITE)
+    before = (await minted(world, made, READ)).json()
+    kid = (await world.admin.post("/accounts/signing-keys")).json()
+    after = (await minted(world, made, READ)).json()
+    assert jwt.get_unverified_header(before)["kid"] != kid == jwt.get_unverified_header(after)["kid"]
+    for token in (before, after):
+        async with world.client(token) as client:
+            assert (await client.get("/models")).status_code == 200
+    client = await world.holder(grant("accounts", ["*"], ["*"]))
+    assert (await client.post("/accounts/signing-keys")).status_code == 403
+    world.engines.clock.now += timedelta(days=2)
+    async with world.client(before) as client:
+        assert (await client.get("/models")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("nonsense", "three words joined by dots"),
+        ("a.b.c", "three words joined by dots"),
+        ("cut", "was it copied whole?"),
+        ("changed", "its signature does not fit"),
+        ("foreign", "signed with a key that is not ours"),
+    ],
+)
+async def test_what_is_wrong_with_a_token_is_said_in_words(world: World, token: str, said: str) -> None:
+    good = (await minted(world, await account(world, WRITE), READ)).json()
+    foreign = jwt.encode({"jti": "x"}, "x" * 32, algorithm="HS256", headers={"kid": "x"})
+    bad = {"cut": good[:-8], "changed": f"{good[:-8]}AAAAAAAA", "foreign": foreign}.get(token, token)
+    async with world.client(bad) as client:
+        refused = await client.get("/models")
+    assert (refused.status_code, said in refused.json()["detail"]) == (401, True), refused.text
+
+
+async def test_a_refused_token_says_what_the_account_may_and_what_changes_that(world: World) -> None:
+    made = await account(world)
+    refused = (await minted(world, made, READ)).json()["detail"]
+    assert "nothing yet" in refused
+    assert f"PUT /v0/accounts/{made['id']}/permissions" in refused
+    made = await account(world, READ)
+    assert "get,query of models of acme" in (await minted(world, made, WRITE)).json()["detail"]
 
 
 async def test_who_sees_one_account_sees_no_other(world: World) -> None:

@@ -146,6 +146,22 @@ async def test_a_key_belongs_to_one_request(world: World) -> None:
     assert bad.status_code in {400, 422}
 
 
+async def test_a_key_belongs_to_its_request_also_when_its_row_has_gone(world: World) -> None:
+    made = await post(world, KEY)
+    await world.settled("Model", made["id"])
+    await nothing_pending(world)
+    assert await world.engines.ledger.outbox.expire(world.engines.clock()) == 1
+    for _ in range(2):
+        other = {"account": "acme", **model(), "name": "another"}
+        refused = await world.admin.post("/models", json=other, headers=KEY)
+        assert (refused.status_code, refused.json()["field"]) == (422, "Idempotency-Key")
+        assert "'once'" in refused.json()["detail"]
+        assert (await post(world, KEY))["id"] == made["id"]
+        await nothing_pending(world)
+        await world.engines.ledger.outbox.expire(world.engines.clock())
+    assert len(await creates(world.engines.log)) == 1
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before it was written", "after it was written"])
 async def test_a_create_that_could_not_be_sent_is_sent_once(after: bool) -> None:
     engines, log = await failing()

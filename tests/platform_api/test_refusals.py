@@ -118,6 +118,22 @@ async def test_what_has_failed_cannot_be_used(world: World, status: str) -> None
     assert f"is {status}" in answer["detail"]
 
 
+async def test_what_is_over_says_what_it_is_when_it_is_to_be_terminated(world: World) -> None:
+    made = await an_evaluation(world)
+    path = f"/evaluations/{made['id']}"
+    await world.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    refused = await world.admin.put(f"{path}/terminate")
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == f"status: Evaluation {made['id']} is Failed: there is nothing to end"
+    other = await an_evaluation(world)
+    for _ in range(2):
+        ended = await world.admin.put(f"/evaluations/{other['id']}/terminate")
+        assert (ended.status_code, ended.json()["status"]) == (200, "Terminated")
+    await world.admin.put(f"/evaluations/{other['id']}/delete")
+    refused = await world.admin.put(f"/evaluations/{other['id']}/terminate")
+    assert "is Deleted: there is nothing to end" in refused.json()["detail"]
+
+
 async def test_a_view_that_is_not_there(world: World) -> None:
     evaluation = await an_evaluation(world)
     for field in ("datasetView", "evaluationView"):

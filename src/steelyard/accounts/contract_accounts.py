@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Accounts, LedgerError, NameTaken, NoSuchAccount
+from steelyard.accounts.ledger import Accounts, Asked, KeyTaken, LedgerError, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 Case = Callable[[Accounts], Awaitable[None]]
@@ -52,6 +52,16 @@ async def a_name_is_given_once(accounts: Accounts) -> None:
     await account(accounts)
     assert "'alice' is taken" in await refusal(accounts.create("alice", Identity(), LATER), NameTaken)
     assert len(await accounts.list()) == 1
+
+
+async def a_repeated_request_gives_the_account_that_it_made(accounts: Accounts) -> None:
+    asked = Asked("accounts/admin", "k", "digest")
+    made = await accounts.create("alice", Identity(), NOW, asked=asked)
+    assert await accounts.create("alice", Identity(), LATER, asked=asked) == made
+    another = Asked("accounts/admin", "k", "another")
+    assert "'k'" in await refusal(accounts.create("bob", Identity(), LATER, asked=another), KeyTaken)
+    other = Asked("accounts/other", "k", "another")
+    assert (await accounts.create("bob", Identity(), LATER, asked=other)).name == "bob"
 
 
 async def all_are_listed_by_name(accounts: Accounts) -> None:
@@ -175,6 +185,7 @@ CASES: dict[str, Case] = {
         what_is_created_is_found_by_id_and_by_name,
         an_account_may_begin_with_permissions,
         a_name_is_given_once,
+        a_repeated_request_gives_the_account_that_it_made,
         all_are_listed_by_name,
         permissions_are_replaced_and_have_a_new_version,
         a_status_is_set_with_its_reason_and_time,

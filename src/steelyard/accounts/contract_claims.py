@@ -186,6 +186,24 @@ async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
     assert [each.released_at for each in seen] == [None, at(5)]
 
 
+async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
+    for minute, id in enumerate(("restored", "forgotten")):
+        await put(claims, claim(id))
+        await claims.admit(id, at(minute), anybody, leader)
+        await put(claims, claim(id, "Deleted", 2))
+        await claims.release(id, at(5))
+    for state in (3, 3, 4):
+        await put(claims, claim("restored", "Created", state))
+    await claims.apply([("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9})
+    seen = await seen_by_the_judge(claims, leader, since=at(0))
+    assert [(each.id, each.admitted_at) for each in seen] == [("forgotten", at(1)), ("restored", at(0))]
+    assert not await seen_by_the_judge(claims, leader), "they hold nothing"
+    assert await claims.admit("restored", at(6), anybody, leader) is None
+    seen = await seen_by_the_judge(claims, leader, since=at(0))
+    assert {each.admitted_at for each in seen if each.id == "restored"} == {at(0), at(6)}
+
+
 async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, claim("e1", "Deleted"))
@@ -281,6 +299,7 @@ CASES: dict[str, Case] = {
         the_judge_sees_what_is_held,
         what_is_terminal_counts_until_it_is_released,
         the_judge_sees_what_was_admitted_since,
+        what_was_restored_or_forgotten_was_admitted_all_the_same,
         nothing_that_is_over_is_admitted,
         of_many_at_once_as_many_are_admitted_as_there_is_room,
         a_judge_that_fails_admits_nothing,

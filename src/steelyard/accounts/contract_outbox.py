@@ -136,7 +136,14 @@ async def what_is_visible_and_old_goes(outbox: Outbox) -> None:
     assert await outbox.expire(NOW) == 0
     assert await outbox.expire(NOW + timedelta(seconds=50)) == 1
     assert commands(await outbox.pending()) == "unseen"
-    assert (await outbox.add(row("again", key="k", seconds=100))).command == "again"
+    assert await outbox.expired_request("a", "k") == row("old").request
+    assert await outbox.expired_request("b", "k") is None
+    assert (await outbox.add(row("again", key="k", request="another", seconds=100))).command == "again"
+    await outbox.visible(["again"])
+    assert await outbox.expire(NOW + timedelta(seconds=200)) == 2
+    assert await outbox.expired_request("a", "k") == row("old").request, (
+        "the first one's, whatever came later"
+    )
 
 
 CASES: dict[str, Case] = {

@@ -20,17 +20,35 @@ class NameTaken(LedgerError):
     """Another account has this name."""
 
 
+class KeyTaken(LedgerError):
+    """The idempotency key was given with another request before."""
+
+
 class NoSuchAccount(LedgerError):
     """There is no account of this id."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """By which request something is made: who asks, the idempotency key, and the digest of route and body."""
+
+    requester: str
+    key: str
+    request: str
 
 
 class Accounts(Protocol):
     """Accounts and keys. Of a key's token the SHA-256 digest alone is kept."""
 
     async def create(
-        self, name: str, identity: Identity, now: datetime, permissions: Sequence[AccessGrant] = ()
+        self,
+        name: str,
+        identity: Identity,
+        now: datetime,
+        permissions: Sequence[AccessGrant] = (),
+        asked: Asked | None = None,
     ) -> Account:
-        """Raises NameTaken."""
+        """A new account; or, `asked` as before, the one that was made then. Raises NameTaken, KeyTaken."""
         ...
 
     async def get(self, id: str) -> Account | None: ...
@@ -139,7 +157,11 @@ class Outbox(Protocol):
         ...
 
     async def expire(self, before: datetime) -> int:
-        """Remove visible rows that came before then."""
+        """Remove visible rows that came before then; of those with a key, which request it was stays known."""
+        ...
+
+    async def expired_request(self, account: str, idempotency_key: str) -> str | None:
+        """The `request` of the row that has expired, where the key was given with one."""
         ...
 
 
@@ -211,8 +233,8 @@ class Claims(Protocol):
         not. What is terminal or unknown is not admitted.
 
         `allowed` is given the claims that are held, and with `since` also those admitted from then on and released
-        again, which the windows of rates count; all without their `json`. Raises LedgerError when `leader` is not the
-        newest epoch.
+        again, which the windows of rates count, also where the entity was restored or forgotten since; all without
+        their `json`. Raises LedgerError when `leader` is not the newest epoch.
         """
         ...
 

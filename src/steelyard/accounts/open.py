@@ -11,7 +11,10 @@ from steelyard.accounts.sqlite_claims import SqliteClaims
 from steelyard.accounts.sqlite_outbox import SqliteOutbox
 from steelyard.sqlite import Database
 
-MIGRATIONS = (sqlite_accounts.MIGRATION + sqlite_outbox.MIGRATION + sqlite_claims.MIGRATION,)
+MIGRATIONS = (
+    sqlite_accounts.MIGRATION + sqlite_outbox.MIGRATION + sqlite_claims.MIGRATION,
+    sqlite_accounts.SECOND_MIGRATION + sqlite_outbox.SECOND_MIGRATION + sqlite_claims.SECOND_MIGRATION,
+)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ ADMITTED = "workflows.dyff.io/admitted"
 GLOBAL = "__global__"
 UNLIMITED = "Unlimited"
 _EACH = "accounts/*"
+LONGEST = timedelta(days=366)
+"""The longest window of a rate."""
 
 
 def _limit(text: str) -> str:
@@ -36,9 +38,13 @@ def _principal(text: str) -> str:
     return text
 
 
-def _positive(duration: timedelta) -> timedelta:
+def _window(duration: timedelta) -> timedelta:
     if duration <= timedelta(0):
         raise ValueError(f"{duration} should be more than nothing")
+    if duration > LONGEST:
+        raise ValueError(
+            f"{duration} should be at most {LONGEST.days} days: older admissions are not remembered"
+        )
     return duration
 
 
@@ -55,8 +61,8 @@ class RateSettings(BaseModel):
     )
     resource: str = Field(default=ADMITTED, description="What is counted.")
     limit: Annotated[str, AfterValidator(_number)] = Field(description="How much of it.")
-    duration: Annotated[timedelta, AfterValidator(_positive)] = Field(
-        description="Within how long, such as PT1H."
+    duration: Annotated[timedelta, AfterValidator(_window)] = Field(
+        description="Within how long, such as PT1H; at most 366 days."
     )
     epoch: Time | None = Field(
         default=None,

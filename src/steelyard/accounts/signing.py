@@ -53,6 +53,12 @@ class Signatures:
                 algorithms=[ALGORITHM],
                 options=_OPTIONS,  # type: ignore[arg-type]
             )
+        except jwt.InvalidSignatureError as error:
+            raise NotOurs("its signature does not fit: it was changed, or not copied whole") from error
+        except jwt.MissingRequiredClaimError as error:
+            raise NotOurs(f"it does not say {error.claim}") from error
+        except jwt.DecodeError as error:
+            raise NotOurs("a token is three words joined by dots; was it copied whole?") from error
         except jwt.InvalidTokenError as error:
             raise NotOurs(str(error)) from error
         return found

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from steelyard.accounts.ledger import NameTaken, NoSuchAccount
+from steelyard.accounts.ledger import Asked, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
 
@@ -20,6 +20,12 @@ CREATE TABLE signing_keys (number INTEGER PRIMARY KEY, kid TEXT NOT NULL UNIQUE,
 CREATE TABLE version (number INTEGER NOT NULL);
 INSERT INTO version VALUES (0);
 """
+SECOND_MIGRATION = """
+CREATE TABLE account_requests (
+    requester TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL, account TEXT NOT NULL,
+    PRIMARY KEY (requester, key)
+) WITHOUT ROWID;
+"""
 ENDED_KEPT = timedelta(days=7)
 """As long a key that has ended is still listed."""
 _TOUCH = "UPDATE version SET number = number + 1"
@@ -33,7 +39,12 @@ class SqliteAccounts:
         self._seen = (-1, -1)
 
     async def create(
-        self, name: str, identity: Identity, now: datetime, permissions: Sequence[AccessGrant] = ()
+        self,
+        name: str,
+        identity: Identity,
+        now: datetime,
+        permissions: Sequence[AccessGrant] = (),
+        asked: Asked | None = None,
     ) -> Account:
         account = Account(
             id=uuid.uuid4().hex, name=name, identity=identity, creationTime=now, lastTransitionTime=now
@@ -42,10 +53,15 @@ class SqliteAccounts:
             _permit(account, permissions)
 
         def insert(connection: sqlite3.Connection) -> Account:
+            if asked is not None and (earlier := _made_for(connection, asked)) is not None:
+                return earlier
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise NameTaken(f"name: {name!r} is taken by another account")
             row = (account.id, name, account.dump_json())
             connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", row)
+            if asked is not None:
+                request = (asked.requester, asked.key, asked.request, account.id)
+                connection.execute("INSERT INTO account_requests VALUES (?, ?, ?, ?)", request)
             connection.execute(_TOUCH)
             return account
 
@@ -147,6 +163,17 @@ def _account(connection: sqlite3.Connection, column: str, value: str) -> Account
     account = Account.model_validate_json(row[1])
     account.apiKeys = [APIKey.model_validate_json(each[0]) for each in keys]
     return account
+
+
+def _made_for(connection: sqlite3.Connection, asked: Asked) -> Account | None:
+    """The account that an earlier request of this key has made."""
+    query = "SELECT request, account FROM account_requests WHERE requester = ? AND key = ?"
+    row = connection.execute(query, (asked.requester, asked.key)).fetchone()
+    if row is None:
+        return None
+    if row[0] != asked.request:
+        raise KeyTaken(f"key {asked.key!r} was given with another request")
+    return _account(connection, "id", row[1])
 
 
 def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account], None]) -> Account:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import orjson
 
 from steelyard.accounts.ledger import Claim, Forgotten, LedgerError
+from steelyard.accounts.quota_settings import LONGEST
 from steelyard.sqlite import Database
 
 MIGRATION = """
@@ -22,6 +23,12 @@ CREATE INDEX claims_admitted ON claims (admitted) WHERE admitted IS NOT NULL;
 CREATE TABLE claim_positions (partition INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, next INTEGER NOT NULL);
 CREATE TABLE leaders (epoch INTEGER PRIMARY KEY, owner TEXT NOT NULL, since REAL NOT NULL);
 """
+SECOND_MIGRATION = """
+CREATE TABLE past_admissions (
+    id TEXT NOT NULL, kind TEXT NOT NULL, account TEXT NOT NULL, quantities BLOB NOT NULL, created REAL NOT NULL,
+    admitted REAL NOT NULL, released REAL NOT NULL, PRIMARY KEY (admitted, id)
+) WITHOUT ROWID;
+"""
 _COLUMNS = (
     "id, kind, account, status, json, epoch, offset, created, reason, message, blocked, quantities, admitted, "
     "released, terminal"
@@ -34,6 +41,11 @@ _UNFINISHED = "terminal IS NULL OR (admitted IS NOT NULL AND released IS NULL)"
 _HELD = "admitted IS NOT NULL AND released IS NULL"
 _WITHOUT_JSON = _COLUMNS.replace("json", "x''")
 """What the judge of an admission looks at: an entity may be 512 KiB."""
+_PAST = (
+    "id, kind, account, '' status, x'' json, 0 epoch, 0 offset, created, NULL reason, NULL message, "
+    "CAST('[]' AS BLOB) blocked, quantities, admitted, released, NULL terminal"
+)
+"""As `_WITHOUT_JSON`, of an admission that its claim has forgotten."""
 
 
 class SqliteClaims:
@@ -101,6 +113,7 @@ class SqliteClaims:
                 return None
             if refusal := allowed(_counted(connection, since)):
                 return refusal
+            _remember(connection, id, now.timestamp())
             query = "UPDATE claims SET admitted = ?, released = NULL WHERE id = ?"
             connection.execute(query, (now.timestamp(), id))
             return None
@@ -125,10 +138,27 @@ class SqliteClaims:
 def _remove(connection: sqlite3.Connection, id: str, forgotten: Forgotten | None) -> None:
     """What was made again after it had been forgotten stays, if the old news comes again."""
     if forgotten is None:
+        _remember(connection, id)
         connection.execute("DELETE FROM claims WHERE id = ?", (id,))
         return
-    query = "DELETE FROM claims WHERE id = ? AND (epoch, offset) <= (?, ?)"
-    connection.execute(query, (id, *forgotten.position))
+    where, values = "id = ? AND (epoch, offset) <= (?, ?)", (id, *forgotten.position)
+    if connection.execute(f"SELECT 1 FROM claims WHERE {where}", values).fetchone():
+        _remember(connection, id)
+        connection.execute("DELETE FROM claims WHERE id = ?", (id,))
+
+
+def _remember(connection: sqlite3.Connection, id: str, now: float | None = None) -> None:
+    """An admission that its claim is about to forget: the windows of rates count it still.
+
+    `now`: those that no window reaches back to go.
+    """
+    connection.execute(
+        "INSERT OR IGNORE INTO past_admissions SELECT id, kind, account, quantities, created, admitted,"
+        " coalesce(released, admitted) FROM claims WHERE id = ? AND admitted IS NOT NULL",
+        (id,),
+    )
+    if now is not None:
+        connection.execute("DELETE FROM past_admissions WHERE admitted < ?", (now - LONGEST.total_seconds(),))
 
 
 def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
@@ -136,6 +166,8 @@ def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
     to be admitted anew.
     """
     again = "released IS NOT NULL AND excluded.terminal IS NULL"
+    if claim.terminal_at is None:
+        _remember_restored(connection, claim)
     connection.execute(
         f"""INSERT INTO claims ({_COLUMNS}) VALUES ({", ".join("?" * 15)})
             ON CONFLICT (id) DO UPDATE SET
@@ -155,6 +187,12 @@ def _keep(connection: sqlite3.Connection, claim: Claim) -> None:
     )  # fmt: skip
 
 
+def _remember_restored(connection: sqlite3.Connection, claim: Claim) -> None:
+    query = "SELECT 1 FROM claims WHERE id = ? AND released IS NOT NULL AND (epoch, offset) < (?, ?)"
+    if connection.execute(query, (claim.id, *claim.position)).fetchone():
+        _remember(connection, claim.id)
+
+
 def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
     newest = connection.execute("SELECT max(epoch) FROM leaders").fetchone()[0]
     if newest != leader:
@@ -162,11 +200,12 @@ def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
 
 
 def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:
-    """Those held; and those admitted since then."""
+    """Those held; and those admitted since then, each as often as it was."""
     queries, values = [f"SELECT {_WITHOUT_JSON} FROM claims WHERE {_HELD}"], []
     if since is not None:
         queries.append(f"SELECT {_WITHOUT_JSON} FROM claims WHERE admitted IS NOT NULL AND admitted >= ?")
-        values.append(since.timestamp())
+        queries.append(f"SELECT {_PAST} FROM past_admissions WHERE admitted >= ?")
+        values = [since.timestamp()] * 2
     return [_claim(each) for each in connection.execute(" UNION ".join(queries), values)]
 
 

@@ -23,6 +23,12 @@ CREATE INDEX outbox_pending_entity ON outbox (entity) WHERE visible = 0;
 CREATE INDEX outbox_unsent ON outbox (number) WHERE partition IS NULL AND visible = 0;
 CREATE INDEX outbox_settled ON outbox (created) WHERE visible = 1;
 """
+SECOND_MIGRATION = """
+CREATE TABLE outbox_keys (
+    account TEXT NOT NULL, idempotency_key TEXT NOT NULL, request TEXT NOT NULL,
+    PRIMARY KEY (account, idempotency_key)
+) WITHOUT ROWID;
+"""
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
     "partition, offset, answered"
@@ -89,10 +95,24 @@ class SqliteOutbox:
         )
 
     async def expire(self, before: datetime) -> int:
-        query = "DELETE FROM outbox WHERE visible = 1 AND created < ?"
-        return await self._database.write(
-            lambda connection: connection.execute(query, (before.timestamp(),)).rowcount
+        old, values = "visible = 1 AND created < ?", (before.timestamp(),)
+        keep = (
+            "INSERT OR IGNORE INTO outbox_keys SELECT account, idempotency_key, request FROM outbox"
+            f" WHERE {old} AND idempotency_key IS NOT NULL ORDER BY number"
         )
+
+        def remove(connection: sqlite3.Connection) -> int:
+            connection.execute(keep, values)
+            return connection.execute(f"DELETE FROM outbox WHERE {old}", values).rowcount
+
+        return await self._database.write(remove)
+
+    async def expired_request(self, account: str, idempotency_key: str) -> str | None:
+        query = "SELECT request FROM outbox_keys WHERE account = ? AND idempotency_key = ?"
+        row = self._database.read_now(
+            lambda connection: connection.execute(query, (account, idempotency_key)).fetchone()
+        )
+        return row[0] if row else None
 
 
 def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:

@@ -215,6 +215,7 @@ def held_at(claims: Sequence[Claim], minute: int) -> list[Claim]:
         ({"accounts": {"a": {"cpu": "1.5GiB"}}}, "is no quantity"),
         ({"rates": [{"limit": "Unlimited", "duration": 60}]}, "is no quantity"),
         ({"rates": [{"limit": "1", "duration": 0}]}, "should be more than nothing"),
+        ({"rates": [{"limit": "1", "duration": "P367D"}]}, "should be at most 366 days"),
         (
             {"rates": [{"limit": "1", "duration": 60, "principal": "a"}]},
             "should be __global__, accounts/<account>",

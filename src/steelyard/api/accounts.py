@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from steelyard.accounts.grants import covers
-from steelyard.accounts.ledger import NameTaken
+from steelyard.accounts.ledger import Asked, KeyTaken, NameTaken
 from steelyard.api.call import Call, answer, json_of, json_response
-from steelyard.api.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet
+from steelyard.api.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet, key_taken
 from steelyard.schema.account import AccessGrant, Account, APIFunction, APIKey
 from steelyard.schema.answers import Status
 from steelyard.schema.requests import (
@@ -25,10 +25,15 @@ async def create(call: Call) -> Response:
     request = await call.body(AccountCreateRequest)
     if not call.access.everywhere("accounts", "create"):
         raise Forbidden("the token lacks accounts/create for all accounts")
+    asker = call.asker()
+    key = asker.idempotency_key
+    asked = None if key is None else Asked(asker.actor, key, asker.digest)
     try:
-        return answer(await call.api.accounts.create(request.name, request.identity, call.now))
+        return answer(await call.api.accounts.create(request.name, request.identity, call.now, asked=asked))
     except NameTaken as error:
         raise Conflict(f"name: {request.name!r} is another account's", field="name") from error
+    except KeyTaken as error:
+        raise key_taken(key or "") from error
 
 
 async def get(call: Call) -> Response:
@@ -50,6 +55,23 @@ async def delete(call: Call) -> Response:
     account = await _account(call, "delete")
     await call.api.accounts.delete(account.id or "", call.now)
     return answer(Status(status="Deleted", reason="DeleteCommand"))
+
+
+async def suspend(call: Call) -> Response:
+    """Its tokens count no more, until it is reactivated; what it owns stays and goes on."""
+    return await _change_status(call, "Suspended", "SuspendCommand")
+
+
+async def reactivate(call: Call) -> Response:
+    """Its tokens count again."""
+    return await _change_status(call, "Active", "ReactivateCommand")
+
+
+async def rotate(call: Call) -> Response:
+    """Id of a new key that signs tokens from now on; those of earlier keys stay good until they expire."""
+    if not call.access.administrator:
+        raise Forbidden("signing-keys: takes an administrator's grant")
+    return json_of(await call.api.tokens.rotate(call.now))
 
 
 async def label(call: Call) -> Response:
@@ -77,7 +99,12 @@ async def create_token(call: Call) -> Response:
     if request.expires <= call.now:
         raise Invalid(f"expires: {request.expires.isoformat()} is past", field="expires")
     if not covers(account.auth.permissions, request.grants):
-        raise Forbidden(f"grants: are more than account {account.id} may", field="grants")
+        may = "; ".join(map(_in_words, account.auth.permissions)) or "nothing yet"
+        raise Forbidden(
+            f"grants: are more than account {account.name} may, which is {may}; "
+            f"PUT /v0/accounts/{account.id}/permissions sets that",
+            field="grants",
+        )
     _check_own(call, request.grants, "grants")
     subject = f"accounts/{account.id}"
     token = await call.api.tokens.mint(account, subject, request.grants, request.expires, call.now)
@@ -106,6 +133,15 @@ async def revoke(call: Call) -> Response:
     return json_of(None)
 
 
+async def _change_status(call: Call, status: str, reason: str) -> Response:
+    account = await _account(call, "edit")
+    if account.status == "Deleted":
+        raise Conflict(f"status: account {account.name} is Deleted")
+    if account.status != status:
+        account = await call.api.accounts.set_status(account.id or "", status, reason, call.now)
+    return answer(Status(status=account.status, reason=account.reason))
+
+
 async def _account(call: Call, function: APIFunction) -> Account:
     """Raises NotFound, also where the caller may not see it, and Forbidden."""
     id = call.id
@@ -120,6 +156,12 @@ async def _account(call: Call, function: APIFunction) -> Account:
 def _check_own(call: Call, grants: Sequence[AccessGrant], field: str) -> None:
     if not call.access.covers(grants):
         raise Forbidden(f"{field}: are more than the token itself may", field=field)
+
+
+def _in_words(grant: AccessGrant) -> str:
+    """`get,query of models of acme`."""
+    whose = [*grant.accounts, *grant.entities]
+    return f"{','.join(grant.functions)} of {','.join(grant.resources)} of {','.join(whose)}"
 
 
 def _shown(key: APIKey) -> APIKey:

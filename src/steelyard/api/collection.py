@@ -31,6 +31,7 @@ from steelyard.schema.commands import (
 from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
 from steelyard.schema.security import SecurityContext
+from steelyard.schema.status import TERMINAL
 from steelyard.views.parse import parse_query
 from steelyard.views.view import BadQuery
 
@@ -148,10 +149,10 @@ class Collection:
 
     async def _change_status(self, call: Call, status: str, reason: str) -> Response:
         entity = await load(call)
-        if entity.status == "Deleted":
-            if status != "Deleted":
-                raise Conflict(f"status: {entity.kind} {entity.id} is Deleted")
+        if entity.status == "Deleted" == status:
             return answer(Status(status=entity.status, reason=entity.reason))
+        if status == "Terminated" != entity.status and entity.status in TERMINAL:
+            raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
         patch = StatusPatch(status=status, reason=reason, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
         content = orjson.loads(await self._edit(call, UpdateEntityStatus(data=data)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from steelyard.accounts.ledger import Outbox, OutboxRow
-from steelyard.api.errors import ApiError, Conflict, Invalid, NotFound, Unavailable
+from steelyard.api.errors import ApiError, Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.outcomes import Outcome, Outcomes
 from steelyard.api.settle import Settling
 from steelyard.broker.log import EVENTS, Log, LogError, Message
@@ -67,6 +67,7 @@ class Commands:
         sent: a repeat finds the row.
         """
         rows = [self._row(each, asker, now) for each in entities]
+        await self._check_key(rows[0])
         kept = await self._settling.add(rows)
         if kept.command != rows[0].command:
             await self._check_repeat(kept, rows[0])
@@ -79,9 +80,16 @@ class Commands:
             raise Unavailable(f"the request was not accepted: {error}") from error
         return kept, True
 
+    async def _check_key(self, row: OutboxRow) -> None:
+        """Raises Invalid where the key was given with another request, so long ago that its row is gone."""
+        if row.idempotency_key is not None:
+            earlier = await self._outbox.expired_request(row.account, row.idempotency_key)
+            if earlier not in {None, row.request}:
+                raise key_taken(row.idempotency_key)
+
     async def _check_repeat(self, kept: OutboxRow, row: OutboxRow) -> None:
         if kept.request != row.request:
-            raise Invalid("Idempotency-Key: was given with another request", field="Idempotency-Key")
+            raise key_taken(row.idempotency_key or "")
         if kept.position is None:
             await self._settling.resend()
 
@@ -92,7 +100,7 @@ class Commands:
             return False
         await self._settling.drop(rows)
         if found.kind != rows[0].kind:
-            raise Invalid("Idempotency-Key: was given with another request", field="Idempotency-Key")
+            raise key_taken(rows[0].idempotency_key or "")
         return True
 
     async def edit(self, command: Edit, asker: Asker, now: datetime) -> bytes:

@@ -112,6 +112,13 @@ class Unavailable(ApiError):
         super().__init__(detail, headers={"Retry-After": str(retry_after)})
 
 
+def key_taken(key: str) -> Invalid:
+    return Invalid(
+        f"Idempotency-Key: {key!r} was given with another request; a new one takes another key",
+        field="Idempotency-Key",
+    )
+
+
 def invalid(error: ValidationError) -> Invalid:
     """All of a model's faults in one sentence; `field` is the first one's."""
     faults = [

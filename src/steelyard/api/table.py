@@ -162,6 +162,10 @@ def _accounts() -> Iterator[Route]:
     )  # fmt: skip
     yield Route("GET", one, get, accounts.get, "Get", None, Account)
     yield Route("PUT", f"{one}/delete", Grant("accounts", "delete"), accounts.delete, "Delete", None, Status)
+    yield Route("PUT", f"{one}/suspend", edit, accounts.suspend, "Suspend", None, Status)
+    yield Route("PUT", f"{one}/reactivate", edit, accounts.reactivate, "Reactivate", None, Status)
+    new_key = Grant("accounts", "create")
+    yield Route("POST", f"{path}/signing-keys", new_key, accounts.rotate, "Create: signing key", None, str)
     yield Route("PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)")
     granted = f"{one}/permissions"
     yield Route("GET", granted, get, accounts.permissions, "Permissions", None, list[AccessGrant])
