@@ -1,18 +1,25 @@
 """How sure a paired difference is: an interval, and how often chance alone would make one as large.
 
-`comparison` calls it with one number per question: the share of right answers of one system less that of the
-other. Answers to the same question are not independent, so the question is the unit everywhere.
+`comparison` calls it with one number per question: the share of right answers, or the mean score, of one system less
+that of the other. Answers to the same question are not independent, so the question is the unit everywhere; and where
+questions hang together, their cluster.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln, ndtr, ndtri
+from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from steelyard.report.statistics import TAIL, Estimate, Floats, Integers
+from steelyard.report.statistics import TAIL, Estimate, Floats, Integers, mean
 
 MOST_SUMS = 1 << 22
 """Above so many possible sums the permutation distribution is a normal one for every purpose."""
+MOST_COUNTED = 16
+"""Of so many numbers all choices of signs are counted out (65,536)."""
+MOST_DRAWN = 2000
+"""Above so many numbers the permutation distribution of their mean is Student's for every purpose."""
+DRAWS = 9999
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -23,43 +30,119 @@ class Chance:
     method: str
 
 
-def difference(differences: Floats) -> Estimate:
-    """The mean difference with the adjusted Wald interval of Bonett and Price (2012).
+def difference(differences: Floats, clusters: Integers | None = None) -> Estimate:
+    """The mean difference of shares with the adjusted Wald interval of Bonett and Price (2012).
 
     "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired Data", Journal of
     Educational and Behavioral Statistics 37(4): Laplace's estimates (n12 + 1)/(n + 2) and (n21 + 1)/(n + 2) of the
     discordant shares in Wald's formula. That is Wald's interval with two questions more, on which the systems
     differ altogether, one each way; written like this it holds for shares of several answers to a question too
     (clustered by question), and it is never empty where the systems agree everywhere.
+
+    Where questions hang together the two are clusters of their own, and the quantile is Student's.
     """
     n = int(differences.size)
     if n == 0:
         return Estimate(None, None, None, "no questions", 0)
-    adjusted = np.concatenate([differences, [1.0, -1.0]])
-    centre = float(adjusted.mean())
-    half = float(ndtri(TAIL)) * float(np.sqrt(adjusted.var() / adjusted.size))
-    method = f"Bonett and Price (2012), paired by question ({n:,} questions)"
-    return Estimate(float(differences.mean()), max(-1.0, centre - half), min(1.0, centre + half), method, n)
+    sums, sizes = _sums(differences, clusters)
+    sums, sizes = np.append(sums, [1.0, -1.0]), np.append(sizes, [1.0, 1.0])
+    centre = float(sums.sum() / sizes.sum())
+    error = float(np.sqrt(((sums - centre * sizes) ** 2).sum())) / float(sizes.sum())
+    if sums.size == n + 2:
+        quantile, of = float(ndtri(TAIL)), ""
+    else:
+        error *= float(np.sqrt(sums.size / (sums.size - 1)))
+        if sums.size < 4:
+            return Estimate(float(differences.mean()), None, None, "one cluster: no interval", n)
+        quantile, of = float(stdtrit(sums.size - 3, TAIL)), f" in {sums.size - 2:,} clusters, Student t"
+    low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
+    method = f"Bonett and Price (2012), paired by question ({n:,} questions{of})"
+    return Estimate(float(differences.mean()), low, high, method, n, error)
 
 
-def chance(right: Integers, asked: Integers, other_right: Integers, other_asked: Integers) -> Chance:
+def difference_of_numbers(differences: Floats, clusters: Integers | None = None) -> Estimate:
+    """The mean difference with Student's interval: the paired t test's, clustered where questions hang together."""
+    found = mean(differences, np.arange(differences.size) if clusters is None else clusters)
+    return replace(found, method=f"{found.method}, paired by question")
+
+
+def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> Chance:
+    """The two-sided sign-flip permutation test of the mean difference: Fisher's randomisation test for pairs.
+
+    All choices of signs are counted where there are few clusters, else 9,999 are drawn with a fixed seed (the one that
+    was seen counts as one more), and of very many clusters Student's limit is taken.
+    """
+    every, _ = _sums(differences, clusters)
+    sums = every[every != 0]
+    what = "questions differ" if clusters is None else "clusters differ"
+    if sums.size == 0:
+        return Chance(1.0, "exact: the systems do not differ on any question")
+    observed = abs(float(sums.sum())) - 1e-10 * float(np.abs(sums).sum())  # what rounding takes from a tie
+    if sums.size <= MOST_COUNTED:
+        found = np.zeros(1)
+        for each in sums:
+            found = np.concatenate([found + each, found - each])
+        method = f"exact sign-flip permutation test ({sums.size:,} {what})"
+        return Chance(float((np.abs(found) >= observed).mean()), method)
+    if sums.size <= MOST_DRAWN:
+        method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
+        return Chance((1 + _drawn(sums, observed)) / (1 + DRAWS), method)
+    error = float(np.sqrt(((every - every.mean()) ** 2).sum() * every.size / (every.size - 1)))
+    p = float(2 * stdtr(every.size - 1, -abs(float(every.sum())) / error))
+    return Chance(p, f"Student's t test for pairs ({sums.size:,} {what})")
+
+
+def _drawn(sums: Floats, observed: float) -> int:
+    """How many of the drawn choices of signs give a sum as far from zero."""
+    chances = np.random.default_rng(SEED)
+    found = 0
+    for start in range(0, DRAWS, 500):
+        size = min(500, DRAWS - start)
+        signs = chances.integers(0, 2, size=(size, sums.size), dtype=np.int8) * 2.0 - 1.0
+        found += int((np.abs(signs @ sums) >= observed).sum())
+    return found
+
+
+def _sums(differences: Floats, clusters: Integers | None) -> tuple[Floats, Floats]:
+    """Sums and sizes of the clusters; each question is one where none are given."""
+    if clusters is None:
+        return differences, np.ones(differences.size)
+    _, codes = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(codes, weights=differences).astype(np.float64)
+    return sums, np.bincount(codes).astype(np.float64)
+
+
+def chance(
+    right: Integers,
+    asked: Integers,
+    other_right: Integers,
+    other_asked: Integers,
+    clusters: Integers | None = None,
+) -> Chance:
     """The two-sided exact permutation test: which system gave which answers is exchanged question by question.
 
     Where each question is wholly right or wrong on either side this is McNemar's exact test (1947). Otherwise the
     sum of `±difference` over all choices of signs (Fisher's randomisation test for pairs) is counted out, in whole
-    units of one answer; no random numbers are drawn.
+    units of one answer; no random numbers are drawn. Of clusters of questions the sums change sign as a whole.
     """
     unit = int(np.lcm.reduce(np.concatenate([asked, other_asked])))
     steps = right * (unit // asked) - other_right * (unit // other_asked)
+    if clusters is not None:
+        steps = _sums(steps.astype(np.float64), clusters)[0].astype(np.int64)
     sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)
     if sizes.size == 0:
         return Chance(1.0, "exact: the systems do not differ on any question")
     observed = abs(int(steps.sum()))
-    exact = "McNemar's exact test" if np.array_equal(sizes, [unit]) else "exact sign-flip permutation test"
+    what = "questions" if clusters is None else "clusters"
+    exact = (
+        "McNemar's exact test"
+        if clusters is None and np.array_equal(sizes, [unit])
+        else "exact sign-flip permutation test"
+    )
     if int((sizes * counts).sum()) > MOST_SUMS:
         z = observed / float(np.sqrt((counts * sizes.astype(np.float64) ** 2).sum()))
         return Chance(float(2 * ndtr(-z)), "sign-flip permutation test, by its normal limit")
-    return Chance(_exact(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} questions differ)")
+    return Chance(_exact(sizes, counts, observed), f"{exact} ({int(counts.sum()):,} {what} differ)")
 
 
 def _exact(sizes: Integers, counts: Integers, observed: int) -> float:

@@ -127,9 +127,8 @@ def _side(values: Floats, clusters: Integers, share: bool) -> _Side:
     count = int(codes.max()) + 1
     sizes = np.bincount(codes, minlength=count).astype(np.float64)
     sums = np.bincount(codes, weights=values, minlength=count)
-    if share:  # the two more are clusters of the usual size
-        usual = values.size / count
-        sizes, sums = np.append(sizes, [usual, usual]), np.append(sums, [usual, 0.0])
+    if share:
+        sizes, sums = np.append(sizes, [1.0, 1.0]), np.append(sums, [1.0, 0.0])
         count += 2
     centre = float(sums.sum() / sizes.sum())
     variance = float(((sums - centre * sizes) ** 2).sum()) / sizes.sum() ** 2

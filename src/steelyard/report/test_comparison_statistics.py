@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, ttest_rel
+from scipy.stats import binomtest, permutation_test, ttest_rel
 
 from steelyard.report import comparison_statistics
-from steelyard.report.comparison_statistics import chance, difference
+from steelyard.report.comparison_statistics import (
+    chance,
+    chance_of_numbers,
+    difference,
+    difference_of_numbers,
+)
 from steelyard.report.statistics import Integers
 
 
@@ -115,3 +120,82 @@ def test_very_many_questions_take_the_normal_limit(monkeypatch: pytest.MonkeyPat
 def test_no_difference_at_all_is_certainly_chance() -> None:
     one = integers(1, 0, 1)
     assert chance(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
+
+
+Numbers = st.lists(st.integers(-9, 9).map(lambda each: each / 8), min_size=1, max_size=9)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(Numbers)
+def test_few_numbers_are_all_signs_counted(values: list[float]) -> None:
+    sums = [
+        abs(sum(s * d for s, d in zip(signs, values, strict=True)))
+        for signs in product((1, -1), repeat=len(values))
+    ]
+    expected = sum(each >= abs(sum(values)) for each in sums) / len(sums)
+    assert chance_of_numbers(np.array(values)).p == pytest.approx(expected, abs=1e-12)
+
+
+def test_drawn_signs_are_scipys_permutation_test() -> None:
+    values = np.random.default_rng(11).normal(0.15, 1, 300)
+    found = chance_of_numbers(values)
+    theirs = permutation_test(
+        (values,), np.mean, permutation_type="samples", n_resamples=5000, rng=np.random.default_rng(1)
+    )
+    assert found.p == pytest.approx(theirs.pvalue, abs=0.015)
+    assert found.method == "sign-flip permutation test (9,999 draws, seed 0; 300 questions differ)"
+    assert chance_of_numbers(values) == found
+
+
+def test_very_many_numbers_are_students_test() -> None:
+    a, b = np.random.default_rng(12).normal([[0.0], [0.03]], 1, (2, 5000))
+    a[:100] = b[:100]
+    found = chance_of_numbers(b - a)
+    theirs = ttest_rel(b, a)
+    interval = theirs.confidence_interval(0.95)
+    gap = difference_of_numbers(b - a)
+    assert found.p == pytest.approx(theirs.pvalue)
+    assert (gap.low, gap.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_clusters_of_numbers_are_their_sums() -> None:
+    """Copies of a question within a cluster say nothing new."""
+    values = np.random.default_rng(13).normal(0.4, 1, 12)
+    copied, clusters = np.repeat(values, 5), np.repeat(np.arange(12), 5)
+    once, often = difference_of_numbers(values), difference_of_numbers(copied, clusters)
+    assert chance_of_numbers(copied, clusters).p == pytest.approx(chance_of_numbers(values).p)
+    assert (often.low, often.high) == pytest.approx((once.low, once.high))
+    assert chance_of_numbers(copied).p < chance_of_numbers(values).p
+
+
+def test_clusters_of_right_answers_change_sign_as_a_whole() -> None:
+    """Three documents: the system is better on 3 of one, 2 of another, worse on 1 of the third."""
+    right, other = integers(1, 1, 1, 1, 1, 0), integers(0, 0, 0, 0, 0, 1)
+    one, clusters = np.ones_like(right), integers(0, 0, 0, 1, 1, 2)
+    found = chance(right, one, other, one, clusters)
+    signs = [abs(3 * a + 2 * b - c) for a, b, c in product((1, -1), repeat=3)]
+    assert found.p == pytest.approx(sum(each >= 4 for each in signs) / 8)
+    assert found.method == "exact sign-flip permutation test (3 clusters differ)"
+    assert chance(right, one, other, one).method.startswith("McNemar's exact test")
+
+
+def test_clusters_widen_the_interval_of_a_difference() -> None:
+    steps = np.repeat([1.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0], 10)
+    clusters = np.repeat(np.arange(10), 10)
+    apart, together = difference(steps), difference(steps, clusters)
+    assert together.value == apart.value == pytest.approx(0.2)
+    assert together.high - together.low > 2 * (apart.high - apart.low)  # type: ignore[operator]
+    assert difference(steps, np.arange(100)) == apart
+    assert difference(steps, np.zeros(100, np.int64)).low is None
+
+
+def test_the_clustered_interval_of_a_difference_holds_the_truth() -> None:
+    """16 documents with 10 questions each: how much better a system is depends on the document."""
+    chances = np.random.default_rng(17)
+    held, clusters = 0, np.repeat(np.arange(16), 10)
+    for _ in range(500):
+        gain = np.repeat(chances.choice([-0.1, 0.3], 16), 10)
+        first, second = chances.random(160) < 0.5, chances.random(160) < 0.5 + gain
+        found = difference(second.astype(float) - first, clusters)
+        held += found.low <= 0.1 <= found.high  # type: ignore[operator]
+    assert 0.93 < held / 500 <= 0.985
