@@ -223,6 +223,14 @@ async def test_an_account_its_permissions_and_its_tokens(asked: Asked) -> None:
             await asyncio.to_thread(lambda: other.models.create(account="acme", **model()))
         with pytest.raises(Forbidden):
             await asyncio.to_thread(lambda: other.accounts.create("gamma"))
+    assert (await asked(lambda client: client.accounts.suspend(id))).status == "Suspended"
+    with asked.of(token) as other, pytest.raises(Unauthenticated, match="is Suspended"):
+        await asyncio.to_thread(lambda: other.models.get(made.id))
+    assert (await asked(lambda client: client.accounts.reactivate(id))).status == "Active"
+    assert await asked(lambda client: client.accounts.rotate_signing_key())
+    asked.bridge.lose.append("POST")
+    delta = await asked(lambda client: client.accounts.create("delta", idempotency_key="mine"))
+    assert delta == await asked(lambda client: client.accounts.create("delta", idempotency_key="mine"))
     (key,) = await asked(lambda client: client.accounts.tokens(id))
     assert [each.id for each in await asked(lambda client: list(client.accounts.query(name="beta")))] == [id]
     await asked(lambda client: client.accounts.revoke(id, key.id))

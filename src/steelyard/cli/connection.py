@@ -1,8 +1,11 @@
 """The options with which every command finds the platform, and the kinds as users write them."""
 
-from collections.abc import Set
+import functools
+import inspect
+from collections.abc import Callable, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -119,6 +122,40 @@ def connect(endpoint: str | None, token: str | None, state_dir: Path | None = No
             )
         endpoint, token = endpoint or ready.api, token or ready.token
     return Client(endpoint=endpoint, token=token)
+
+
+@dataclass(frozen=True)
+class Where:
+    """How a command finds the platform: what its options say."""
+
+    endpoint: str | None
+    token: str | None
+    state_dir: Path | None
+
+    def connect(self) -> "Client":
+        """Raises UsageError."""
+        return connect(self.endpoint, self.token, self.state_dir)
+
+
+def on_platform(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, whose last parameter is `where`, with the options --endpoint, --token and --state-dir for it."""
+    own = inspect.signature(command)
+    kinds = {"endpoint": EndpointOption, "token": TokenOption, "state_dir": StateOption}
+    options = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+        for name, kind in kinds.items()
+    ]
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        where = Where(*(given.pop(name) for name in kinds))
+        command(**given, where=where)
+
+    kept = [each for name, each in own.parameters.items() if name != "where"]
+    called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+    hints = {name: kind for name, kind in command.__annotations__.items() if name != "where"}
+    called.__annotations__ = hints | kinds
+    return called
 
 
 def one_id(collection: object, text: str) -> str:

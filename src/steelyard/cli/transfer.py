@@ -1,4 +1,4 @@
-"""`steelyard upload, download, logs, token, report, audit`: what goes in and out beside the entities themselves."""
+"""`steelyard upload, download, logs, report, audit`: what goes in and out beside the entities themselves."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -86,34 +86,6 @@ def logs(
         typer.echo(f"{line.timestamp} {line.message}")
     if not found.logs:
         typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
-
-
-def token(
-    account: Annotated[str, typer.Argument(help="Id or name of the account.")],
-    resources: Annotated[str, typer.Option(help="Comma-joined, such as datasets,models; * is any.")] = "*",
-    functions: Annotated[str, typer.Option(help="Comma-joined, such as get,query; * is any.")] = "*",
-    accounts: Annotated[
-        str | None, typer.Option(help="Accounts whose entities it covers; by default the account's own name.")
-    ] = None,
-    days: Annotated[int, typer.Option(min=1, help="How long it is good.")] = 30,
-    endpoint: EndpointOption = None,
-    api_token: TokenOption = None,
-    state_dir: StateOption = None,
-) -> None:
-    """Make a token for an account. It is printed, this once."""
-    from datetime import UTC, datetime, timedelta
-
-    from steelyard.cli.connection import connect, one_id
-
-    with connect(endpoint, api_token, state_dir) as client:
-        owner = client.accounts.get(one_id(client.accounts, account))
-        grant = {
-            "resources": resources.split(","),
-            "functions": functions.split(","),
-            "accounts": (accounts or owner.name).split(","),
-        }
-        expires = datetime.now(UTC) + timedelta(days=days)
-        typer.echo(client.accounts.create_token(owner.id or "", grants=[grant], expires=expires))
 
 
 report = typer.Typer(help="Pages of reports.", no_args_is_help=True, rich_markup_mode=None)

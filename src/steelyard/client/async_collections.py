@@ -165,8 +165,8 @@ class AsyncAccounts:
     def __init__(self, calls: Calls[Account], transport: AsyncTransport) -> None:
         self._calls, self._transport = calls, transport
 
-    async def create(self, name: str) -> Account:
-        return await self._transport.send(self._calls.create_account({"name": name}))
+    async def create(self, name: str, *, idempotency_key: str | None = None) -> Account:
+        return await self._transport.send(self._calls.create_account({"name": name}, idempotency_key))
 
     async def get(self, id: str) -> Account:
         return await self._transport.send(self._calls.get(id))
@@ -177,6 +177,15 @@ class AsyncAccounts:
 
     async def delete(self, id: str) -> Status:
         return await self._transport.send(self._calls.delete(id))
+
+    async def suspend(self, id: str) -> Status:
+        return await self._transport.send(self._calls.suspend(id))
+
+    async def reactivate(self, id: str) -> Status:
+        return await self._transport.send(self._calls.reactivate(id))
+
+    async def rotate_signing_key(self) -> str:
+        return await self._transport.send(self._calls.rotate_signing_key())
 
     async def permissions(self, id: str) -> list[AccessGrant]:
         return await self._transport.send(self._calls.permissions(id))

@@ -135,10 +135,19 @@ class Calls(Generic[E]):
         headers = {**keyed(), "Authorization": f"Bearer {token}"}
         return Call("POST", path, object, {}, body, headers, INFER_SECONDS, repeatable=False)
 
-    # ---- accounts: the platform keeps no keys of these requests, so they are not repeated blindly
+    # ---- accounts
 
-    def create_account(self, fields: Fields) -> Call[E]:
-        return post(self.path, self.entity, body_of(None, fields), repeatable=False)
+    def create_account(self, fields: Fields, key: str | None) -> Call[E]:
+        return post(self.path, self.entity, body_of(None, fields), key)
+
+    def suspend(self, id: str) -> Call[Status]:
+        return Call("PUT", self.of(id, "suspend"), Status)
+
+    def reactivate(self, id: str) -> Call[Status]:
+        return Call("PUT", self.of(id, "reactivate"), Status)
+
+    def rotate_signing_key(self) -> Call[str]:
+        return post(f"{self.path}/signing-keys", str, repeatable=False)
 
     def permissions(self, id: str) -> Call[list[AccessGrant]]:
         return Call("GET", self.of(id, "permissions"), list[AccessGrant])
@@ -148,6 +157,7 @@ class Calls(Generic[E]):
         return Call("PUT", self.of(id, "permissions"), list[AccessGrant], json=body, headers=keyed())
 
     def create_token(self, id: str, grants: Grants, expires: datetime) -> Call[str]:
+        """The platform keeps no token and so cannot show it again: the request is not repeated blindly."""
         body = {"grants": json_of(grants), "expires": json_of(expires)}
         return post(self.of(id, "tokens"), str, body, repeatable=False)
 

@@ -185,9 +185,12 @@ class Accounts:
     def __init__(self, calls: Calls[Account], transport: Transport) -> None:
         self._calls, self._transport = calls, transport
 
-    def create(self, name: str) -> Account:
-        """An account; its name is its own. Raises Conflict where another has it."""
-        return self._transport.send(self._calls.create_account({"name": name}))
+    def create(self, name: str, *, idempotency_key: str | None = None) -> Account:
+        """An account; its name is its own. Raises Conflict where another has it.
+
+        With an `idempotency_key`, a repeat gives the same account.
+        """
+        return self._transport.send(self._calls.create_account({"name": name}, idempotency_key))
 
     def get(self, id: str) -> Account:
         """The account. Raises NotFound."""
@@ -200,6 +203,18 @@ class Accounts:
     def delete(self, id: str) -> Status:
         """Delete it and end its keys; what it owns stays."""
         return self._transport.send(self._calls.delete(id))
+
+    def suspend(self, id: str) -> Status:
+        """Let none of its keys count until it is reactivated; what it owns stays and goes on."""
+        return self._transport.send(self._calls.suspend(id))
+
+    def reactivate(self, id: str) -> Status:
+        """Let its keys count again."""
+        return self._transport.send(self._calls.reactivate(id))
+
+    def rotate_signing_key(self) -> str:
+        """Sign tokens with a new key from now on, whose id is returned; earlier tokens stay good until they expire."""
+        return self._transport.send(self._calls.rotate_signing_key())
 
     def permissions(self, id: str) -> list[AccessGrant]:
         """What keys of the account may be given at most."""
