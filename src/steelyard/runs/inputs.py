@@ -23,8 +23,8 @@ from steelyard.runs.request import SourceSpec
 
 Json = Any
 Numbers = npt.NDArray[np.int64]
-GROUP_ROWS = 16384
-GROUP_BYTES = 32 << 20
+GROUP_ROWS = 4096
+GROUP_BYTES = 8 << 20
 HUB = "hf:"
 FEW = 20
 
