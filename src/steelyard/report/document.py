@@ -8,11 +8,16 @@ from typing import Any
 
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
-from steelyard.report.page import FORMAT, Document, Evidence, Failures
-from steelyard.report.results import Results
+from steelyard.report.page import FORMAT, Document, Evidence, Section
+from steelyard.report.rows import Rows
+from steelyard.report.rows_errors import RowErrors
+from steelyard.report.rows_read import Tokens
 from steelyard.report.wording import count
 
 MOST_TEXT = 120
+ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
+RECORD, ERRORS, SCORES, PAGES = "Record of the run", "Row errors", "Scores", "Pages of rows"
+"""What a file is to a report."""
 NAMES = {
     "report": "Report",
     "evaluation": "Evaluation",
@@ -25,34 +30,53 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored: the rubric as it was asked for, ids and names, run.json, the manifest, and the scores' file.
+    """What was scored, and how: the rubrics as they were asked for, ids and names, run.json and the manifest.
 
-    `dataset_view` is how the rubric saw the dataset; empty: as it is.
+    The views are how the rubrics saw both sides; empty: as they are.
     """
 
-    rubric: str
+    rubrics: tuple[str, ...]
     names: Mapping[str, str]
     run: Mapping[str, Any]
     manifest: Manifest
-    scores: FileEntry
     dataset_view: Sequence[AdapterSpec] = ()
+    evaluation_view: Sequence[AdapterSpec] = ()
+    reducers: tuple[str, ...] = ()
+    group_by: tuple[str, ...] = ()
+    cluster_by: str | None = None
+    row_pages: bool = False
 
 
-def make_document(
-    subject: Subject, results: Results, failures: Failures, records: Sequence[FileEntry]
-) -> Document:
+@dataclass(frozen=True)
+class Found:
+    """What was found: by each rubric, about rows without an answer, tokens and rows; and the files that hold it."""
+
+    sections: tuple[Section, ...]
+    errors: RowErrors
+    tokens: Tokens
+    rows: Rows
+    scores: tuple[FileEntry, ...]
+    pages: tuple[FileEntry, ...]
+    records: tuple[FileEntry, ...]
+    errors_files: tuple[FileEntry, ...]
+    asked: tuple[FileEntry, ...] = ()
+
+
+def make_document(subject: Subject, found: Found) -> Document:
     told = {**named_by_run(subject.run), **subject.names}
     names = {title: told[key] for key, title in NAMES.items() if told.get(key)}
-    evidence = tuple(_evidence(subject, records))
+    evidence = tuple(_evidence(subject, found))
     return Document(
-        title=f"Evaluation report: {results.headline}",
+        title=f"Evaluation report: {found.sections[0].results.headline}",
         facts=tuple(_facts(subject)),
-        results=results,
-        failures=failures,
+        sections=found.sections,
+        errors=found.errors,
+        tokens=tuple(_tokens(found.tokens)),
+        rows=found.rows,
         evidence=evidence,
         identifiers=tuple(names.items()),
         settings=tuple(flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
-        numbers=_numbers(subject, results, failures, evidence),
+        numbers=_numbers(subject, found, evidence),
     )
 
 
@@ -68,7 +92,7 @@ def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "Asked", "each row once" if times == 1 else f"each row {times} times"
     if date := run_date(subject.run):
         yield "Run on", date
-    yield "Rubric", subject.rubric
+    yield "Rubric" if len(subject.rubrics) == 1 else "Rubrics", ", ".join(subject.rubrics)
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
     if names.get("account"):
@@ -105,19 +129,40 @@ def named(names: Mapping[str, str], key: str) -> str:
     return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
 
 
-def _evidence(subject: Subject, records: Sequence[FileEntry]) -> Iterator[Evidence]:
+def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
+    """What the service told of its work; nothing where it told nothing."""
+    if tokens.prompt is not None:
+        yield "Of prompts", count(tokens.prompt)
+    if tokens.completion is not None:
+        yield "Of answers", count(tokens.completion)
+        if tokens.responses:
+            yield "Per answer", f"{tokens.completion / tokens.responses:,.1f} on average"
+    if tokens.longest is not None:
+        yield "Longest answer", count(tokens.longest)
+    for reason, responses in sorted(tokens.finished.items(), key=lambda each: (-each[1], each[0])):
+        told = {"stop": "Ended by themselves", "length": "Cut off at the token limit"}
+        yield told.get(reason, f"Ended by {reason}"), f"{count(responses)} answers"
+
+
+def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
     manifest = subject.manifest
+    for entry in found.asked:
+        yield Evidence(ASKED, entry.path, entry.size, entry.sha256)
     for entry in manifest.inputs:
-        yield Evidence("Dataset", entry.path, entry.size, entry.sha256)
+        yield Evidence(DATASET, entry.path, entry.size, entry.sha256)
     for volume in subject.run.get("identity", {}).get("volumes") or ():
         for file in volume.get("files") or ():
             yield Evidence(volume["source"]["kind"], file["path"], file["size"], file["sha256"])
     for entry in manifest.files:
-        yield Evidence("Outputs", entry.path, entry.size, entry.sha256)
-    for entry in records:
-        yield Evidence("Record of the run", entry.path, entry.size, entry.sha256)
-    scores = subject.scores
-    yield Evidence("Scores", scores.path, scores.size, scores.sha256)
+        yield Evidence(OUTPUTS, entry.path, entry.size, entry.sha256)
+    for entry in found.records:
+        yield Evidence(RECORD, entry.path, entry.size, entry.sha256)
+    for entry in found.errors_files:
+        yield Evidence(ERRORS, entry.path, entry.size, entry.sha256)
+    for entry in found.scores:
+        yield Evidence(SCORES, entry.path, entry.size, entry.sha256)
+    for entry in found.pages:
+        yield Evidence(PAGES, entry.path, entry.size, entry.sha256)
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -135,20 +180,43 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 
-def _numbers(
-    subject: Subject, results: Results, failures: Failures, evidence: Sequence[Evidence]
-) -> dict[str, Any]:
-    """report.json: all that the page says, for machines."""
+def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> dict[str, Any]:
+    """report.json: all that the page says, for machines. At the top is what the first rubric found."""
+    lead = found.sections[0]
     return {
         "schemaVersion": FORMAT,
-        "rubric": subject.rubric,
-        "headline": results.headline,
+        "rubric": subject.rubrics[0],
         "names": dict(subject.names),
-        "datasetView": [
-            {"kind": each.kind, "configuration": each.configuration} for each in subject.dataset_view
-        ],
+        "datasetView": _view(subject.dataset_view),
+        "scoring": {
+            "rubrics": list(subject.rubrics),
+            "reducers": list(subject.reducers),
+            "groupBy": list(subject.group_by),
+            "clusterBy": subject.cluster_by,
+            "evaluationView": _view(subject.evaluation_view),
+            "rowPages": subject.row_pages,
+        },
         "run": dict(subject.run),
         "rows": subject.manifest.rows.model_dump(),
+        **_found_by(lead),
+        "more": [
+            {"rubric": each.rubric, "scores": each.scores, **_found_by(each)} for each in found.sections[1:]
+        ],
+        "rowErrors": found.errors.numbers(),
+        "tokens": found.tokens.numbers(),
+        "rowsShown": {
+            "rows": found.rows.shown,
+            "sentence": found.rows.sentence,
+            "pages": list(found.rows.pages),
+        },
+        "evidence": [dataclasses.asdict(item) for item in evidence],
+    }
+
+
+def _found_by(section: Section) -> dict[str, Any]:
+    results, failures = section.results, section.failures
+    return {
+        "headline": results.headline,
         "metrics": [
             {"name": m.name, "title": m.title, "unit": m.unit, **dataclasses.asdict(m.estimate)}
             for m in results.metrics
@@ -161,6 +229,9 @@ def _numbers(
                 for f in failures.shown
             ],
         },
-        "evidence": [dataclasses.asdict(item) for item in evidence],
         **results.numbers,
     }
+
+
+def _view(pipeline: Sequence[AdapterSpec]) -> list[dict[str, Any]]:
+    return [{"kind": each.kind, "configuration": each.configuration} for each in pipeline]

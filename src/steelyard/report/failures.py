@@ -1,6 +1,5 @@
 """The questions that got wrong answers: which of them a page shows, and how."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +10,12 @@ from steelyard.report.confusion import NO_ANSWER
 from steelyard.report.figures import pixels
 from steelyard.report.page import Failure, Failures
 from steelyard.report.results import Figure
+from steelyard.report.rows import MOST_FIELDS, is_vector, readable
 from steelyard.report.wording import count
 
 MOST_SHOWN = 24
-MOST_TEXT = 300
+MOST_TEXT = 700
+MOST_ANSWER = 700
 HIDDEN = frozenset({"_index_", "label"})
 
 
@@ -36,7 +37,7 @@ def indexes_shown(wrong: pa.Table) -> list[int]:
 
 
 def describe(
-    scores: pa.Table, wrong: pa.Table, questions: int, rows: Mapping[int, dict[str, Any]]
+    scores: pa.Table, wrong: pa.Table, questions: int, rows: Mapping[int, Mapping[str, Any]]
 ) -> Failures:
     """What a page shows of them: those that the system was surest of, a bounded number, and says so."""
     indexes = indexes_shown(wrong)
@@ -60,19 +61,23 @@ def _sentence(wrong: pa.Table, questions: int) -> str:
     return f"{text} All are shown" + (", the surest first." if certain else ".")
 
 
-def _failure(index: int, scored: Sequence[dict[str, Any]], question: dict[str, Any]) -> Failure:
+def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str, Any]) -> Failure:
     wrong = [row for row in scored if not row["correct"]]
     certain = [row["probability"] for row in wrong if row.get("probability") is not None]
     return Failure(
         index=index,
-        label=wrong[0]["label"],
-        said=tuple(sorted({row["prediction"] or NO_ANSWER for row in wrong})),
+        label=_cut(wrong[0]["label"] or "?"),
+        said=tuple(sorted({_cut(row["prediction"] or NO_ANSWER) for row in wrong})),
         wrong=len(wrong),
         asked=len(scored),
         probability=max(certain, default=None),
-        texts=_texts(question),
+        texts=texts_of(question, wrong[0]["label"] or ""),
         picture=_picture(question, index),
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_ANSWER else text[: MOST_ANSWER - 1] + "…"
 
 
 def _picture(question: Mapping[str, Any], index: int) -> Figure | None:
@@ -83,12 +88,13 @@ def _picture(question: Mapping[str, Any], index: int) -> Figure | None:
     return None
 
 
-def _texts(question: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Every other column, cut to a readable length."""
+def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str], ...]:
+    """The columns that can be read, cut to a readable length; without those that say only what is `known`."""
     texts = []
     for name, value in question.items():
-        if name in HIDDEN or value is None or (isinstance(value, list) and len(value) >= 16):
+        if name in HIDDEN or value in (None, "", [], {}) or is_vector(value):
             continue
-        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-        texts.append((name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"))
-    return tuple(texts)
+        text = readable(value)
+        if text not in known:
+            texts.append((name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"))
+    return tuple(texts[:MOST_FIELDS])

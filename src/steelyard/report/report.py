@@ -1,6 +1,7 @@
 """Makes a report: reads what verification vouches for, scores it, and puts page, numbers and scores together.
 
-The step `run_report` calls `make_report`; nothing here knows the time, the host or a resource.
+The step `run_report` and stand-alone runs call `make_report`, then `publish`; nothing here knows the time, the host or
+a resource. Who verifies a report calls the two halves, `score_report` and `draw_report`.
 """
 
 import asyncio
@@ -9,20 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
-from steelyard.report.document import Subject, make_document
-from steelyard.report.failures import describe, indexes_shown, wrong_questions
+from steelyard.report.document import Found, Subject, make_document
+from steelyard.report.failures import describe, indexes_shown, texts_of, wrong_questions
 from steelyard.report.joined import Questions, local_copy, make_view, sha256_of
-from steelyard.report.page import numbers_json, page
+from steelyard.report.page import Section, numbers_json, page
 from steelyard.report.reducers import check_reducers
-from steelyard.report.results import Results
-from steelyard.report.rubrics import find_rubric
+from steelyard.report.results import Results, Rubric
+from steelyard.report.rows import Rows, choose, data_of, sampled
+from steelyard.report.rows_errors import MOST_SHOWN, Records, read_records, row_errors
+from steelyard.report.rows_pages import MOST_PAGED, RowPages
+from steelyard.report.rows_read import Reading, asked
+from steelyard.report.rubrics import alias, find_rubric
 from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
 from steelyard.storage.store import ObjectMissing, Store
 
@@ -46,6 +53,30 @@ class Request:
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     """Columns of the dataset: scores are told apart by the former, rows with one value of the latter hang together."""
+    more: tuple[str, ...] = ()
+    """Further rubrics; `rubric` leads."""
+    records: Mapping[str, bytes] = field(default_factory=dict)
+    """Further files that the numbers depend on, by their paths beside the report."""
+    row_pages: bool = False
+    """Whether all rows are written as pages beside the report, where they do not fit into it."""
+
+    @property
+    def rubrics(self) -> tuple[str, ...]:
+        return (self.rubric, *self.more)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Everything that a report is drawn from. `scores` are files, one per rubric."""
+
+    request: Request
+    rubrics: tuple[Rubric, ...]
+    manifest: Manifest
+    run: bytes | None
+    raw_manifest: bytes
+    errors: Records
+    dataset: tuple[Path, ...]
+    scores: tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -55,8 +86,11 @@ class Report:
     page: bytes
     numbers: bytes
     scores: Path
+    """Of the rubric that leads."""
     headline: str
     rows: int
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """Scores of further rubrics, and pages of rows, by their paths beside the page."""
 
 
 async def make_report(
@@ -66,43 +100,166 @@ async def make_report(
 
     ReportFailed and UsageError say why there is none.
     """
-    rubric = find_rubric(request.rubric)
+    return await draw_report(await score_report(request, folder, progress), folder)
+
+
+async def score_report(
+    request: Request, folder: Path, progress: Progress = lambda done, total: None
+) -> Scored:
+    """Every row scored by every rubric, into files in `folder`."""
+    rubrics = tuple(find_rubric(reference) for reference in request.rubrics)
     grouping = Grouping(request.group_by, request.cluster_by)
     check_reducers(request.reducers)
     raw_manifest = await request.evaluation.get(layout.MANIFEST)
     manifest = Manifest.model_validate_json(raw_manifest)
-    raw_run = await _run_json(request.evaluation)
+    run = await _run_json(request.evaluation)
     (folder / "dataset").mkdir()
     dataset = [
         await local_copy(request.dataset, entry, folder / "dataset", number)
         for number, entry in enumerate(manifest.inputs)
     ]
     view = make_view(request.dataset_view)
-    questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
     output = Output(request.evaluation, manifest, make_view(request.evaluation_view))
-    scores = await score_output(rubric, output, questions, folder / SCORES, grouping, progress)
-    subject = Subject(
-        rubric=request.rubric,
-        names=request.names,
-        run=orjson.loads(raw_run) if raw_run else {},
-        manifest=manifest,
-        scores=await asyncio.to_thread(_described, scores, manifest.rows.present),
-        dataset_view=request.dataset_view or (),
+    paths = []
+    for number, (rubric, name) in enumerate(zip(rubrics, score_files(request.rubrics), strict=True)):
+        questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
+
+        def told(done: int, total: int, before: int = number * manifest.rows.present) -> None:
+            progress(before + done, total * len(rubrics))
+
+        paths.append(await score_output(rubric, output, questions, folder / name, grouping, told))
+    errors = await read_records(request.evaluation, manifest)
+    return Scored(request, rubrics, manifest, run, raw_manifest, errors, tuple(dataset), tuple(paths))
+
+
+async def draw_report(scored: Scored, folder: Path) -> Report:
+    """The page and the numbers; pages of rows are written into `folder`."""
+    request, manifest = scored.request, scored.manifest
+    judged = [await asyncio.to_thread(_judge, scored, number) for number in range(len(scored.rubrics))]
+    tables = [each.table for each in judged]
+    gone_wrong = [
+        *scored.errors.unanswered(),
+        *(index for each in judged for index in _indexes(each.wrong)),
+    ]
+    indexes, times = tables[0]["_index_"].to_numpy(), len(manifest.replications)
+    chosen = choose(indexes, list(dict.fromkeys(gone_wrong)), times)
+    paged = request.row_pages and not chosen.whole and len(indexes) <= MOST_PAGED
+    questions = await asyncio.to_thread(asked, scored.dataset, chosen.indexes, every=paged)
+    reading = Reading(tables, manifest.replications, scored.errors, chosen.indexes, questions)
+    pages = RowPages(folder, request.rubrics, len(indexes)) if paged else None
+    for number, entry in enumerate(manifest.files):
+        local = await local_copy(request.evaluation, entry, folder, number)
+        await asyncio.to_thread(reading.add, local, pages.add if pages else None)
+        local.unlink()
+    if pages:
+        await asyncio.to_thread(pages.close)
+    drawn, sentence = await asyncio.to_thread(sampled, reading.rows, chosen, times)
+    data = data_of(drawn, request.rubrics)
+    rows = Rows(sentence, data, *((tuple(pages.paths), tuple(pages.names)) if pages else ()))
+    return await asyncio.to_thread(_drawn, scored, judged, reading, rows, folder)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What one rubric found."""
+
+    table: pa.Table
+    results: Results
+    wrong: pa.Table
+
+
+def _judge(scored: Scored, number: int) -> _Judged:
+    table = pq.read_table(scored.scores[number])
+    results = summarise(scored.rubrics[number], table, scored.request.reducers)
+    return _Judged(table, results, wrong_questions(table))
+
+
+def _indexes(table: pa.Table) -> list[int]:
+    return [int(index) for index in table["_index_"].to_numpy()]
+
+
+def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Rows, folder: Path) -> Report:
+    request = scored.request
+    failed = reading.failed
+    wanted = {*_indexes(failed.slice(0, MOST_SHOWN))}
+    for each in judged:
+        wanted |= {*indexes_shown(each.wrong)}
+    questions = asked(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
+    texts = {index: texts_of(question) for index, question in questions.items()}
+    numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
+    sections = tuple(
+        Section(
+            rubric=reference,
+            results=each.results,
+            failures=describe(
+                each.table, each.wrong, pc.count_distinct(each.table["_index_"]).as_py(), questions
+            ),
+            scores=path.name,
+        )
+        for reference, each, path in zip(request.rubrics, judged, scored.scores, strict=True)
     )
-    digests = {layout.MANIFEST: raw_manifest, **({layout.RUN: raw_run} if raw_run else {})}
-    results = await asyncio.to_thread(lambda: summarise(rubric, pq.read_table(scores), request.reducers))
-    return await asyncio.to_thread(_report, subject, results, scores, questions, _records(digests))
+    beside = {path.name: path for path in scored.scores[1:]} | {path: folder / path for path in rows.pages}
+    found = Found(
+        sections=sections,
+        errors=row_errors(failed, scored.errors, numbers, texts),
+        tokens=reading.tokens,
+        rows=rows,
+        scores=tuple(
+            described(path, path.name, each.table.num_rows)
+            for path, each in zip(scored.scores, judged, strict=True)
+        ),
+        pages=tuple(described(folder / path, path) for path in rows.pages),
+        records=tuple(
+            _records(
+                {layout.MANIFEST: scored.raw_manifest, **({layout.RUN: scored.run} if scored.run else {})}
+            )
+        ),
+        errors_files=scored.errors.files,
+        asked=tuple(_records(request.records)),
+    )
+    document = make_document(_subject(scored), found)
+    lead = judged[0]
+    return Report(
+        page=page(document),
+        numbers=numbers_json(document.numbers),
+        scores=scored.scores[0],
+        headline=lead.results.headline,
+        rows=lead.table.num_rows,
+        beside=beside,
+    )
 
 
-def _report(
-    subject: Subject, results: Results, scores: Path, questions: Questions, records: Sequence[FileEntry]
-) -> Report:
-    table = pq.read_table(scores)
-    wrong = wrong_questions(table)
-    rows = questions.whole_rows(indexes_shown(wrong))
-    failures = describe(table, wrong, pc.count_distinct(table["_index_"]).as_py(), rows)
-    document = make_document(subject, results, failures, records)
-    return Report(page(document), numbers_json(document.numbers), scores, results.headline, table.num_rows)
+def _subject(scored: Scored) -> Subject:
+    request = scored.request
+    return Subject(
+        rubrics=request.rubrics,
+        names=request.names,
+        run=orjson.loads(scored.run) if scored.run else {},
+        manifest=scored.manifest,
+        dataset_view=request.dataset_view or (),
+        evaluation_view=request.evaluation_view or (),
+        reducers=request.reducers,
+        group_by=request.group_by,
+        cluster_by=request.cluster_by,
+        row_pages=request.row_pages,
+    )
+
+
+def score_files(rubrics: Sequence[str]) -> list[str]:
+    """The file of each rubric's scores: `scores.parquet` of the first, then `scores-<name>.parquet`."""
+    names: list[str] = []
+    for number, reference in enumerate(rubrics):
+        name = f"scores-{alias(reference.partition('?')[0])}" if number else "scores"
+        taken = sum(
+            each.removesuffix(".parquet").rpartition(".")[0] == name or each == f"{name}.parquet"
+            for each in names
+        )
+        names.append(f"{name}.{taken + 1}.parquet" if taken else f"{name}.parquet")
+    return names
+
+
+def described(path: Path, name: str, rows: int = 0) -> FileEntry:
+    return FileEntry(path=name, size=path.stat().st_size, sha256=sha256_of(path), rows=rows)
 
 
 async def _run_json(store: Store) -> bytes | None:
@@ -112,12 +269,8 @@ async def _run_json(store: Store) -> bytes | None:
         return None
 
 
-def _described(scores: Path, rows: int) -> FileEntry:
-    return FileEntry(path=SCORES, size=scores.stat().st_size, sha256=sha256_of(scores), rows=rows)
-
-
-def _records(digests: Mapping[str, bytes]) -> list[FileEntry]:
+def _records(contents: Mapping[str, bytes]) -> list[FileEntry]:
     return [
         FileEntry(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest(), rows=0)
-        for path, data in digests.items()
+        for path, data in contents.items()
     ]

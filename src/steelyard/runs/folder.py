@@ -104,7 +104,7 @@ class RunFolder:
 
     async def write(self, request: RunRequest) -> None:
         """Say in `run.yaml` what is asked."""
-        text = yaml.safe_dump(to_document(request), sort_keys=False, allow_unicode=True)
+        text = request_text(request)
         if not self.begun or self.file.read_text() != text:
             await self.root.put(RUN_FILE, text.encode())
 
@@ -119,6 +119,11 @@ class RunFolder:
         if not isinstance(document, dict):
             raise UsageError(f"{self.file}: should be an object")
         return from_document(document, str(self.file))
+
+
+def request_text(request: RunRequest) -> str:
+    """The content of `run.yaml`."""
+    return str(yaml.safe_dump(to_document(request), sort_keys=False, allow_unicode=True))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ from pathlib import Path
 import orjson
 
 from steelyard.errors import UsageError
-from steelyard.report.report import NUMBERS, PAGE, SCORES, Request, make_report
+from steelyard.report.attest import signing_key
+from steelyard.report.publish import publish
+from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.report.scoring import Grouping
-from steelyard.runs.folder import RunFolder
+from steelyard.runs.judged import judged_output
+from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
 from steelyard.runs.request import RunRequest
 
 
@@ -47,7 +50,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
     asked = Request(
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,
-        evaluation=folder.outputs,
+        evaluation=judged_output(folder, request),
         names={
             "dataset": request.source.location.rpartition("/")[2],
             "model": request.model,
@@ -56,10 +59,12 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         reducers=request.reducers,
         group_by=request.group_by,
         cluster_by=request.cluster_by,
+        more=tuple(rubric.reference for rubric in request.rubrics[1:]),
+        records={RUN_FILE: request_text(request).encode()},
+        row_pages=True,
     )
+    key = None if sign_key is None else signing_key(sign_key)
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
         report = await make_report(asked, Path(scratch))
-        await folder.root.put_file(SCORES, report.scores)
-        await folder.root.put(NUMBERS, report.numbers)
-        await folder.root.put(PAGE, report.page)  # last: whoever sees the page finds the rest
+        await publish(report, folder.root, key)
     return report.headline

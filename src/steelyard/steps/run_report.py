@@ -1,6 +1,6 @@
 """The step that scores verified outputs.
 
-`report.html`, `report.json` and `scores.parquet` in the report's output.
+`report.html`, `report.json`, `scores.parquet` and `attestation.json` in the report's output.
 
 `python -m steelyard.steps.run_report --config FILE`, as the `<name>-run-aN` Job of a Report.
 """
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steelyard.report.errors import ReportFailed
-from steelyard.report.report import NUMBERS, PAGE, SCORES, Report, Request, make_report
+from steelyard.report.publish import publish
+from steelyard.report.report import Report, Request, make_report
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric
 from steelyard.schema.data import DataView, SchemaAdapter
 from steelyard.schema.resources import ReportResourceSpec
@@ -33,9 +34,7 @@ async def main(config: StepConfig, log: Log) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with progress.kept(lambda: (scored, "scoring")):
             report = await _made(request, Path(folder), count)
-        await output.put_file(SCORES, report.scores)
-        await output.put(NUMBERS, report.numbers)
-        await output.put(PAGE, report.page)  # last: whoever sees the page finds the rest
+        await publish(report, output)
     await progress.tell(report.rows, report.headline, last=True)
     log.info("the report is made", headline=report.headline, rows=report.rows)
 

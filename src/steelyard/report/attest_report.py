@@ -1,0 +1,56 @@
+"""What the attestation beside a report says: a function of the page and report.json alone."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from steelyard.report.attest import Named, Outcome, statement
+from steelyard.report.document import PAGES, SCORES
+
+Json = Any
+ATTESTATION = "attestation.json"
+MADE = frozenset({SCORES, PAGES})
+"""Files that come with the report; all other evidence is what it was made from."""
+EVERY_ROW = "every row is there once"
+EVERY_ANSWER = "every row has an answer"
+
+
+def statement_of(page: bytes, numbers: bytes) -> bytes:
+    """The statement about the report that these two are."""
+    told: dict[str, Json] = orjson.loads(numbers)
+    subjects = [Named("report.html", _sha256(page)), Named("report.json", _sha256(numbers))]
+    subjects += [_named(each) for each in told["evidence"] if each["what"] in MADE]
+    scoring = orjson.dumps([told["scoring"], told["datasetView"]], option=orjson.OPT_SORT_KEYS)
+    configuration = [_named(each) for each in told["evidence"] if each["what"] not in MADE]
+    configuration.append(Named(f"scoring: {', '.join(told['scoring']['rubrics'])}", _sha256(scoring)))
+    return statement(subjects, configuration, _outcome(told))
+
+
+def _outcome(told: Json) -> Outcome:
+    """A figure is neither passed nor failed: what is, is whether it stands on every row."""
+    rows = told["rows"]
+    passed: list[str] = []
+    warned: list[str] = []
+    failed: list[str] = []
+    (failed if rows["missing"] or rows["duplicates"] else passed).append(EVERY_ROW)
+    (warned if rows["errors"] else passed).append(EVERY_ANSWER)
+    for rubric, found in zip(told["scoring"]["rubrics"], _found(told), strict=True):
+        lead = found["metrics"][0] if found["metrics"] else {"n": 0}
+        whole = lead["n"] >= rows["present"]
+        (passed if whole else warned).append(f"{rubric}: every row has a score")
+    return Outcome(tuple(passed), tuple(warned), tuple(failed))
+
+
+def _found(told: Json) -> Iterator[Json]:
+    yield told
+    yield from told["more"]
+
+
+def _named(evidence: Json) -> Named:
+    return Named(f"{evidence['what']}: {evidence['path']}", evidence["sha256"])
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

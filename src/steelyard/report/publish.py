@@ -1,0 +1,30 @@
+"""Puts a report into storage: whoever sees the page finds the rest, and nothing of an earlier report beside it."""
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from steelyard.report.attest import envelope
+from steelyard.report.attest_report import ATTESTATION, statement_of
+from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
+from steelyard.report.rows_pages import FOLDER
+from steelyard.storage.store import Store
+
+
+async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = None) -> None:
+    """`scores.parquet`, what is beside, `report.json`, `attestation.json` (signed by `key`), and `report.html` last."""
+    await store.delete(PAGE)
+    await _clear(report, store)
+    for path, file in report.beside.items():
+        await store.put_file(path, file)
+    await store.put_file(SCORES, report.scores)
+    await store.put(NUMBERS, report.numbers)
+    statement = statement_of(report.page, report.numbers)
+    await store.put(ATTESTATION, statement if key is None else envelope(statement, key))
+    await store.put(PAGE, report.page)
+
+
+async def _clear(report: Report, store: Store) -> None:
+    """An earlier report may have had more rubrics, or more rows than the page holds."""
+    for prefix in (f"{FOLDER}/page-", "scores-"):
+        stale = [info.key async for info in store.list(prefix) if info.key not in report.beside]
+        for path in stale:
+            await store.delete(path)
