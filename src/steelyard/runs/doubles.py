@@ -1,5 +1,6 @@
 """Doubles for tests of runs: an OpenAI-compatible endpoint on loopback, and small prompt files."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -40,13 +41,15 @@ def echo(prompt: str) -> str:
 
 
 @asynccontextmanager
-async def endpoint(answer: Answer = echo) -> AsyncIterator[Endpoint]:
-    """An endpoint at `/v1` that answers every prompt by `answer`, which may also give or raise a response."""
+async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator[Endpoint]:
+    """An endpoint at `/v1` that answers every prompt by `answer`, which may also give a whole response."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         asked.bodies.append(body)
         asked.headers.append(request.headers)
+        if seconds:
+            await asyncio.sleep(seconds)
         said = answer(prompt_of(body))
         if isinstance(said, web.StreamResponse):
             return said
@@ -58,7 +61,7 @@ async def endpoint(answer: Answer = echo) -> AsyncIterator[Endpoint]:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", handle)
     app.router.add_post("/v1/completions", handle)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
