@@ -16,10 +16,13 @@ from steelyard.evaluation.doubles import until
 from steelyard.runs.asked import ask
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.dry import estimate
-from steelyard.runs.folder import RunFolder, open_run
+from steelyard.runs.export import exported
+from steelyard.runs.folder import Run, RunFolder, open_run
+from steelyard.runs.look import wrong_answers
 from steelyard.runs.plans import new_epoch
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
 from steelyard.runs.run import run
+from steelyard.runs.scores import score_again
 from steelyard.runs.world import Interrupted, RunFailed, World
 from steelyard.storage.files import FileStore
 
@@ -242,6 +245,42 @@ async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:
     async with endpoint() as asked:
         await run(make_request(prompts, asked.url), tmp_path / "run", World(environment={}))
     assert "Authorization" not in asked.headers[0]
+
+
+async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 10)
+    async with endpoint(lambda prompt: "8" if prompt == "say 7" else f"{echo(prompt)}") as asked:
+        request = make_request(
+            prompts, asked.url, rubrics=(RubricSpec("exact-match"), RubricSpec("contains"))
+        )
+        outcome = await run(request, tmp_path / "run")
+    assert outcome.exit_code == 0
+    assert "90.0 %" in (outcome.headline or "")
+    done = open_run(tmp_path / "run")
+    assert (done.numbers or {})["headline"] == outcome.headline
+    assert [score["_index_"] for score in wrong_answers(done, 5)] == [7]
+    assert [row["scores"]["correct"] for row in rows_of(done)] == [index != 7 for index in range(10)]
+    again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
+    assert "0 % were right" in await score_again(done.folder, again)
+    assert done.folder.request() == again
+    assert len(asked.bodies) == 10
+
+
+def rows_of(done: Run) -> list[dict[str, Any]]:
+    """The exported rows, in the order of the dataset."""
+    rows = [row for batch in exported(done) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: int(row["index"]))
+
+
+async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 500)
+    async with endpoint(seconds=0.02) as asked:
+        request = make_request(prompts, asked.url, rubrics=(RubricSpec("exact-match?target=answr"),))
+        with pytest.raises(UsageError, match=r"--rubric .* reads the column 'answr'; .* has prompt, target"):
+            await run(request, tmp_path / "run")
+    assert len(asked.bodies) < 500
+    found = await asyncio.to_thread(estimate, ask(request, tmp_path / "run"))
+    assert 0 < found.done <= len(asked.bodies)  # what was answered is kept
 
 
 async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -> None:
