@@ -1,18 +1,29 @@
-"""Judge models: each asks a model about every answer of a verified run, as a run of its own beside it.
+"""Judge models: each is asked about every answer of a verified run, in a run of its own beside it.
 
-RUN/judges/<name>/ is that run (resumable, stored, the same engine). RUN/judged/ is the run's output once more, with
-the verdicts in it, laid out as an output is: what the rubric `judge.Verdict` scores.
+RUN/judges/<name>/ is that run: resumable, stored, on the same engine. RUN/judged/ is the run's output once more with
+the verdicts in it, laid out as an output is, for the rubric `judge.Verdict`.
 """
 
-from collections.abc import Sequence
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from steelyard.runs.folder import Run
+import orjson
+
+from steelyard.errors import UsageError
+from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.run import World
+from steelyard.runs.judge_verdicts import Verdicts, read_verdicts
+from steelyard.runs.judged import write_judged
+from steelyard.runs.request import TARGETS, PromptSpec, RunRequest, SourceSpec
+from steelyard.runs.template import Template
+from steelyard.runs.world import World
 
 Json = Any
+QUESTIONS = "questions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -28,4 +39,116 @@ class Judged:
 
 async def judge(run: Run, specs: Sequence[JudgeSpec], world: World) -> Judged:
     """Have every answer judged by every judge; the same errors as `run`. Asked again, it goes on."""
-    raise NotImplementedError
+    check_specs(specs)
+    found: list[Verdicts] = []
+    for spec in specs:
+        world.listener.step(f"judging by {spec.model} ({spec.name})")
+        stopped = await _ask(run, spec, world)
+        if stopped is not None:
+            return Judged(0, 0, stopped)
+        found.append(await asyncio.to_thread(read_verdicts, run.folder.judge(spec.name), run, spec))
+    if not specs:
+        return Judged(0, 0)
+    await write_judged(run, specs, found)
+    answers = max(len(verdicts) for verdicts in found)
+    return Judged(answers, sum(verdicts.errors for verdicts in found))
+
+
+def check_specs(specs: Sequence[JudgeSpec]) -> None:
+    """UsageError for judges that cannot be asked."""
+    names = [spec.name for spec in specs]
+    for spec in specs:
+        if names.count(spec.name) > 1:
+            raise UsageError(
+                f"judge {spec.name}: there are several of this name; each has a folder of its own"
+            )
+        Template(spec.template, f"judge {spec.name}, template")
+
+
+async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
+    """The judge's own run; which cap it stopped at, or None."""
+    from steelyard.runs.run import run as bring_to_its_end
+
+    folder = run.folder.judge(spec.name)
+    path = await asyncio.to_thread(_write_questions, run, spec, folder)
+    request = RunRequest(
+        source=SourceSpec(str(path)),
+        model=spec.model,
+        urls=spec.urls or run.request.urls,
+        prompt=PromptSpec(sampling=spec.sampling),
+        api_key_env=spec.api_key_env,
+        limits=run.request.limits,
+        policy="Skip",
+    )
+    try:
+        outcome = await bring_to_its_end(request, folder.path, world)
+    except UsageError as error:
+        raise UsageError(f"judge {spec.name}: {error}") from error
+    return outcome.stopped
+
+
+def _write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
+    """What the judge is asked, a line for each answer: the same answers give the same bytes."""
+    path = folder.path / QUESTIONS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".#{QUESTIONS}")
+    count = 0
+    with scratch.open("wb") as file:
+        for line in _questions(run, spec):
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    if not count:
+        scratch.unlink()
+        raise UsageError(f"judge {spec.name}: the run has no answer to judge; every row is an error")
+    scratch.replace(path)
+    return path
+
+
+def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
+    from steelyard.runs.prompts import renderer
+
+    template = Template(spec.template, f"judge {spec.name}, template")
+    render = None
+    for row in run.rows():
+        said = (row.responses or [{}])[0].get("text")
+        if said is None:
+            continue
+        if render is None:
+            render = renderer(run.request.prompt, list(row.row), str(run.folder.path))
+        asked: dict[str, Json] = {
+            **row.row,
+            "row": row.row,
+            "question": _text(render(row.row)),
+            "response": said,
+            "target": _target(spec, row.row),
+            "criteria": spec.criteria,
+            "grades": _either([*spec.grades]),
+        }
+        try:
+            prompt = template(asked)
+        except ValueError as error:
+            raise UsageError(f"row {row.index}: {error}") from error
+        yield {"index": row.index, "replication": row.replication, "prompt": prompt}
+
+
+def _target(spec: JudgeSpec, row: Mapping[str, Json]) -> str | None:
+    names = [spec.target] if spec.target is not None else [name for name in TARGETS if name in row]
+    value = row.get(names[0]) if names else None
+    if isinstance(value, list):
+        return " | ".join(map(str, value))
+    return None if value is None else str(value)
+
+
+def _text(prompt: Json) -> str:
+    """A prompt as text: of messages what was said, with who said it where there are several."""
+    if not isinstance(prompt, list):
+        return str(prompt)
+    if len(prompt) == 1:
+        return str(prompt[0].get("content"))
+    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in prompt)
+
+
+def _either(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

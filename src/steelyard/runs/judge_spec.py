@@ -38,7 +38,8 @@ class JudgeSpec:
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     model: str
-    urls: tuple[str, ...]
+    urls: tuple[str, ...] = ()
+    """By default those of the run."""
     name: str = "judge"
     """Its calls are a run of their own in RUN/judges/<name>/."""
     api_key_env: str = "OPENAI_API_KEY"

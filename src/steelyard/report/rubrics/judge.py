@@ -1,0 +1,200 @@
+"""The rubric `judge.Verdict`: what a judge model said of each answer, and how far a second judge agrees.
+
+It calls nobody: it reads the verdicts that `steelyard.runs.judge` stored beside the answers, in the field `verdicts`
+of each response. An answer without a verdict that could be read has no score; it is left out, and counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.results import Answer, Cell, Json, Metric, Results, Table
+from steelyard.report.rubrics.columns import value
+from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
+from steelyard.report.statistics import (
+    Estimate,
+    Floats,
+    Integers,
+    bootstrap,
+    clusters_of,
+    codes_of,
+    proportion,
+)
+from steelyard.report.summary import What, summarise_scores
+
+VERDICTS = "verdicts"
+_SCHEMA = schema(
+    ("verdict", pa.string()),
+    ("reason", pa.string()),
+    ("fault", pa.string()),
+    ("second_verdict", pa.string()),
+    ("second_score", pa.float64()),
+)
+_REASON = 2000  # characters that are kept
+
+
+class NoVerdicts(ValueError):
+    """No judge was asked about these answers, or not this one."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The grade that a judge gave; an answer worth `threshold` or more is right. `judge` is its name (by default the
+    first one's), `second` that of the judge whose agreement is reported (by default the next one's).
+    """
+
+    judge: str = ""
+    second: str = ""
+    threshold: float = 1.0
+    target: str = f"{TARGET}|"
+    field: str = FIELD
+    resamples: int = 2000
+    seed: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        truth = value(self.target, answer.row)
+        shown = () if truth is None else (text_of(truth),)
+        said = answer_text(answer, self.field)
+        nothing: Json = dict.fromkeys(_SCHEMA.names[4:])
+        if not answer.responses or said is None:
+            return judged(0.0, shown, None, False) | nothing
+        first, second = self._of(answer.responses[0], answer.index)
+        worth = first.get("score")
+        told = {
+            "verdict": first.get("verdict"),
+            "reason": (first.get("reason") or "")[:_REASON] or None,
+            "fault": first.get("error"),
+            "second_verdict": second.get("verdict"),
+            "second_score": second.get("score"),
+        }
+        right = worth is not None and worth >= self.threshold
+        return judged(0.0, shown, said, right) | {"score": worth} | told
+
+    def _of(self, response: Mapping[str, Any], index: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What this judge said and what the second one did."""
+        verdicts: Sequence[Mapping[str, Any]] = response.get(VERDICTS) or ()
+        if not verdicts:
+            raise NoVerdicts(f"no judge was asked about the answer to row {index} (--judge-model)")
+        first = next((each for each in verdicts if not self.judge or each["judge"] == self.judge), None)
+        if first is None:
+            there = ", ".join(each["judge"] for each in verdicts)
+            raise NoVerdicts(
+                f"there is no judge {self.judge!r} of the answer to row {index}; there are: {there}"
+            )
+        others = (each for each in verdicts if each is not first)
+        second = next((each for each in others if not self.second or each["judge"] == self.second), None)
+        if second is None and self.second:
+            raise NoVerdicts(f"there is no second judge {self.second!r} of the answer to row {index}")
+        return first, second or {}
+
+    def summarise(self, scores: pa.Table) -> Results:
+        note = "the mean worth of the verdicts; a model gave them, and may be wrong"
+        results = summarise_scores(scores, What("verdict", "Judged", binary=False, note=note))
+        metrics, tables, limits = [*results.metrics], [*results.tables, *_counts(scores)], [*results.limits]
+        unread = scores.num_rows - scores["fault"].null_count
+        if unread:
+            limits.append(f"Of {unread:,} answers no verdict could be read.")
+        both = scores.filter(pc.and_(pc.is_valid(scores["verdict"]), pc.is_valid(scores["second_verdict"])))
+        numbers = dict(results.numbers)
+        if both.num_rows:
+            agreement = agreement_of(both, self.resamples, self.seed)
+            metrics += agreement.metrics
+            tables.append(agreement.table)
+            numbers["agreement"] = agreement.numbers
+        else:
+            limits.append("No second judge was asked: how far judges agree here is unknown.")
+        return replace(
+            results, metrics=tuple(metrics), tables=tuple(tables), limits=tuple(limits), numbers=numbers
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two judges say the same."""
+
+    metrics: tuple[Metric, ...]
+    table: Table
+    numbers: Json
+
+
+def agreement_of(both: pa.Table, resamples: int, seed: int) -> Agreement:
+    """Of answers that both gave a verdict on: the share of equal ones, and Cohen's kappa, which takes off chance."""
+    columns = both["verdict"], both["second_verdict"]
+    names = sorted({str(name) for column in columns for name in column.unique().to_pylist()})
+    first, second = _codes(both["verdict"], names), _codes(both["second_verdict"], names)
+    clusters = clusters_of(both)
+    counts = np.zeros((len(names), len(names)), dtype=np.int64)
+    np.add.at(counts, (first, second), 1)
+    share = Metric(
+        "agreement",
+        "Judges agree",
+        proportion(first == second, clusters),
+        note="answers that both judges gave the same verdict",
+    )
+    cohen = Metric(
+        "kappa",
+        "Cohen's kappa",
+        kappa_estimate(first, second, clusters, resamples=resamples, seed=seed),
+        unit="number",
+        note="agreement beyond chance: 1 is full, 0 what chance gives",
+    )
+    rows: list[tuple[Cell, ...]] = [(name, *map(int, counts[row])) for row, name in enumerate(names)]
+    table = Table("What two judges said", ("First judge, second →", *names), tuple(rows))
+    return Agreement((share, cohen), table, {"verdicts": names, "matrix": counts.tolist()})
+
+
+def kappa_estimate(
+    first: Integers, second: Integers, clusters: Integers, *, resamples: int = 2000, seed: int = 0
+) -> Estimate:
+    """Cohen's kappa with a percentile bootstrap over clusters. It is undefined where both said one thing alone."""
+    size = int(max(first.max(), second.max())) + 1
+    _, units = np.unique(clusters, return_inverse=True)
+    count = int(units.max()) + 1
+    sums = np.zeros((count, 1 + 2 * size))
+    sums[:, 0] = np.bincount(units, weights=(first == second).astype(np.float64), minlength=count)
+    np.add.at(sums, (units, 1 + first), 1.0)
+    np.add.at(sums, (units, 1 + size + second), 1.0)
+    value = float(_kappa(sums.sum(axis=0, keepdims=True), size)[0, 0])
+    if not np.isfinite(value):
+        return Estimate(None, None, None, "undefined: both judges said one thing alone", len(first))
+    low, high = bootstrap(sums, lambda drawn: _kappa(drawn, size), seed=seed, resamples=resamples)
+    method = f"percentile bootstrap, {resamples:,} resamples of {count:,} questions"
+    if count < 2 or not np.isfinite(low[0]):
+        return Estimate(value, None, None, "too few answers: no interval", len(first))
+    return Estimate(value, min(float(low[0]), value), max(float(high[0]), value), method, len(first))
+
+
+def _kappa(sums: Floats, size: int) -> Floats:
+    """Of each row of sums: hits, then how often each judge said what."""
+    first, second = sums[:, 1 : 1 + size], sums[:, 1 + size :]
+    total = first.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        seen = sums[:, 0] / total
+        chance = (first * second).sum(axis=1) / total**2
+        found = np.where(1 - chance > 1e-12, (seen - chance) / (1 - chance), np.nan)
+    return np.asarray(found[:, None], dtype=np.float64)
+
+
+def _codes(column: Any, names: Sequence[str]) -> Integers:
+    codes, there = codes_of(column)
+    places = np.asarray([names.index(name) for name in there], dtype=np.int64)
+    return places[codes]
+
+
+def _counts(scores: pa.Table) -> tuple[Table, ...]:
+    counted: Any = pc.value_counts(scores["verdict"].drop_null())
+    found: list[Json] = counted.to_pylist()
+    rows = sorted(((row["values"], row["counts"]) for row in found), key=lambda row: (-row[1], row[0]))
+    return (Table("Verdicts", ("Verdict", "Answers"), tuple(rows)),) if rows else ()
