@@ -111,7 +111,7 @@ def is_true(condition: str) -> Callable[[Json], bool]:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine that is not up yet; in the end it is down, and no process is left."""
     for name in list(os.environ):
-        if name.startswith("STEELYARD_"):
+        if name.startswith("STEELYARD_") and name != "STEELYARD_KILL_SEED":
             monkeypatch.delenv(name)
     made = Machine(tmp_path / "state")
     yield made
