@@ -87,6 +87,13 @@ async def test_the_whole_log_is_a_file_once_the_workflow_has_ended(world: World)
             got = await client.get(link["signedURL"]["url"])
         assert sorted(got.content.splitlines()) == sorted([line(1, "a").strip(), b"no JSON"])
         assert got.headers["content-length"] == str(len(got.content))
+    await piece(world, made, "p2", 0, line(2, "late"))
+    link = (await world.admin.get(path)).json()
+    async with world.client(None) as client:
+        got = await client.get(link["signedURL"]["url"])
+    assert line(2, "late").strip() in got.content.splitlines(), (
+        "what came after the file was kept is in it, too"
+    )
 
 
 async def test_runners_of_others_are_read_where_their_logs_lie(world: World, tmp_path: Path) -> None:

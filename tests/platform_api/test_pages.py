@@ -43,6 +43,18 @@ async def test_the_document_lists_every_route(world: World) -> None:
     assert len(operations) == len(set(operations))
 
 
+async def test_who_comes_with_a_browser_is_told_what_this_is(world: World) -> None:
+    async with world.client(None) as client:
+        for path in ("/", "/docs"):
+            page = await client.get(f"http://api{path}")
+            assert page.headers["content-type"].startswith("text/html")
+            assert not re.search(r"<script|<link|src=|@import|url\(|https?://", page.text)
+            links = re.findall(r'href="([^"]+)"', page.text)
+            assert {"v0/docs", "v0/openapi.json"} <= set(links)
+            for link in links:
+                assert (await client.get(f"http://api/{link}")).status_code == 200
+
+
 async def test_the_page_is_self_contained(world: World) -> None:
     async with world.client(None) as client:
         page = await client.get("/docs")

@@ -1,8 +1,9 @@
 """Inference sessions: created with a token, ready when a replica is, asked through the API, ended."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,6 +132,40 @@ async def test_an_address_of_another_session_is_never_asked(pods: Pods) -> None:
             for _ in range(4):
                 answer = await client.post(f"/inferencesessions/{made['id']}/infer/v1/x", json={})
                 assert answer.status_code == 200
+
+
+async def test_a_replica_that_cannot_be_reached_leaves_the_request_to_another(tmp_path: Path) -> None:
+    replicas = Replicas({"STEELYARD_HOSTS": str(tmp_path / "hosts")}, free_port(), connect_seconds=0.05)
+    async with make_world(replicas=replicas) as world, AsyncExitStack() as stack:
+        pods = Pods(world, tmp_path / "hosts", replicas._identity_port)
+        made, token = await session(world)
+        await world.says("InferenceSession", made["id"], "Admitted")
+        silent, ours = free_host(), free_host()
+        await stack.enter_async_context(identity_server(made["id"], silent, pods.identity_port))
+        stack.enter_context(full(silent))
+        client = await stack.enter_async_context(world.client(token))
+        path = f"/inferencesessions/{made['id']}/infer/v1/x"
+        pods.name(made["id"], silent)
+        assert (await client.post(path, json={})).status_code == 503
+        async with pods.replica(made["id"], ours):
+            pods.name(made["id"], silent, ours)
+            for _ in range(2):
+                assert (await client.post(path, json={})).status_code == 200
+
+
+@contextmanager
+def full(host: str) -> Iterator[None]:
+    """A port whose queue is full: who connects hears nothing."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket())
+        listening.bind((host, PORT))
+        listening.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect((host, PORT))
+        yield
 
 
 async def test_a_sessions_token_is_good_for_its_session_alone(world: World) -> None:

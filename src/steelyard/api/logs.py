@@ -24,7 +24,7 @@ from steelyard.schema.data import Artifact
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.names import namespace_of, place, resource_name
 from steelyard.schema.status import TERMINAL
-from steelyard.storage.store import ObjectExists, ObjectMissing, Store
+from steelyard.storage.store import ObjectMissing, Store
 
 PIECES = ".dyff/logs/"
 WHOLE = ".dyff/logs.txt"
@@ -55,16 +55,9 @@ async def workflow_logs(call: Call) -> Response:
 async def whole_log(call: Call) -> Response:
     """A URL of the log as one file, once the workflow has ended."""
     entity = await load(call)
-    store, key = call.api.platform.store, f"{place(entity.kind, entity.id)}/{WHOLE}"
-    try:
-        await store.head(key)
-    except ObjectMissing as error:
-        entries = await collect(call, entity, None) if entity.status in TERMINAL else []
-        if not entries:
-            raise NotFound(
-                f"id: {entity.kind} {entity.id} has no whole log; logs/workflow has what there is"
-            ) from error
-        await _keep(store, key, entries)
+    store = call.api.platform.store
+    if entity.status not in TERMINAL or not (await _is_whole(store, entity) or await _keep(call, entity)):
+        raise NotFound(f"id: {entity.kind} {entity.id} has no whole log; logs/workflow has what there is")
     return answer(link(call, entity, Artifact(kind="txt", path=WHOLE)))
 
 
@@ -134,11 +127,23 @@ def _entry(line: str, written: str, uid: str) -> WorkflowLogEntry:
     return WorkflowLogEntry(timestamp=time, message=line, labels=labels)
 
 
-async def _keep(store: Store, key: str, entries: Sequence[WorkflowLogEntry]) -> None:
+async def _is_whole(store: Store, entity: AnyEntity) -> bool:
+    """Whether the log that is kept was kept after every piece: Pods may write on while others have ended."""
+    prefix = place(entity.kind, entity.id)
     try:
-        await store.create(key, "".join(f"{each.message}\n" for each in entries).encode())
-    except ObjectExists:
-        return
+        kept = (await store.head(f"{prefix}/{WHOLE}")).last_modified
+    except ObjectMissing:
+        return False
+    return all([info.last_modified <= kept async for info in store.list(f"{prefix}/{PIECES}")])
+
+
+async def _keep(call: Call, entity: AnyEntity) -> bool:
+    """Put what there is into the one file; False where there is nothing."""
+    entries = await collect(call, entity, None)
+    if entries:
+        lines = "".join(f"{each.message}\n" for each in entries)
+        await call.api.platform.store.put(f"{place(entity.kind, entity.id)}/{WHOLE}", lines.encode())
+    return bool(entries)
 
 
 def _limit(call: Call) -> int:

@@ -86,7 +86,9 @@ class Replicas:
         environment: Mapping[str, str] = os.environ,
         identity_port: int = IDENTITY_PORT,
         find: Callable[[str, Mapping[str, str]], Discovery] = discovery,
+        connect_seconds: float = 5.0,
     ) -> None:
+        self._connect_seconds = connect_seconds
         self._environment = environment
         self._identity_port = identity_port
         self._find = find
@@ -108,7 +110,7 @@ class Replicas:
         for replica in sorted(known.replicas.values(), key=lambda each: each.in_flight):
             try:
                 return await self._ask(replica, endpoint, body, call, settings.inference_seconds)
-            except (ForeignSession, aiohttp.ClientConnectorError):
+            except (ForeignSession, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
                 known.looked = float("-inf")  # nothing was sent: another one may be asked
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise BadGateway(f"the replica broke off: {type(error).__name__}: {error}") from error
@@ -127,7 +129,7 @@ class Replicas:
         headers = {name: call.headers[name] for name in _PASSED_ON if name in call.headers}
         headers.setdefault("content-type", "application/json")
         url = URL(replica.address).joinpath(endpoint.lstrip("/")).with_query(call.request.url.query)
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=seconds, sock_connect=5)
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=seconds, sock_connect=self._connect_seconds)
         replica.in_flight += 1
         try:
             response = await replica.connections.post(

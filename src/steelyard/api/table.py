@@ -66,6 +66,8 @@ def _tagged(tag: str, rows: Iterator[Route]) -> Iterator[Route]:
 
 
 def _pages() -> Iterator[Route]:
+    for path in ("/", "/docs"):
+        yield Route("GET", path, Public(), pages.home, "What this is")
     yield Route("GET", "/health", Public(), pages.health, "Whether the API answers")
     yield Route("GET", "/metrics", Public(), pages.metrics, "Figures for Prometheus")
     yield Route("GET", "/v0/docs", Public(), pages.docs, "This API, to be read")

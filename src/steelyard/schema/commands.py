@@ -254,7 +254,7 @@ def check_version(text: str) -> None:
         version = tuple(int(each) for each in text.split("."))
     except ValueError as error:
         raise MalformedCommand(f"schemaVersion: {text!r} is no version such as 0.1") from error
-    if version > SCHEMA_VERSION:
+    if version[: len(SCHEMA_VERSION)] > SCHEMA_VERSION:  # 0.1.3 is read by whoever reads 0.1
         raise FutureSchema(f"schemaVersion {text} is newer than {'.'.join(map(str, SCHEMA_VERSION))}")
 
 

@@ -9,6 +9,7 @@ from steelyard.schema.commands import (
     MalformedCommand,
     UnknownCommand,
     UpdateEntityStatus,
+    check_version,
     parse_command,
 )
 
@@ -82,3 +83,10 @@ def test_what_is_malformed_is_named(message: bytes, named: str) -> None:
 def test_a_schema_of_the_future_is_not_malformed() -> None:
     with pytest.raises(FutureSchema, match=r"0\.2"):
         parse_command(b'{"schemaVersion":"0.2","command":"ForgetEntity","data":{"id":"a","kind":"Model"}}')
+
+
+def test_a_patch_of_the_schema_is_not_of_the_future() -> None:
+    check_version("0.1.0")
+    check_version("0.1.7")
+    with pytest.raises(FutureSchema):
+        check_version("0.2.0")

@@ -60,10 +60,12 @@ class Aggregator:
 
 
 def _check_readable(state: State | None) -> None:
-    """Raises StopPartition for an entity that a newer program has written."""
+    """Raises StopPartition for an entity that a newer program has written, Malformed for one that none has."""
     if state is not None and state.content is not None:
         try:
-            check_version(state.content["schemaVersion"])
+            check_version(str(state.content.get("schemaVersion")))
+        except MalformedCommand as error:
+            raise Malformed(f"the entity's {error}") from error
         except FutureSchema as error:
             raise StopPartition(f"the entity's {error}") from error
 

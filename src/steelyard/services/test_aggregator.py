@@ -87,6 +87,16 @@ async def test_an_entity_that_a_newer_program_wrote_stops_the_partition() -> Non
         await Aggregator(log).step(record(GOOD, 9))
 
 
+async def test_an_entity_of_no_version_is_malformed() -> None:
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    (state,) = await everything(log, STATE)
+    broken = (state.value or b"").replace(b'"0.1"', b'"new"')
+    await log.publish([Message(STATE, state.key, broken, state.headers, state.partition)])
+    with pytest.raises(Malformed, match=r"entity's schemaVersion: 'new' is no version"):
+        await Aggregator(log).step(record(GOOD, 9))
+
+
 async def test_what_was_put_aside_is_not_put_aside_again() -> None:
     """Once it was dealt with, reading it again says nothing."""
     log = MemoryLog()
