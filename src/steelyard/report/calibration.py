@@ -55,7 +55,7 @@ def calibration(stated: Stated, *, bins: int, seed: int, resamples: int) -> Cali
     np.add.at(sums, (codes, place), stated.correct - stated.confidence)
     np.add.at(sums, (codes, np.full_like(codes, bins)), 1)
     low, high = bootstrap(sums, _ece, seed=seed, resamples=resamples)
-    method = f"bootstrap of {unique.size:,} _index_ values, {resamples:,} resamples, seed {seed}"
+    method = f"bootstrap of {unique.size:,} clusters, {resamples:,} resamples, seed {seed}"
     value = float(_ece(sums.sum(axis=0, keepdims=True))[0, 0])
     # Resampling can only add gaps, so the percentiles lie a little high: widened where they would leave out
     # the estimate.

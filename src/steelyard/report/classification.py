@@ -3,8 +3,8 @@
 One label per answer, with probabilities where the system gives them.
 
 Reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the
-output. Labels are compared as text, so that 3 and "3" agree. A question without an answer counts as wrong: a
-system gains nothing by staying silent.
+output; other names by its arguments. Labels are compared as text, so that 3 and "3" agree. A question without
+an answer counts as wrong: a system gains nothing by staying silent.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,13 @@ import pyarrow.compute as pc
 from steelyard.report import figures
 from steelyard.report.calibration import Calibration, Stated, calibration
 from steelyard.report.confusion import NO_ANSWER, Averages, Coded, PerClass, encode, matrix, per_class
+from steelyard.report.ranking import MOST_CLASSES, Ranking, ranking, shares_of
+from steelyard.report.ranking_figures import pr_figure, roc_figure
 from steelyard.report.results import Answer, Figure, Json, Metric, Results, Table
-from steelyard.report.statistics import Estimate, proportion
+from steelyard.report.rubrics import words
+from steelyard.report.rubrics.columns import value
+from steelyard.report.rubrics.rows import text_of
+from steelyard.report.statistics import Estimate, clusters_of, proportion
 from steelyard.report.wording import count, interval, percent
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -29,6 +34,7 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("correct", pa.bool_()),
     ("probability", pa.float64()),  # of the answer given
     ("brier", pa.float64()),
+    ("probabilities", pa.map_(pa.string(), pa.float64())),
 ]
 
 
@@ -41,23 +47,30 @@ class Classification:
     bins: int = 10
     resamples: int = 2000
     seed: int = 0
+    target: str = "label"
+    field: str = "label"
+    normalise: bool = False
+    """Labels are compared without case, punctuation and articles: for a model that writes "Positive."."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return ("label",)
+        return (self.target,)
 
     @property
     def scores(self) -> pa.Schema:
         return pa.schema(_COLUMNS)
 
     def score(self, answer: Answer) -> Json:
-        if answer.row.get("label") is None:
-            raise NoLabel(f"row {answer.index} of the dataset has no label")
-        label = text_of(answer.row["label"])
+        truth = value(self.target, answer.row)
+        if truth is None:
+            raise NoLabel(f"row {answer.index} of the dataset has no {self.target}")
+        label = self._named(truth)
         response: Mapping[str, Any] = answer.responses[0] if answer.responses else {}
-        said = response.get("label")
-        prediction = None if said is None else text_of(said)
-        stated = {text_of(name): share for name, share in dict(response.get("probabilities") or {}).items()}
+        said = response.get(self.field)
+        prediction = None if said is None else self._named(said)
+        stated = {
+            self._named(name): share for name, share in dict(response.get("probabilities") or {}).items()
+        }
         usable = prediction in stated and all(_is_probability(share) for share in stated.values())
         return {
             "score": float(prediction == label),
@@ -66,24 +79,29 @@ class Classification:
             "correct": prediction == label,
             "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
             "brier": _brier(stated, label) if usable else None,
+            "probabilities": list(stated.items()) if usable else None,
         }
 
+    def _named(self, label: object) -> str:
+        return words.normalised(text_of(label)) if self.normalise else text_of(label)
+
     def summarise(self, scores: pa.Table) -> Results:
-        clusters = scores["_index_"].to_numpy()
+        clusters = clusters_of(scores)
         coded = encode(scores["label"].to_pylist(), scores["prediction"].to_pylist(), clusters)
         correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
         accuracy = proportion(correct, clusters)
         answered = proportion(coded.prediction >= 0, clusters)
         classes, averages = per_class(coded, seed=self.seed, resamples=self.resamples)
         certain = self._calibration(scores)
-        metrics = _metrics(accuracy, answered, averages, certain)
+        ranked = _ranking(scores, coded)
+        metrics = (*_metrics(accuracy, answered, averages, certain), *_areas(ranked))
         return Results(
             headline=_headline(accuracy, answered),
             metrics=metrics,
-            figures=_figures(metrics, classes, coded, certain),
-            tables=(_class_table(classes), *_confusions(coded)),
+            figures=(*_figures(metrics, classes, coded, certain), *_curves(ranked)),
+            tables=(_class_table(classes), *_confusions(coded), *_area_table(ranked)),
             limits=_limits(accuracy, answered, clusters, certain),
-            numbers=_numbers(classes, averages, coded, certain),
+            numbers=_numbers(classes, averages, coded, certain) | {"ranking": ranked},
         )
 
     def _calibration(self, scores: pa.Table) -> Calibration | None:
@@ -95,7 +113,7 @@ class Classification:
                 confidence=stated["probability"].to_numpy(),
                 correct=np.asarray(stated["correct"].to_numpy(), dtype=np.bool_),
                 brier=stated["brier"].to_numpy(),
-                clusters=stated["_index_"].to_numpy(),
+                clusters=clusters_of(stated),
             ),
             bins=self.bins,
             seed=self.seed,
@@ -103,15 +121,39 @@ class Classification:
         )
 
 
-def text_of(label: object) -> str:
-    """A label as text: 3, 3.0 and "3" are one class."""
-    match label:
-        case bool():
-            return "true" if label else "false"
-        case float() if label.is_integer():
-            return str(int(label))
-        case _:
-            return str(label)
+def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
+    """None without probabilities (scores of earlier versions have not even the column), with one class, or very many."""
+    if "probabilities" not in scores.column_names or len(coded.labels) > MOST_CLASSES:
+        return None
+    stated = np.asarray(pc.is_valid(scores["probabilities"]).to_numpy(), dtype=np.bool_)
+    if not stated.any():
+        return None
+    shares = shares_of(scores["probabilities"].filter(pa.array(stated)), coded.labels)
+    return ranking(coded.labels, coded.truth[stated], shares, coded.clusters[stated])
+
+
+def _areas(ranked: Ranking | None) -> tuple[Metric, ...]:
+    if ranked is None:
+        return ()
+    note = "how often a row of the class is given more of it than another; 50 % is chance"
+    return (
+        Metric("roc_auc_macro", "Area under ROC", ranked.roc_auc, note=note),
+        Metric("pr_auc_macro", "Area under precision-recall", ranked.pr_auc, note="average precision"),
+    )
+
+
+def _curves(ranked: Ranking | None) -> tuple[Figure, ...]:
+    return () if ranked is None else (roc_figure(ranked), pr_figure(ranked))
+
+
+def _area_table(ranked: Ranking | None) -> tuple[Table, ...]:
+    if ranked is None:
+        return ()
+    rows = tuple((row.label, row.positives, row.roc_auc, row.pr_auc) for row in ranked.classes)
+    note = (
+        "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
+    )
+    return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
 
 
 def _is_probability(share: object) -> bool:

@@ -72,7 +72,7 @@ def per_class(coded: Coded, *, seed: int, resamples: int) -> tuple[tuple[PerClas
     sums = _cluster_sums(coded)
     point = _scores(sums.sum(axis=0, keepdims=True).astype(np.float64), len(coded.labels))
     low, high = bootstrap(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
-    method = f"bootstrap of {np.unique(coded.clusters).size:,} _index_ values, {resamples:,} resamples, seed {seed}"
+    method = f"bootstrap of {np.unique(coded.clusters).size:,} clusters, {resamples:,} resamples, seed {seed}"
     size, n = len(coded.labels), int(coded.truth.size)
     total = sums.sum(axis=0)
     involved = total[size : 2 * size] + total[2 * size :] - total[:size]

@@ -10,6 +10,7 @@ from sklearn import metrics
 
 from steelyard.report.classification import Classification, NoLabel
 from steelyard.report.results import Answer, Json, Results
+from steelyard.report.rubrics.contract import KEYS
 from steelyard.report.statistics import Estimate
 
 ROWS = st.lists(
@@ -24,8 +25,7 @@ def make_scores(
 ) -> pa.Table:
     """Scores of rows (label, prediction), each repeated."""
     rubric = Classification()
-    keys = [("_index_", pa.int64()), ("_replication_", pa.string())]
-    schema = pa.schema([*(pa.field(*key) for key in keys), *rubric.scores])
+    schema = _schema(rubric)
     scored: list[Json] = []
     for replication in range(replications):
         for index, (label, said) in enumerate(rows):
@@ -35,6 +35,10 @@ def make_scores(
             answer = Answer(index, f"r{replication}", {"label": label}, None if said is None else [response])
             scored.append({"_index_": index, "_replication_": f"r{replication}", **rubric.score(answer)})
     return pa.Table.from_pylist(scored, schema)
+
+
+def _schema(rubric: Classification) -> pa.Schema:
+    return pa.schema([*(pa.field(*key) for key in KEYS), *rubric.scores])
 
 
 def summarise(rows: Sequence[tuple[str, str | None]], replications: int = 1) -> Results:
@@ -138,7 +142,7 @@ def test_calibration_agrees_with_scikit_learn() -> None:
         response = {"label": 1, "probabilities": {"1": share, "0": 1 - share}}
         answer = Answer(index, "r", {"label": int(hit)}, [response])
         rows.append({"_index_": index, "_replication_": "r", **rubric.score(answer)})
-    results = rubric.summarise(pa.Table.from_pylist(rows))
+    results = rubric.summarise(pa.Table.from_pylist(rows, _schema(rubric)))
     brier = metrics.brier_score_loss(right, certainty)
     assert _metric(results, "brier").value == pytest.approx(2 * brier)  # ours sums over both classes
     bins = results.numbers["calibration"].bins
@@ -158,3 +162,32 @@ def test_unusable_probabilities_are_left_out(shares: Json) -> None:
 def test_classes_stand_in_the_order_of_numbers() -> None:
     results = summarise([("10", "9"), ("9", "10"), ("2", "2"), ("x", "x")])
     assert results.numbers["confusion"]["labels"] == ["2", "9", "10", "x"]
+
+
+def test_other_columns_and_loose_labels() -> None:
+    rubric = Classification(target="answer", field="text", normalise=True)
+    assert rubric.columns == ("answer",)
+    assert rubric.score(Answer(0, "r", {"answer": "positive"}, [{"text": " Positive."}]))["correct"] is True
+    with pytest.raises(NoLabel, match="row 2 of the dataset has no answer"):
+        rubric.score(Answer(2, "r", {"answer": None}, [{"text": "x"}]))
+
+
+def test_curves_are_of_the_answers_with_probabilities() -> None:
+    rubric = Classification(resamples=50)
+    answers = [
+        Answer(0, "r", {"label": "a"}, [{"label": "a", "probabilities": {"a": 0.75, "b": 0.25}}]),
+        Answer(1, "r", {"label": "b"}, [{"label": "b", "probabilities": {"b": 1.0}}]),
+        Answer(2, "r", {"label": "b"}, [{"label": "a", "probabilities": {"a": 0.5, "b": 0.5}}]),
+        Answer(3, "r", {"label": "c"}, [{"label": "a"}]),
+        Answer(4, "r", {"label": "a"}, None),
+    ]
+    rows = [{"_index_": a.index, "_replication_": "r", **rubric.score(a)} for a in answers]
+    results = rubric.summarise(pa.Table.from_pylist(rows, _schema(rubric)))
+    found = results.numbers["ranking"]
+    assert found.rows == 3
+    assert [row.label for row in found.classes] == ["a", "b"]
+    assert _metric(results, "roc_auc_macro").value == 1
+    assert [figure.title for figure in results.figures[-2:]] == [
+        "Is a class more probable where it is true? (ROC)",
+        "How pure is what is found? (precision and recall)",
+    ]
