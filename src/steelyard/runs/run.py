@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from steelyard.evaluation.errors import EvaluationFailed
-from steelyard.evaluation.lean import spare_pandas
+from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.verify import verify
@@ -38,7 +38,8 @@ async def run(
     world = world or World()
     try:
         asked = await asyncio.to_thread(ask, request, folder)
-        return await _run(asked, world, sign_key)
+        with seldom_collecting():
+            return await _run(asked, world, sign_key)
     except StorageFull as error:
         raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
     except StorageError as error:
