@@ -10,7 +10,8 @@ from yarl import URL
 
 from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
 from steelyard.evaluation.backlog import Backlog
-from steelyard.evaluation.call import Failure, call, open_session
+from steelyard.evaluation.call import Client, Failure
+from steelyard.evaluation.clients import open_client
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.output import Writer
@@ -22,6 +23,8 @@ from steelyard.evaluation.retry import RetryPolicy
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.settle import Settler
 from steelyard.evaluation.source import Source
+
+HIRED_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,15 @@ class Attempt:
 
     def _staff(self, group: asyncio.TaskGroup) -> None:
         """As many workers as the pool can take calls; those of vanished replicas wait for others."""
-        for _ in range(self._workers, self._pool.capacity):
-            group.create_task(self._work())
-            self._workers += 1
+        group.create_task(self._hire(group))
+
+    async def _hire(self, group: asyncio.TaskGroup) -> None:
+        """A few at a time, so that the first calls are sent while other connections are still being opened."""
+        while self._workers < self._pool.capacity and not self._backlog.finished.is_set():
+            for _ in range(self._workers, min(self._pool.capacity, self._workers + HIRED_AT_ONCE)):
+                group.create_task(self._work())
+                self._workers += 1
+            await asyncio.sleep(0)
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -121,7 +130,7 @@ class Attempt:
                 return
             calls[work] = sent_at = loop.time()
             work.attempts += 1
-            outcome = await call(replica.session, replica.url, work.body)
+            outcome = await replica.client.call(work.body)
             del calls[work]
             durations.append(loop.time() - sent_at)
             self._pool.release(replica, outcome, sent_at)
@@ -171,14 +180,16 @@ class Attempt:
         if not self._failure.done():
             self._failure.set_exception(error)
 
-    def _open(self, address: str) -> tuple[URL, aiohttp.ClientSession]:
+    def _open(self, address: str) -> Client:
         identity = self._identity
-        verify = None if identity is None else (lambda: identity.check(address))
         base, host = unpinned(address)
-        session = open_session(
-            self._plan.client.requestTimeoutSeconds, verify, headers=self._plan.headers, host=host
+        return open_client(
+            URL(f"{base}/{self._plan.endpoint}"),
+            self._plan.client.requestTimeoutSeconds,
+            verify=None if identity is None else (lambda: identity.check(address)),
+            headers=self._plan.headers,
+            host=host,
         )
-        return URL(f"{base}/{self._plan.endpoint}"), session
 
     async def _keep_answers(self, error: BaseException) -> None:
         if isinstance(error, Fenced) or self._writer.failure.done():

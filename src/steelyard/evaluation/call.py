@@ -1,24 +1,20 @@
-"""One call of one replica: what is sent, and what can come of it.
+"""One call of one replica: what can come of it.
 
-Nothing here retries; an `Outcome` says what happened, and pool and engine decide what follows.
+Nothing here retries; an `Outcome` says what happened, and pool and engine decide what follows. `clients` makes
+the calls.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Protocol
 
-import aiohttp
-from yarl import URL
-
-from steelyard.discovery import CheckingConnector, ForeignSession, Verify
 from steelyard.evaluation.retry import is_transient, retry_after
 
 MAX_ANSWER_BYTES = 64 << 20
 KEPT_BODY_BYTES = 4096
 """How much of a refused request's answer is kept with the row error."""
-
-_HEADERS = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "steelyard"}
 
 
 class Fault(Enum):
@@ -53,60 +49,39 @@ class Failure:
 Outcome = bytes | Failure
 
 
-def open_session(
-    timeout: float,
-    verify: Verify | None = None,
-    *,
-    headers: Mapping[str, str] | None = None,
-    host: str | None = None,
-) -> aiohttp.ClientSession:
-    """The connection pool of one replica. Its calls get `timeout` seconds each, from when they are sent.
+class Client(Protocol):
+    """The connections to one replica."""
 
-    With `host`, its connections go to that address whatever name the URL has.
-    """
-    return aiohttp.ClientSession(
-        connector=CheckingConnector(verify, host),
-        timeout=aiohttp.ClientTimeout(total=timeout),
-        headers={**_HEADERS, **(headers or {})},
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=1 << 18,
-    )
+    @property
+    def closed(self) -> bool: ...
+
+    async def call(self, body: bytes) -> Outcome:
+        """POST `body`; the answer's bytes, or what went wrong."""
+
+    async def close(self) -> None: ...
 
 
-async def call(session: aiohttp.ClientSession, url: URL, body: bytes) -> Outcome:
-    """POST `body`; the answer's bytes, or what went wrong."""
-    try:
-        async with session.post(url, data=body, allow_redirects=False) as response:
-            if 200 <= response.status < 300:
-                return await _read(response)
-            kept = await response.content.read(KEPT_BODY_BYTES)
-            return _failure(response.status, response.headers.get("Retry-After"), kept)
-    except TimeoutError:
-        return Failure(Fault.TRANSIENT, "timed out")
-    except ForeignSession as error:
-        return Failure(Fault.FOREIGN, str(error))
-    except aiohttp.ClientConnectorError as error:
-        return Failure(Fault.UNREACHABLE, f"cannot connect: {error}")
-    except (aiohttp.ClientError, OSError) as error:
-        return Failure(Fault.TRANSIENT, f"connection lost: {type(error).__name__}: {error}")
+TIMED_OUT = Failure(Fault.TRANSIENT, "timed out")
 
 
-async def _read(response: aiohttp.ClientResponse) -> Outcome:
-    if response.content_length is not None and response.content_length <= MAX_ANSWER_BYTES:
-        return await response.read()
-    pieces, size = [], 0
-    async for piece in response.content.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            return Failure(
-                Fault.REFUSED, f"the answer has more than {MAX_ANSWER_BYTES} bytes", response.status
-            )
-    return b"".join(pieces)
+def too_long(status: int) -> Failure:
+    return Failure(Fault.REFUSED, f"the answer has more than {MAX_ANSWER_BYTES} bytes", status)
 
 
-def _failure(status: int, retry_header: str | None, kept: bytes) -> Failure:
+def unreachable(reason: object) -> Failure:
+    return Failure(Fault.UNREACHABLE, f"cannot connect: {reason}")
+
+
+def lost(reason: object) -> Failure:
+    return Failure(Fault.TRANSIENT, f"connection lost: {reason}")
+
+
+def failure_of(status: int, headers: Mapping[str, str], kept: bytes) -> Failure:
+    """What an answer with another status than 2xx is; `kept` is the beginning of its body."""
     if is_transient(status):
-        pause = retry_after(retry_header, datetime.now(UTC))
+        pause = retry_after(headers.get("Retry-After"), datetime.now(UTC))
         return Failure(Fault.TRANSIENT, f"status {status}", status, kept, pause)
-    return Failure(Fault.REFUSED, f"status {status}", status, kept)
+    message = f"status {status}"
+    if 300 <= status < 400:
+        message += f": redirects are not followed, to {headers.get('Location', 'nowhere')[:200]}"
+    return Failure(Fault.REFUSED, message, status, kept)

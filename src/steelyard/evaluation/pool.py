@@ -10,10 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import aiohttp
-from yarl import URL
-
-from steelyard.evaluation.call import Failure, Fault, Outcome
+from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 from steelyard.evaluation.limit import Concurrency, Limit
 from steelyard.evaluation.retry import RetryPolicy
 
@@ -30,8 +27,7 @@ class Replica:
     """One replica and what is known of it."""
 
     address: str
-    url: URL
-    session: aiohttp.ClientSession
+    client: Client
     limit: Limit
     in_flight: int = 0
     done: int = 0
@@ -44,7 +40,7 @@ class Replica:
     gone: bool = False
 
 
-Opened = Callable[[str], tuple[URL, aiohttp.ClientSession]]
+Opened = Callable[[str], Client]
 
 
 class Pool:
@@ -60,7 +56,7 @@ class Pool:
         self._replicas: dict[str, Replica] = {}
         self._waiting: deque[asyncio.Future[Replica]] = deque()
         self._stopped = False
-        self._sessions: set[aiohttp.ClientSession] = set()
+        self._clients: set[Client] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -92,9 +88,9 @@ class Pool:
 
     def add(self, address: str) -> None:
         if address not in self._replicas:
-            url, session = self._opened(address)
-            self._sessions.add(session)
-            self._replicas[address] = Replica(address, url, session, Limit(self._concurrency))
+            client = self._opened(address)
+            self._clients.add(client)
+            self._replicas[address] = Replica(address, client, Limit(self._concurrency))
             self._serve_waiting()
 
     def drop(self, address: str) -> None:
@@ -151,8 +147,8 @@ class Pool:
     async def close(self) -> None:
         """Close every connection, also of calls that have been cancelled."""
         self._replicas.clear()
-        for session in self._sessions:
-            await session.close()
+        for client in self._clients:
+            await client.close()
         await asyncio.gather(*self._closing)
 
     def _failed(self, replica: Replica, failure: Failure, sent_at: float, now: float) -> None:
@@ -194,9 +190,9 @@ class Pool:
             self._waiting.popleft().set_result(replica)
 
     def _close(self, replica: Replica) -> None:
-        if replica.in_flight == 0 and replica.session in self._sessions:
-            self._sessions.discard(replica.session)
-            task = asyncio.get_running_loop().create_task(replica.session.close())
+        if replica.in_flight == 0 and replica.client in self._clients:
+            self._clients.discard(replica.client)
+            task = asyncio.get_running_loop().create_task(replica.client.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 from yarl import URL
 
 from steelyard.evaluation.call import Failure, Fault
+from steelyard.evaluation.clients import open_client
 from steelyard.evaluation.limit import Concurrency
 from steelyard.evaluation.pool import PATIENCE, Pool, Replica, Stopped
 from steelyard.evaluation.retry import RetryPolicy
@@ -25,7 +25,7 @@ async def pool(
         Concurrency(per_replica, adaptive),
         RetryPolicy(limit, 30),
         lambda: chance,
-        lambda address: (URL(address), aiohttp.ClientSession()),
+        lambda address: open_client(URL(address), 1.0),
     )
     for address in addresses:
         pool.add(address)
@@ -149,7 +149,7 @@ async def test_a_foreign_replica_is_dropped() -> None:
         replicas.release(first, Failure(Fault.FOREIGN, "another's"), now())
         assert replicas.addresses == {"http://a", "http://b"} - {first.address}
         await asyncio.sleep(0)
-        assert first.session.closed
+        assert first.client.closed
 
 
 async def test_a_dropped_replica_may_end_its_calls() -> None:
@@ -157,10 +157,10 @@ async def test_a_dropped_replica_may_end_its_calls() -> None:
         only = await replicas.acquire()
         replicas.drop("http://a")
         await asyncio.sleep(0)
-        assert not only.session.closed
+        assert not only.client.closed
         replicas.release(only, b"", now())
         await asyncio.sleep(0)
-        assert only.session.closed
+        assert only.client.closed
 
 
 async def test_a_pool_that_is_stopped_hands_out_nothing_more() -> None:

@@ -1,0 +1,343 @@
+"""What both clients have in common: an answer is whole, or it is a failure that says what happened."""
+
+import asyncio
+import gzip
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from yarl import URL
+
+from steelyard.discovery import ForeignSession, Verify
+from steelyard.evaluation import call, plain
+from steelyard.evaluation.call import Client, Failure, Fault
+from steelyard.evaluation.clients import AiohttpClient, open_client
+from steelyard.evaluation.plain import PlainClient
+
+Open = Callable[..., Client]
+CLOSE = "close"
+
+
+def open_plain(
+    url: URL, timeout: float = 2.0, verify: Verify | None = None, host: str | None = None
+) -> Client:
+    return PlainClient(url, timeout, verify, {"X-Test": "1"}, host)
+
+
+def open_aiohttp(
+    url: URL, timeout: float = 2.0, verify: Verify | None = None, host: str | None = None
+) -> Client:
+    return AiohttpClient(url, timeout, verify, {"X-Test": "1"}, host)
+
+
+both = pytest.mark.parametrize("opened", [open_plain, open_aiohttp], ids=["plain", "aiohttp"])
+
+
+@dataclass
+class Script:
+    """A server that answers the n-th request with the n-th of `answers`: pieces of bytes, pauses, or the end."""
+
+    answers: Sequence[Sequence[bytes | float | str]]
+    requests: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    port: int = 0
+
+    @property
+    def url(self) -> URL:
+        return URL(f"http://127.0.0.1:{self.port}/v1/generate?a=b")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                (length,) = (
+                    line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")
+                )
+                body = await reader.readexactly(int(length.split(b":")[1]))
+                self.requests.append(head + body)
+                for piece in self.answers[len(self.requests) - 1]:
+                    if isinstance(piece, bytes):
+                        writer.write(piece)
+                        await writer.drain()
+                    elif isinstance(piece, float):
+                        await asyncio.sleep(piece)
+                    else:
+                        return
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def script(
+    *answers: Sequence[bytes | float | str], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Script]:
+    server = Script(answers)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    server.port = listening.sockets[0].getsockname()[1]
+    yield server
+    listening.close()
+
+
+def http(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {size}", *headers, "", ""]).encode() + body
+
+
+OK = http(b"fine")
+Answer = Sequence[bytes | float | str]
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+WHOLE: dict[str, Answer] = {
+    "by its length": [OK],
+    "in pieces": [OK[:20], 0.005, OK[20:50], 0.005, OK[50:]],
+    "in chunks": [CHUNKED + b"2\r\nfi\r\n", 0.005, b"2;x=y\r\nne\r\n0\r\n\r\n"],
+    "until the end of the connection": [b"HTTP/1.1 200 OK\r\n\r\nfi", 0.005, b"ne", CLOSE],
+    "HTTP/1.0": [b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nfine", CLOSE],
+    "the last on its connection": [http(b"fine", "Connection: close"), CLOSE],
+    "after a word in between": [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", OK],
+    "compressed": [http(gzip.compress(b"fine"), "Content-Encoding: gzip")],
+    "deflated": [http(zlib.compress(b"fine"), "Content-Encoding: deflate")],
+}
+BROKEN: dict[str, Answer] = {
+    "half a body": [http(b"fi", length=4), CLOSE],
+    "no answer": [CLOSE],
+    "no HTTP": [b"SSH-2.0-OpenSSH_9.2\r\n", CLOSE],
+    "chunks that end early": [CHUNKED + b"5\r\nhel", CLOSE],
+    "chunks of nonsense": [CHUNKED + b"zz\r\nhello\r\n", CLOSE],
+    "two lengths": [http(b"fine", "Content-Length: 5"), CLOSE],
+    "headers without end": [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, CLOSE],
+    "another encoding than it says": [http(b"abc", "Content-Encoding: gzip")],
+    "an encoding that ends early": [http(gzip.compress(b"fine" * 99)[:-9], "Content-Encoding: gzip")],
+    "a server error": [http(b"oops", status="500 Internal Server Error")],
+    "too many calls": [http(b"", "Retry-After: 7", status="429 Too Many Requests")],
+}
+
+
+@both
+@pytest.mark.parametrize("how", WHOLE)
+async def test_an_answer_that_is_whole(opened: Open, how: str) -> None:
+    async with script(WHOLE[how], [OK]) as server:
+        client = opened(server.url)
+        assert await client.call(b'{"a": 1}') == b"fine"
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    assert (head.split(b"\r\n")[0], body) == (b"POST /v1/generate?a=b HTTP/1.1", b'{"a": 1}')
+    assert f"host: 127.0.0.1:{server.port}".encode() in head.lower()
+    assert b"x-test: 1" in head.lower()
+    assert server.connections == (2 if CLOSE in WHOLE[how] else 1)
+
+
+@both
+@pytest.mark.parametrize("how", BROKEN)
+async def test_an_answer_that_is_not(opened: Open, how: str) -> None:
+    if how == "an encoding that ends early" and opened is open_aiohttp:
+        pytest.skip("aiohttp does not look")
+    async with script(BROKEN[how], [OK]) as server:
+        client = opened(server.url)
+        failure = await client.call(b"{}")
+        assert isinstance(failure, Failure)
+        assert failure.fault is Fault.TRANSIENT
+        assert failure.message
+        assert (failure.retry_after, failure.overload) == (
+            (7, True) if how == "too many calls" else (0, False)
+        )
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+
+
+@both
+async def test_what_the_server_refuses(opened: Open) -> None:
+    long = http(b"x" * 600_000, status="422 Unprocessable Entity")
+    redirect = http(b"", "Location: http://127.0.0.1:1/", status="302 Found")
+    async with script([http(b"no", status="400 Bad Request")], [long], [redirect], [OK]) as server:
+        client = opened(server.url)
+        failures = [await client.call(b"{}") for _ in range(3)]
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+    assert all(isinstance(each, Failure) and each.fault is Fault.REFUSED for each in failures)
+    assert failures[0] == Failure(Fault.REFUSED, "status 400", 400, b"no")
+    assert failures[1] == Failure(Fault.REFUSED, "status 422", 422, b"x" * call.KEPT_BODY_BYTES)
+    assert isinstance(failures[2], Failure)
+    assert "redirects are not followed, to http://127.0.0.1:1/" in failures[2].message
+
+
+@both
+@pytest.mark.parametrize(
+    "late", [[5.0], [OK[:10], 5.0], [OK[:-1], 5.0]], ids=["all", "the head", "the last byte"]
+)
+async def test_an_answer_that_takes_too_long(opened: Open, late: list[bytes | float]) -> None:
+    async with script(late, [OK]) as server:
+        client = opened(server.url, 0.1)
+        assert await client.call(b"{}") == call.TIMED_OUT
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+
+
+@both
+async def test_ten_megabytes_there_and_back(opened: Open) -> None:
+    body = b"x" * 10_000_000
+    async with script([http(body)], [CHUNKED + b"989680\r\n" + body + b"\r\n0\r\n\r\n"]) as server:
+        client = opened(server.url, 10.0)
+        assert await client.call(body) == body
+        assert await client.call(b"{}") == body
+        await client.close()
+    assert server.requests[0].endswith(body)
+
+
+@both
+@pytest.mark.parametrize("framing", ["length", "chunks", "end", "gzip"])
+async def test_an_answer_that_is_too_long(
+    opened: Open, framing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if framing == "gzip" and opened is open_aiohttp:
+        pytest.skip("aiohttp has a limit of its own")
+    monkeypatch.setattr(call, "MAX_ANSWER_BYTES", 1000)
+    body = b"x" * 1001
+    answer = {
+        "length": http(body),
+        "chunks": CHUNKED + b"3e9\r\n" + body + b"\r\n0\r\n\r\n",
+        "end": b"HTTP/1.1 200 OK\r\n\r\n" + body,
+        "gzip": http(gzip.compress(body), "Content-Encoding: gzip"),
+    }[framing]
+    async with script([answer, CLOSE]) as server:
+        client = opened(server.url)
+        failure = await client.call(b"{}")
+        assert isinstance(failure, Failure)
+        assert (failure.fault, failure.message) == (Fault.REFUSED, "the answer has more than 1000 bytes")
+        await client.close()
+
+
+@both
+async def test_nobody_listens(opened: Open) -> None:
+    async with script() as server:
+        url = server.url
+    client = opened(url)
+    failure = await client.call(b"{}")
+    assert isinstance(failure, Failure)
+    assert failure.fault is Fault.UNREACHABLE
+    await client.close()
+
+
+@both
+async def test_an_address_is_verified_before_each_new_connection(opened: Open) -> None:
+    ours = True
+
+    async def verify() -> None:
+        if not ours:
+            raise ForeignSession("another's")
+
+    async with script([OK], [http(b"fine", "Connection: close"), CLOSE]) as server:
+        client = opened(server.url, verify=verify)
+        assert await client.call(b"{}") == b"fine"
+        ours = False
+        assert await client.call(b"{}") == b"fine"  # the connection is the one that was verified
+        assert await client.call(b"{}") == Failure(Fault.FOREIGN, "another's")
+        await client.close()
+    assert len(server.requests) == 2
+
+
+@both
+async def test_a_pinned_client_connects_there_whatever_the_name(opened: Open) -> None:
+    async with script([OK]) as server:
+        client = opened(server.url.with_host("no-such-name.invalid"), host="127.0.0.1")
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+    assert f"host: no-such-name.invalid:{server.port}".encode() in server.requests[0].lower()
+
+
+@both
+async def test_a_cancelled_call_leaves_no_connection_that_waits_for_its_answer(opened: Open) -> None:
+    async with script([0.05, http(b"late")], [OK]) as server:
+        client = opened(server.url)
+        task = asyncio.create_task(client.call(b"{}"))
+        while not server.requests:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+    assert server.connections == 2
+
+
+async def test_what_follows_an_answer_belongs_to_nobody() -> None:
+    """Whether it comes with the answer or later, the next call gets its own. (aiohttp takes it for the next answer.)"""
+    async with script([OK + http(b"foreign")], [OK, 0.01, http(b"foreign")], [OK]) as server:
+        client = open_plain(server.url)
+        for _ in range(3):
+            assert await client.call(b"{}") == b"fine"
+            await asyncio.sleep(0.03)
+        await client.close()
+
+
+async def test_a_connection_that_waited_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "IDLE_SECONDS", 0.01)
+    async with script([OK], [OK]) as server:
+        client = open_plain(server.url)
+        for _ in range(2):
+            assert await client.call(b"{}") == b"fine"
+            await asyncio.sleep(0.02)
+        await client.close()
+    assert server.connections == 2
+
+
+async def test_a_header_cannot_hold_a_second_one() -> None:
+    with pytest.raises(ValueError, match="'Authorization' has a line break"):
+        PlainClient(URL("http://a"), 1.0, None, {"Authorization": "Bearer x\r\nX: y"}, None)
+
+
+async def test_a_server_whose_certificate_nobody_signed(tmp_path: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(own_certificate(tmp_path))
+    async with script([OK], tls=tls) as server:
+        client = open_client(server.url.with_scheme("https"), 2.0)
+        assert isinstance(client, AiohttpClient)
+        failure = await client.call(b"{}")
+        await client.close()
+    assert isinstance(failure, Failure)
+    assert failure.fault is Fault.UNREACHABLE
+    assert "TLS failed" in failure.message
+    assert "self-signed" in failure.message
+
+
+async def test_a_server_that_speaks_no_tls() -> None:
+    async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(b"what?", status="400 Bad Request"))
+        writer.close()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        client = open_client(URL(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"), 2.0)
+        failure = await client.call(b"{}")
+        await client.close()
+    assert isinstance(failure, Failure)
+    assert (failure.fault, failure.message[:10]) == (Fault.UNREACHABLE, "TLS failed")
+
+
+def own_certificate(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "tls.pem").write_bytes(secret + certificate.public_bytes(pem))
+    return folder / "tls.pem"
