@@ -1,4 +1,4 @@
-"""Every installed rubric keeps the promises of `contract.py`; a new one needs an example here."""
+"""Every rubric of this package keeps the promises of `contract.py`; a new one needs an example here."""
 
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -24,6 +24,11 @@ def labelled(label: str, shares: Json | None = None) -> Answer:
     return Answer(3, "r0", {"label": "a"}, [{"label": label, "probabilities": shares}])
 
 
+def graded(verdict: str, worth: float) -> Answer:
+    given = {"judge": "first", "verdict": verdict, "score": worth, "reason": "", "error": None}
+    return Answer(3, "r0", ROW, [{"text": "Paris", "verdicts": [given, given | {"judge": "second"}]}])
+
+
 EXAMPLES: dict[str, tuple[str, Answer, Answer]] = {
     "choice.MultipleChoice": ("", said("(B)", {"target": "B"}), said("A", {"target": "B"})),
     "classification.Classification": (
@@ -31,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, Answer, Answer]] = {
         labelled("a", {"a": 0.75, "b": 0.25}),
         labelled("b", {"a": 0.25, "b": 0.75}),
     ),
+    "judge.Verdict": ("?resamples=50", graded("CORRECT", 1.0), graded("WRONG", 0.0)),
     "numeric.Close": ("", said("It is 1,000.", {"target": 1000}), said("It is 999.", {"target": 1000})),
     "overlap.Bleu": ("?resamples=50", said(SENTENCE["target"], SENTENCE), said("No", SENTENCE)),
     "overlap.ChrF": ("?resamples=50", said(SENTENCE["target"], SENTENCE), said("", SENTENCE)),
@@ -42,7 +48,9 @@ EXAMPLES: dict[str, tuple[str, Answer, Answer]] = {
     "text.Regex": ("?pattern=is (\\w+)&group=1", said("It is Paris.", ROW), said("It is Rome.", ROW)),
     "text.TokenF1": ("", said("Paris", ROW), said("Rome", ROW)),
 }
-INSTALLED = sorted(point.name for point in entry_points(group=GROUP))
+INSTALLED = sorted(
+    point.name for point in entry_points(group=GROUP) if point.value.startswith("steelyard.report.")
+)
 
 
 @pytest.mark.parametrize("name", INSTALLED)
