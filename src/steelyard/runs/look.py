@@ -13,7 +13,6 @@ from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.runs.folder import Run
 
 Json = Any
-FIRST_SCORES = "scores"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def row_errors(run: Run) -> Iterator[dict[str, Json]]:
 
 
 def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
-    """The first scores of `most` wrong answers, those of rows without one left out."""
+    """The first wrong answer to each of `most` questions, those of rows without any left out."""
     table = run.scores()
     if table is None or "correct" not in table.column_names:
         return []
@@ -83,7 +82,8 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
     failed = table.filter(wrong)
     unanswered: Any = pc.is_in(failed[INDEX], pa.array(sorted(known), pa.int64()))
     answered = failed.filter(pc.invert(unanswered))
-    return answered.sort_by([(INDEX, "ascending")]).slice(0, most).to_pylist()
+    first = {row[INDEX]: row for row in reversed(answered.sort_by([(INDEX, "ascending")]).to_pylist())}
+    return sorted(first.values(), key=lambda row: int(row[INDEX]))[:most]
 
 
 def tokens(run: Run) -> tuple[int, int] | None:
@@ -102,7 +102,8 @@ def tokens(run: Run) -> tuple[int, int] | None:
 
 def score_files(run: Run) -> dict[str, Path]:
     """Where scores lie, by the name of the file: `scores` are the first rubric's."""
-    return {path.stem: path for path in sorted(run.folder.path.glob("scores*.parquet"))}
+    paths = sorted(run.folder.path.glob("scores*.parquet"), key=lambda path: (len(path.stem) > 6, path.stem))
+    return {path.stem: path for path in paths}
 
 
 def _found(paths: list[Path], filters: Any) -> list[dict[str, Json]]:

@@ -129,7 +129,10 @@ def _words(outcome: Outcome, seconds: float) -> str:
     if rows.errors:
         lines.append(f"{count(rows.errors, 'row')} without an answer: steelyard eval show {path} --errors")
     if outcome.judge_errors:
-        lines.append(f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {path}")
+        judges = path / "judges"
+        lines.append(
+            f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {judges}/NAME"
+        )
     if outcome.headline:
         lines += [outcome.headline, f"report: {outcome.folder.page}"]
     else:

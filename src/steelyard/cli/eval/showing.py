@@ -13,6 +13,7 @@ from steelyard.runs.folder import Run, RunFolder
 Json = Any
 MOST_ERRORS = 50
 MOST_LISTED = 5
+MOST_GROUPS = 20
 SHORT = 100
 
 
@@ -36,8 +37,8 @@ def _summary(run: Run) -> Iterator[str]:
         return
     yield f"rubric:  {', '.join(spec.reference for spec in request.rubrics)}"
     yield f"score:   {run.numbers['headline']}"
-    for metric in run.numbers.get("metrics", []):
-        yield f"         {_metric(metric)}"
+    for numbers in (run.numbers, *run.numbers.get("more", [])):
+        yield from _scored(numbers)
     for limit in run.numbers.get("limits", []):
         yield f"note:    {limit}"
     wrong = look.wrong_answers(run, MOST_LISTED)
@@ -48,13 +49,22 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"report:  {run.folder.page}"
 
 
-def _metric(metric: Mapping[str, Json]) -> str:
-    share = metric.get("unit") == "share"
-    value, low, high = (metric.get(name) for name in ("value", "low", "high"))
-    shown = f"{metric['title']}: {_number(value, share)}"
-    return (
-        shown if low is None or high is None else f"{shown} ({_number(low, share)} to {_number(high, share)})"
-    )
+def _scored(numbers: Mapping[str, Json]) -> Iterator[str]:
+    """What one rubric found, over all rows and by group."""
+    metrics = numbers.get("metrics", [])
+    for metric in metrics:
+        yield f"         {_metric(metric['title'], metric['unit'], metric)}"
+    unit = metrics[0]["unit"] if metrics else "number"
+    for column, groups in (numbers.get("groups") or {}).items():
+        for group in groups[:MOST_GROUPS]:
+            title = f"{column} {_short(group['value'])}"
+            yield f"         {_metric(title, unit, group['estimate'])}"
+
+
+def _metric(title: str, unit: str, estimate: Mapping[str, Json]) -> str:
+    value, low, high = (_number(estimate.get(name), unit == "share") for name in ("value", "low", "high"))
+    known = estimate.get("low") is not None and estimate.get("high") is not None
+    return f"{title}: {value}" + (f" ({low} to {high})" if known else "")
 
 
 def _number(value: float | None, share: bool) -> str:
