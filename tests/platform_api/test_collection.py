@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from steelyard.schema.entities import ENTITIES, PLURALS, entity_of
-from tests.platform_api.world import Json, World, dataset, model, service
+from tests.platform_api.world import Json, World, dataset, grant, model, service
 
 Make = Callable[[World], Awaitable[Json]]
 
@@ -101,6 +101,23 @@ async def test_a_workflow_is_terminated_once(world: World, kind: str) -> None:
     await world.admin.put(f"{path}/delete")
     late = await world.admin.put(f"{path}/terminate")
     assert (late.status_code, late.json()["reason"]) == (409, "Conflict")
+
+
+async def test_who_deletes_what_is_used_is_told_by_what(world: World) -> None:
+    made = await an_evaluation(world)
+    data, used = made["dataset"], made["inferenceSession"]["inferenceService"]
+    stranger = await world.holder(grant("datasets", ["delete"], ["acme"]))
+    assert "message" not in (await stranger.put(f"/datasets/{data}/delete")).json(), "what it may not see"
+    told = (await world.admin.put(f"/inferenceservices/{used['id']}/delete")).json()
+    assert told["status"] == "Deleted"
+    assert told["message"] == (
+        f"InferenceService {used['id']} is used by 1 evaluation, of which 1 not over: {made['id']}"
+    )
+    told = (await world.admin.put(f"/models/{used['model']['id']}/delete")).json()
+    assert "message" not in told, "its service is deleted"
+    await world.created("reports", rubric="r", evaluation=made["id"])
+    await world.says("Evaluation", made["id"], "Complete")
+    assert "1 report" in (await world.admin.put(f"/evaluations/{made['id']}/delete")).json()["message"]
 
 
 async def test_what_is_complete_is_not_terminated(world: World) -> None:

@@ -15,6 +15,7 @@ from steelyard.api.commands import Edit, derived_id
 from steelyard.api.entities import created
 from steelyard.api.errors import Conflict, Forbidden, Invalid, invalid
 from steelyard.api.existing import load, load_json
+from steelyard.api.users import warning
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import Status
 from steelyard.schema.commands import (
@@ -99,6 +100,7 @@ class Collection:
         return response
 
     async def delete(self, call: Call) -> Response:
+        """What uses it is no hindrance, and is told in `message`."""
         return await self._change_status(call, "Deleted", "DeleteCommand")
 
     async def terminate(self, call: Call) -> Response:
@@ -153,10 +155,12 @@ class Collection:
             return answer(Status(status=entity.status, reason=entity.reason))
         if status == "Terminated" != entity.status and entity.status in TERMINAL:
             raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
+        used = await warning(call, entity) if status == "Deleted" else None
         patch = StatusPatch(status=status, reason=reason, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
         content = orjson.loads(await self._edit(call, UpdateEntityStatus(data=data)))
-        return answer(Status(**{name: content.get(name) for name in Status.model_fields}))
+        told = Status(**{name: content.get(name) for name in Status.model_fields})
+        return answer(told.model_copy(update={"message": used}) if used else told)
 
     async def _edit(self, call: Call, command: Edit) -> bytes:
         return await call.api.commands.edit(command, call.asker(), call.now)

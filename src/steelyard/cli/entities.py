@@ -216,8 +216,10 @@ def delete(
     with connect(endpoint, token, state_dir) as client:
         collection = getattr(client, plural)
         for each in [one_id(collection, id) for id in ids]:
-            collection.delete(each)
+            done = collection.delete(each)
             typer.echo(f"{plural}/{each} deleted")
+            if done.message:
+                typer.echo(f"steelyard: warning: {done.message}", err=True)
 
 
 def terminate(

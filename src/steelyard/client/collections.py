@@ -55,7 +55,7 @@ class Collection(Generic[E]):
             yield from pages.take(self._transport.send(call))
 
     def delete(self, id: str) -> Status:
-        """Delete it; what still runs of it is ended."""
+        """Delete it; what still runs of it is ended. `message` of the answer says what uses it."""
         return self._transport.send(self._calls.delete(id))
 
     def label(self, id: str, labels: Mapping[str, str | None]) -> None:

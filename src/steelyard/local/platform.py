@@ -163,7 +163,7 @@ async def _service(
         case "backup-sink":
             return lambda stop: sinks.run_backup_sink(log, backup, stop=stop)
         case "reaper":
-            return lambda stop: reaper.run_reaper(log, stop=stop)
+            return lambda stop: reaper.run_reaper(log, opened.store, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
     return _on_cluster(name, opened, settings, cluster, _owner(state))

@@ -2,12 +2,14 @@
 
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
 meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
-days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. Started by the platform's
+days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. What is left of uploads
+that came to nothing goes, too (`uploads.py`). Started by the platform's
 process or by `steelyard service reaper`.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +18,10 @@ from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.horizon import raised
 from steelyard.services.judge import FORGOTTEN, State, state_of
 from steelyard.services.statuses import command_id
+from steelyard.services.uploads import discard_leftovers
+from steelyard.storage.store import StorageError, Store
 
+_log = logging.getLogger(__name__)
 LOOK_SECONDS = 600.0
 DELETED_FOR = timedelta(days=7)
 COMMANDS_FOR = timedelta(days=14)
@@ -24,10 +29,16 @@ OUTCOMES_FOR = timedelta(hours=1)
 Clock = Callable[[], datetime]
 
 
-async def run_reaper(log: Log, *, stop: asyncio.Event, clock: Clock = lambda: datetime.now(UTC)) -> None:
+async def run_reaper(
+    log: Log, store: Store, *, stop: asyncio.Event, clock: Clock = lambda: datetime.now(UTC)
+) -> None:
     """Looks at once, and then every ten minutes, until `stop`."""
     while not stop.is_set():
         await reap(log, clock())
+        try:
+            await discard_leftovers(store, log, clock())
+        except StorageError as error:
+            _log.warning("cannot look for leftovers of uploads: %s", error)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await stop.wait()

@@ -16,6 +16,7 @@ from steelyard.services.judge import judge, state_of
 from steelyard.services.orchestrator.doubles import START, make_evaluation
 from steelyard.services.reaper import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
 from steelyard.services.test_aggregator import judged
+from steelyard.storage.store import open_store
 
 EVALUATION = make_evaluation()
 DAY = timedelta(days=1)
@@ -142,7 +143,9 @@ async def test_it_ends_when_it_is_told_to() -> None:
     stop = asyncio.Event()
     log = MemoryLog(clock=lambda: START)
     await judged(log, *(message(each) for each in DELETED))
-    running = asyncio.create_task(run_reaper(log, stop=stop, clock=lambda: START + DELETED_FOR))
+    running = asyncio.create_task(
+        run_reaper(log, open_store("memory://reaper"), stop=stop, clock=lambda: START + DELETED_FOR)
+    )
     async with asyncio.timeout(5):
         while not _forgets(await everything(log, EVENTS)):
             await log.changed(log.version(), 0.01)
