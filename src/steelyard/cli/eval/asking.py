@@ -11,7 +11,6 @@ from steelyard.runs.folder import RUN_FILE, RunFolder
 from steelyard.runs.judge_spec import CRITERIA, JudgeSpec
 from steelyard.runs.request import (
     KIND,
-    Api,
     Format,
     Limits,
     PromptSpec,
@@ -43,7 +42,7 @@ class Flags:
 
 def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     """What is asked, and the folder where one is known. UsageError says what is missing or wrong."""
-    flags.one_of("api", get_args(Api))
+    flags.one_of("api", ("chat", "completions"))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
     for flag in ("judge_url", "judge_criteria", "judge_api_key_env"):
