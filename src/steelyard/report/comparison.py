@@ -1,7 +1,8 @@
 """Two reports over the same questions, side by side: what differs, by how much, on which rows, and could it be chance.
 
-`audit` calls `compare` for each requirement that the earlier audit has too. What was asked of other data, or scored
-in another way, is not compared: `NotComparable` says why, and there is no number.
+`audit` calls `compare` for each requirement that the earlier audit has too, and the comparison of runs for each run
+beside the first. What was asked of other data, or scored in another way, is not compared: `NotComparable` says why, and
+there is no number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.comparison_statistics import Chance, chance, difference
+from steelyard.report.comparison_statistics import (
+    Chance,
+    chance,
+    chance_of_numbers,
+    difference,
+    difference_of_numbers,
+)
 from steelyard.report.confusion import NO_ANSWER
+from steelyard.report.power import detectable_discordance, detectable_mean
+from steelyard.report.reducers import right_or_wrong
 from steelyard.report.statistics import Estimate, Floats, Integers
 from steelyard.report.wording import count
 
@@ -32,6 +41,7 @@ class Scored:
     view: str
     """How the rubric saw the dataset, as JSON; empty where as it is."""
     scores: pa.Table
+    """With COLUMNS, with `score` where answers are more than right or wrong, `_cluster_` where rows hang together."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,7 @@ class Changes:
     kind: Literal["worse", "better", "otherwise"]
     total: int
     shown: tuple[Change, ...]
+    indexes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ class Comparison:
 
     questions: int
     left_out: int
-    """Questions that only one of them was asked."""
+    """Questions that only one of them was asked, or has a score of."""
     baseline: Estimate
     system: Estimate
     difference: Estimate
@@ -84,6 +95,13 @@ class Comparison:
     chance: Chance
     counts: Counts
     changes: tuple[Changes, ...]
+    binary: bool = True
+    """Answers are right or wrong; otherwise all numbers are mean scores."""
+    differ: int = 0
+    """Questions on which the two are not equally good."""
+    clusters: int | None = None
+    detectable: float | None = None
+    """The least difference that so many questions, with so many that differ, can see."""
 
 
 @dataclass(frozen=True)
@@ -94,40 +112,65 @@ class _Side:
     right: Integers
     asked: Integers
     label: Sequence[str]
-
-    @property
-    def share(self) -> Floats:
-        return self.right / self.asked
+    score: Floats
+    """The mean over the answers."""
+    cluster: Integers | None
 
     def of(self, index: Integers) -> "_Side":
         """These questions alone; all of them are there."""
         places = np.searchsorted(self.index, index)
         labels = [self.label[place] for place in places]
-        return _Side(index, self.right[places], self.asked[places], labels)
+        cluster = None if self.cluster is None else self.cluster[places]
+        return _Side(index, self.right[places], self.asked[places], labels, self.score[places], cluster)
 
 
 def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
     """The system against the baseline, question by question; the order of rows and replications says nothing."""
     if because := _mismatch(baseline, system):
         return NotComparable(because)
-    before, now = _side(baseline.scores), _side(system.scores)
-    common = np.intersect1d(before.index, now.index, assume_unique=True)
+    binary = _right_or_wrong(baseline.scores) and _right_or_wrong(system.scores)
+    before, now = _side(baseline.scores, binary), _side(system.scores, binary)
+    scored = [side.index[np.isfinite(side.score)] for side in (before, now)]
+    common = np.intersect1d(scored[0], scored[1], assume_unique=True)
     if common.size == 0:
         return NotComparable("no question was asked of both")
-    left_out = before.index.size + now.index.size - 2 * common.size
+    left_out = np.union1d(before.index, now.index).size - common.size
     before, now = before.of(common), now.of(common)
     if because := _other_truth(before, now):
         return NotComparable(because)
     return Comparison(
         questions=int(common.size),
         left_out=int(left_out),
-        baseline=_share(before),
-        system=_share(now),
-        difference=difference(now.share - before.share),
-        chance=chance(now.right, now.asked, before.right, before.asked),
+        baseline=_level(before, binary),
+        system=_level(now, binary),
         counts=_counts(before, now),
         changes=_changes(baseline.scores, system.scores, before, now),
+        **_sure(before, now, binary),
     )
+
+
+def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
+    """The difference, its interval, whether it could be chance, and what could have been seen."""
+    steps, clusters, n = now.score - before.score, now.cluster, int(now.index.size)
+    differ = int((steps != 0).sum())
+    if binary:
+        found = difference(steps, clusters)
+        p = chance(now.right, now.asked, before.right, before.asked, clusters)
+    else:
+        found, p = difference_of_numbers(steps, clusters), chance_of_numbers(steps, clusters)
+    if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
+        least = detectable_discordance(differ / n, n)
+    else:
+        least = detectable_mean(found.error) if found.error and differ else None
+    counted = None if clusters is None else int(np.unique(clusters).size)
+    return {
+        "difference": found,
+        "chance": p,
+        "binary": binary,
+        "differ": differ,
+        "clusters": counted,
+        "detectable": least,
+    }
 
 
 def _mismatch(baseline: Scored, system: Scored) -> str:
@@ -152,24 +195,39 @@ def _other_truth(before: _Side, now: _Side) -> str:
     return ""
 
 
-def _side(scores: pa.Table) -> _Side:
-    columns = scores.select(["_index_", "label", "correct"])
-    grouped = columns.set_column(2, "correct", pc.cast(columns["correct"], pa.int64())).group_by(
-        "_index_", use_threads=False
-    )
-    table = grouped.aggregate([("correct", "sum"), ("correct", "count"), ("label", "first")])
-    table = table.sort_by("_index_")
+def _right_or_wrong(scores: pa.Table) -> bool:
+    return "score" not in scores.column_names or right_or_wrong(scores)
+
+
+def _side(scores: pa.Table, binary: bool) -> _Side:
+    correct: Any = scores["correct"]
+    columns = {
+        "_index_": scores["_index_"],
+        "label": scores["label"],
+        "correct": pc.cast(pc.coalesce(correct, pa.scalar(False)), pa.int64()),
+        "score": pc.cast(correct if binary else scores["score"], pa.float64()),
+    }
+    wanted: list[Any] = [("correct", "sum"), ("correct", "count"), ("label", "first"), ("score", "mean")]
+    if "_cluster_" in scores.column_names:
+        columns["_cluster_"] = scores["_cluster_"]
+        wanted.append(("_cluster_", "first"))
+    table = pa.table(columns).group_by("_index_", use_threads=False).aggregate(wanted).sort_by("_index_")
+    right = table["correct_sum"].to_numpy().astype(np.int64)
+    asked = table["correct_count"].to_numpy().astype(np.int64)
     return _Side(
         index=table["_index_"].to_numpy(),
-        right=table["correct_sum"].to_numpy().astype(np.int64),
-        asked=table["correct_count"].to_numpy().astype(np.int64),
+        right=right,
+        asked=asked,
         label=[str(label) for label in table["label_first"].to_pylist()],
+        score=right / asked if binary else np.asarray(table["score_mean"].to_numpy(), dtype=np.float64),
+        cluster=table["_cluster__first"].to_numpy() if len(wanted) == 5 else None,
     )
 
 
-def _share(side: _Side) -> Estimate:
+def _level(side: _Side, binary: bool) -> Estimate:
     """Of the questions that are compared; its interval stands in the report."""
-    return Estimate(float(side.share.mean()), None, None, "mean over questions", int(side.index.size))
+    method = "mean over questions" if binary else "mean score over questions"
+    return Estimate(float(side.score.mean()), None, None, method, int(side.index.size))
 
 
 def _counts(before: _Side, now: _Side) -> Counts:
@@ -183,7 +241,7 @@ def _counts(before: _Side, now: _Side) -> Counts:
 
 
 def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) -> tuple[Changes, ...]:
-    steps = now.share - before.share
+    steps = now.score - before.score
     worse, better = now.index[steps < 0], now.index[steps > 0]
     worse = worse[np.argsort(steps[steps < 0], kind="stable")]
     better = better[np.argsort(-steps[steps > 0], kind="stable")]
@@ -195,7 +253,9 @@ def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) ->
         ("otherwise", otherwise),
     )
     return tuple(
-        Changes(kind, int(rows.size), _shown(baseline, system, rows[:MOST_SHOWN], labels))
+        Changes(
+            kind, int(rows.size), _shown(baseline, system, rows[:MOST_SHOWN], labels), tuple(rows.tolist())
+        )
         for kind, rows in kinds
     )
 
