@@ -53,6 +53,8 @@ class Request:
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     """Columns of the dataset: scores are told apart by the former, rows with one value of the latter hang together."""
+    errors: Store | None = None
+    """Where the records of row errors lie, if not beside the output."""
     more: tuple[str, ...] = ()
     """Further rubrics; `rubric` leads."""
     records: Mapping[str, bytes] = field(default_factory=dict)
@@ -128,7 +130,7 @@ async def score_report(
             progress(before + done, total * len(rubrics))
 
         paths.append(await score_output(rubric, output, questions, folder / name, grouping, told))
-    errors = await read_records(request.evaluation, manifest)
+    errors = await read_records(request.errors or request.evaluation)
     return Scored(request, rubrics, manifest, run, raw_manifest, errors, tuple(dataset), tuple(paths))
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
-from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.manifest import FileEntry, read_manifest
 from steelyard.report.rows import cut
 from steelyard.report.wording import count
 from steelyard.storage.store import Store
@@ -88,8 +88,9 @@ class RowErrors:
         }
 
 
-async def read_records(store: Store, manifest: Manifest) -> Records:
+async def read_records(store: Store) -> Records:
     """The records of the parts that the verified files were made from."""
+    manifest = await read_manifest(store)
     counted = {each.removeprefix(layout.PARTS).rpartition("/")[2] for each in manifest.parts}
     rows: dict[Key, Mapping[str, Json]] = {}
     files = []

@@ -13,8 +13,8 @@ from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.report.scoring import Grouping
-from steelyard.runs.judged import judged_output
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
+from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
 
 
@@ -51,6 +51,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,
         evaluation=judged_output(folder, request),
+        errors=folder.outputs,
         names={
             "dataset": request.source.location.rpartition("/")[2],
             "model": request.model,
