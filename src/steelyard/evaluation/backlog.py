@@ -21,6 +21,16 @@ before it was due would be woken for never again.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Try:
+    """A call that brought no answer."""
+
+    time: str
+    replica: str
+    status: int | None
+    message: str
+
+
 @dataclass(eq=False, slots=True)
 class Work:
     """One call to make. `tries` counts transient failures, `malformed` answers that could not be read."""
@@ -35,6 +45,8 @@ class Work:
     malformed: int = 0
     attempts: int = 0
     """How often it was sent."""
+    failed: "list[Try] | None" = None
+    """What came of the tries that failed."""
 
 
 class Backlog:

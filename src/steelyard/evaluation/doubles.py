@@ -22,7 +22,7 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.attempt import World
 from steelyard.evaluation.engine import Stores
 from steelyard.evaluation.manifest import Manifest
-from steelyard.evaluation.parts import Finished, encode, parquet
+from steelyard.evaluation.parts import RETRIED, Finished, encode, parquet
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
@@ -274,6 +274,11 @@ def expected_rows(spec: EvaluationResourceSpec, rows: int, *, first: int = 0) ->
 
 async def error_rows(output: Store) -> list[Json]:
     """Every row error, by index."""
+    return [row for row in await tried_rows(output) if row["reason"] != RETRIED]
+
+
+async def tried_rows(output: Store) -> list[Json]:
+    """Every row that was not answered at once, or not at all, by index."""
     found: list[Json] = []
     async for info in output.list(layout.ERRORS):
         with sync_reader(output, info.key) as reader:

@@ -1,19 +1,29 @@
 """The bytes of parts: finished rows as Parquet, row errors as Parquet, row sets as JSON. Pure; runs in threads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.evaluation.backlog import Try
 from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import Ranges, ranges_of
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 
 Json = Any
 
+RETRIED = "Retried"
+"""The reason of a row that has its answer, though not from the first try. Every other reason is a row's without one."""
+
+_TRY_FIELDS: dict[str, pa.DataType] = {
+    "time": pa.string(),
+    "replica": pa.string(),
+    "status": pa.int32(),
+    "message": pa.string(),
+}
 _ERROR_COLUMNS: dict[str, pa.DataType] = {
     INDEX: pa.int64(),
     REPLICATION: pa.string(),
@@ -23,13 +33,14 @@ _ERROR_COLUMNS: dict[str, pa.DataType] = {
     "body": pa.string(),
     "attempts": pa.int32(),
     "replica": pa.string(),
+    "tries": pa.list_(pa.struct(list(pa.schema(_TRY_FIELDS)))),
 }
 ERROR_SCHEMA = pa.schema(_ERROR_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """Why a row has no responses."""
+    """Why a row has no responses, or what it took to get them."""
 
     reason: str
     message: str
@@ -37,11 +48,13 @@ class RowError:
     body: str | None
     attempts: int
     replica: str | None
+    tries: Sequence[Try] = ()
+    """The calls that failed, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One row of the output: its responses, or the error that it was skipped for."""
+    """One row of the output: its responses, or the error that it was skipped for; both when it was tried again."""
 
     position: int
     index: int
@@ -112,6 +125,7 @@ def _errors(failed: Sequence[Finished]) -> bytes:
             "body": row.error.body,
             "attempts": row.error.attempts,
             "replica": row.error.replica,
+            "tries": [asdict(each) for each in row.error.tries],
         }
         for row in failed
         if row.error is not None

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from steelyard.evaluation.backlog import Backlog, Work
-from steelyard.evaluation.call import Failure, Fault, Outcome
+from steelyard.evaluation.backlog import Backlog, Try, Work
+from steelyard.evaluation.call import KEPT_BODY_BYTES, Failure, Fault, Outcome
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.output import Writer
-from steelyard.evaluation.parts import Finished, RowError
+from steelyard.evaluation.parts import RETRIED, Finished, RowError
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.retry import RetryPolicy
@@ -17,7 +17,11 @@ from steelyard.evaluation.shape import Malformed
 MALFORMED_TRIES = 3
 """How often a row is asked whose answer cannot be read: a service may be confused once."""
 
+KEPT_TRIES = 10
+"""How many failed tries of a row are kept."""
+
 _MESSAGE_CHARACTERS = 1000
+_TRY_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,12 @@ class Settler:
             case Failure(fault=Fault.REFUSED):
                 self._give_up(work, address, "BadRequest", outcome)
             case Failure(fault=Fault.FOREIGN):
+                self._note(work, address, outcome)
                 self._again(work, 1)  # no fault of the row's
             case Failure():
                 work.tries += 1
                 self.progress.refused += outcome.status == 429
+                self._note(work, address, outcome)
                 if self.policy.exhausted(work.tries):
                     self._give_up(work, address, "RetriesExhausted", outcome)
                 else:
@@ -69,10 +75,10 @@ class Settler:
             responses = self.plan.read(body)
         except Malformed as error:
             work.malformed += 1
+            failure = Failure(Fault.REFUSED, str(error), 200, body[:KEPT_BODY_BYTES])
+            self._note(work, address, failure)
             if work.malformed >= MALFORMED_TRIES:
-                self._give_up(
-                    work, address, "MalformedAnswer", Failure(Fault.REFUSED, str(error), 200, body[:4096])
-                )
+                self._give_up(work, address, "MalformedAnswer", failure)
             else:
                 self._again(work, work.malformed)
             return
@@ -81,9 +87,23 @@ class Settler:
             tokens = self.plan.usage(responses)
             self.progress.tokens += tokens
         replication = self.plan.replications[work.replication]
-        self._finish(Finished(work.position, work.index, replication, responses, None, tokens))
+        retried = None
+        if work.failed is not None:
+            message = f"answered at the attempt {work.attempts}"
+            retried = RowError(RETRIED, message, None, None, work.attempts, address, work.failed)
+        self._finish(Finished(work.position, work.index, replication, responses, retried, tokens))
         if self.capped:
             self.judge_caps()
+
+    def _note(self, work: Work, address: str, failure: Failure) -> None:
+        """Remember a try that failed: the first ones and the last."""
+        message = failure.message[:_TRY_CHARACTERS]
+        tried = Try(self.progress.now().isoformat(), address, failure.status, message)
+        if work.failed is None:
+            work.failed = []
+        elif len(work.failed) >= KEPT_TRIES:
+            work.failed.pop()
+        work.failed.append(tried)
 
     def _again(self, work: Work, failures: int, retry_after: float = 0.0) -> None:
         self.progress.retries += 1
@@ -101,7 +121,9 @@ class Settler:
                 row=str(work.index),
             )
         body_text = failure.body.decode(errors="replace") if failure.body else None
-        error = RowError(reason, message, failure.status, body_text, work.attempts, address)
+        error = RowError(
+            reason, message, failure.status, body_text, work.attempts, address, work.failed or ()
+        )
         self.progress.row_errors += 1
         self._finish(
             Finished(work.position, work.index, self.plan.replications[work.replication], None, error)

@@ -25,6 +25,7 @@ from steelyard.evaluation.doubles import (
     make_world,
     replica,
     rows_of,
+    tried_rows,
     until,
     write_dataset,
 )
@@ -144,6 +145,27 @@ async def test_transient_errors_are_tried_again(stores: Stores) -> None:
     assert await verified_rows(stores, spec) == expected_rows(spec, 200)
 
 
+async def test_a_row_that_was_tried_again_keeps_its_history(stores: Stores) -> None:
+    tries = 0
+
+    async def at_the_thirteenth(row: Mapping[str, Json]) -> web.StreamResponse:
+        nonlocal tries
+        tries += row["number"] == 3
+        if row["number"] == 3 and tries <= 12:
+            return json_answer({"no": 1}, status=503 if tries < 12 else 429, headers={"Retry-After": "0"})
+        return await good_answer(row)
+
+    await write_dataset(stores.dataset, 8)
+    async with replica(at_the_thirteenth) as server:
+        summary = await run(stores, make_spec(client={"transientErrorRetryDelaySeconds": 1}), server)
+    (row,) = await tried_rows(stores.output)
+    assert (row["_index_"], row["reason"], row["attempts"]) == (3, "Retried", 13)
+    assert [each["status"] for each in row["tries"]] == [503] * 9 + [429]
+    assert {each["replica"] for each in row["tries"]} == {server.address}
+    assert (summary.row_errors, summary.refused, await error_rows(stores.output)) == (0, 1, [])
+    assert await verified_rows(stores, make_spec()) == expected_rows(make_spec(), 8)
+
+
 async def test_a_row_that_reaches_the_retry_limit_is_a_row_error(stores: Stores) -> None:
     async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
         return await good_answer(row) if row["number"] != 3 else json_answer({}, status=500)
@@ -155,6 +177,7 @@ async def test_a_row_that_reaches_the_retry_limit_is_a_row_error(stores: Stores)
     assert (summary.row_errors, summary.retries) == (1, 2)
     (record,) = await error_rows(stores.output)
     assert (record["_index_"], record["reason"], record["attempts"]) == (3, "RetriesExhausted", 3)
+    assert [each["message"] for each in record["tries"]] == ["status 500"] * 3
     assert server.asked.count(3) == 3
 
 

@@ -19,6 +19,7 @@ from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.served_volumes import served_volumes
 from steelyard.storage.store import Store, open_store
 
@@ -39,11 +40,13 @@ async def main(config: StepConfig, log: Log) -> None:
             log=log,
             identity_port=None if config.replicas.startswith("file:") else IDENTITY_PORT,
             absence=Absence(gone_seconds=gone),
+            watch=(metrics := Metrics()).watch,
         )
         stores = Stores(dataset_store(spec), output_store(spec))
         plan = plan_of(spec)
         plan = replace(plan, identity={**plan.identity, "volumes": await served_volumes(spec)})
-        summary = await evaluate(plan, stores, found, config.epoch, world)
+        async with metrics.served(os.environ.get("POD_IP"), log):
+            summary = await evaluate(plan, stores, found, config.epoch, world)
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
     except ValueError as error:
@@ -54,6 +57,7 @@ async def main(config: StepConfig, log: Log) -> None:
         resumed=summary.resumed,
         rowErrors=summary.row_errors,
         retries=summary.retries,
+        refused=summary.refused,
     )
 
 

@@ -1,0 +1,51 @@
+"""What a scrape of the evaluation client says."""
+
+import io
+from datetime import UTC, datetime
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from steelyard.evaluation.backlog import Work
+from steelyard.evaluation.caps import Caps, Prices, Usage
+from steelyard.evaluation.doubles import free_host, free_port
+from steelyard.evaluation.progress import Progress
+from steelyard.steps.common import Log
+from steelyard.steps.evaluation_metrics import Metrics
+from steelyard.storage.store import open_store
+
+
+async def scrape(url: str) -> dict[str, float]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        families = list(text_string_to_metric_families(await response.text()))
+    return {
+        sample.name.removeprefix("steelyard_evaluation_") + "".join(sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def test_a_scrape_tells_the_progress() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    metrics, host = Metrics(), free_host()
+    progress = Progress(open_store("memory://metrics"), 10, lambda: now, done=4, retries=3, refused=2)
+    progress.tokens, progress.caps = Usage(1000, 500), Caps(prices=Prices(1.0, 2.0))
+    progress.clock = lambda: 20.0
+    progress.calls[Work(0, 7, 0, b"")] = 2.0
+    async with metrics.served(host, Log("test"), port := free_port(host)):
+        url = f"http://{host}:{port}/metrics"
+        assert await scrape(url) == {}
+        metrics.watch(progress)
+        found = await scrape(url)
+    assert (found["rows"], found["rows_done"]) == (10, 4)
+    assert (found["retries_total"], found["refused_total"], found["row_errors_total"]) == (3, 2, 0)
+    assert (found["tokens_totalprompt"], found["spend"]) == (1000, 0.002)
+    assert (found["slowest_seconds"], progress.snapshot()["slowest"]) == (18, {"index": 7, "seconds": 18.0})
+
+
+async def test_a_port_that_is_taken_only_takes_the_metrics_away() -> None:
+    host, out = free_host(), io.StringIO()
+    port = free_port(host)
+    async with Metrics().served(host, Log("test"), port), Metrics().served(host, Log("test", out), port):
+        pass
+    assert "no metrics are served" in out.getvalue()
