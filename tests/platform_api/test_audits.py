@@ -3,7 +3,7 @@
 import pytest
 
 from tests.platform_api.test_collection import a_service
-from tests.platform_api.world import Json, World, dataset, grant, model, service
+from tests.platform_api.world import SCHEMA, Json, World, dataset, grant, model, service
 
 
 async def procedure(world: World, *pairs: tuple[str, str]) -> Json:
@@ -20,15 +20,17 @@ async def all_of(world: World, resource: str) -> list[Json]:
     return found
 
 
-async def complete(world: World, data: str, served: Json, account: str = "acme") -> Json:
-    fields = {"dataset": data, "inferenceSession": {"inferenceService": served["id"]}}
+async def complete(
+    world: World, data: str, served: Json, account: str = "acme", client: Json | None = None
+) -> Json:
+    fields = {"dataset": data, "inferenceSession": {"inferenceService": served["id"]}, "client": client or {}}
     made = await world.created("evaluations", **fields, account=account)
     await world.says("Evaluation", made["id"], "Complete")
     return made
 
 
-async def report(world: World, evaluation: Json, rubric: str) -> Json:
-    made = await world.created("reports", rubric=rubric, evaluation=evaluation["id"])
+async def report(world: World, evaluation: Json, rubric: str, **fields: object) -> Json:
+    made = await world.created("reports", rubric=rubric, evaluation=evaluation["id"], **fields)
     await world.says("Report", made["id"], "Complete")
     return made
 
@@ -63,6 +65,19 @@ async def test_the_newest_complete_ones_are_taken(world: World) -> None:
     (new,) = [each for each in await all_of(world, "reports") if each["rubric"] == "two"]
     assert (new["id"], new["evaluation"]) == (ids[1], newest["id"])
     assert len(await all_of(world, "evaluations")) == 3
+
+
+async def test_what_answers_another_question_is_not_taken(world: World) -> None:
+    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
+    wanted = await report(world, await complete(world, data, served, client={"batchSize": 7}), "one")
+    view = {"id": "v", "viewOf": "inputs", "schema": SCHEMA}
+    for _ in range(11):
+        evaluation = wanted["evaluation"]
+        await report(world, {"id": evaluation}, "one", datasetView=view)
+    for client in ({"badRequestPolicy": "Skip"}, {"missingOutputPolicy": "Ignore"}):
+        await report(world, await complete(world, data, served, client=client), "one")
+    made = await audit(world, await procedure(world, (data, "one")), served)
+    assert [each["id"] for each in made["metadata"]["preconditions"]] == [wanted["id"]]
 
 
 async def test_another_service_has_evaluations_of_its_own(world: World) -> None:

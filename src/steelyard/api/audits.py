@@ -1,13 +1,16 @@
 """Audits and their procedures.
 
-When an Audit is created, each requirement is met by the newest Complete report of the account, or else by a report, and
+When an Audit is created, each requirement is met by the newest Complete report of the account that has no modules and
+views of its own, about an evaluation whose client leaves nothing out and changes nothing, or else by a report, and
 where there is none by an evaluation too, that are created with the Audit, all or none. So they are seen, metered and
 permitted like any other; the Audit waits for the reports, which are its preconditions.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import orjson
 
 from steelyard.api.building import Base
 from steelyard.api.call import Call
@@ -22,7 +25,7 @@ from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.dependencies import BASELINE
 from steelyard.schema.entities import ENTITIES, AnyEntity
-from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.evaluation import Evaluation, EvaluationClientConfiguration
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.report import Report
 from steelyard.schema.requests import (
@@ -30,9 +33,15 @@ from steelyard.schema.requests import (
     AuditProcedureCreateRequest,
     EvaluationInferenceSessionRequest,
 )
+from steelyard.views.fields import cursor
 from steelyard.views.view import Query
 
 E = TypeVar("E", Evaluation, Report)
+_PAGE = 10
+_DECISIVE = (
+    "badRequestPolicy", "duplicateOutputPolicy", "missingOutputPolicy", "extraOptions", "inputPipeline",
+)  # fmt: skip
+"""The settings of an evaluation's client that decide what its outputs are."""
 
 
 async def audit_procedure(
@@ -73,7 +82,7 @@ class _Needs:
         known = [
             each for each in self.new if isinstance(each, Report) and same.items() <= each.dump().items()
         ]
-        found = known[0] if known else await self._newest(Report, same)
+        found = known[0] if known else await self._newest(Report, same, _is_plain)
         return found.id if found else self._create(Report, {**same, **about(evaluation)}).id
 
     async def _evaluation(self, dataset: str) -> Evaluation:
@@ -81,7 +90,7 @@ class _Needs:
             if isinstance(each, Evaluation) and each.dataset == dataset:
                 return each
         same = {"dataset": dataset, "inferenceService": self.service.id}
-        found = await self._newest(Evaluation, same)
+        found = await self._newest(Evaluation, same, _is_strict)
         if found is not None:
             return found
         await resolve(self.call, Dataset, dataset, "auditProcedure")
@@ -89,8 +98,8 @@ class _Needs:
         session = await own_session(self.call, request)
         return self._create(Evaluation, {"dataset": dataset, "inferenceSession": session.dump()})
 
-    async def _newest(self, kind: type[E], filters: dict[str, str]) -> E | None:
-        """The account's newest Complete one that the caller may use."""
+    async def _newest(self, kind: type[E], filters: dict[str, str], suits: Callable[[E], bool]) -> E | None:
+        """The account's newest Complete one that the caller may use, and that suits."""
         wanted = {**filters, "account": self.base.account, "status": "Complete"}
         query = Query(
             kind.__name__,
@@ -98,10 +107,15 @@ class _Needs:
             scope=self.call.access.scope(_resource(kind), "consume"),
             order_by="creationTime",
             order="descending",
-            limit=1,
+            limit=_PAGE,
         )
-        found = await self.call.api.entities.query(query)
-        return ENTITIES[kind.__name__].model_validate_json(found[0]) if found else None  # type: ignore[return-value]
+        while found := await self.call.api.entities.query(query):
+            for json in found:
+                entity: E = ENTITIES[kind.__name__].model_validate_json(json)  # type: ignore[assignment]
+                if suits(entity):
+                    return entity
+            query = replace(query, after=cursor(orjson.loads(found[-1]), kind.__name__, query.order_by))
+        return None
 
     def _create(self, kind: type[E], content: dict[str, object]) -> E:
         resource = _resource(kind)
@@ -115,6 +129,17 @@ class _Needs:
         entity = Base(id, self.base.account, self.base.now).entity(kind, content)
         self.new.append(entity)
         return entity
+
+
+def _is_plain(report: Report) -> bool:
+    """Scored as the requirement says: one with modules or views of its own answers another question."""
+    return not report.modules and report.datasetView is None and report.evaluationView is None
+
+
+def _is_strict(evaluation: Evaluation) -> bool:
+    """Asked as one that the audit would make: every row, as it is, and none left out. How patiently does not matter."""
+    standard = EvaluationClientConfiguration()
+    return all(getattr(evaluation.client, name) == getattr(standard, name) for name in _DECISIVE)
 
 
 def _resource(kind: type[Evaluation | Report]) -> APIResource:
