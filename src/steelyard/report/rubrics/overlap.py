@@ -191,12 +191,20 @@ def _of_corpus(
     np.add.at(sums, codes, counts)
     estimate = Estimate(value, None, None, "one cluster: no interval", scores.num_rows)
     if units.size > 1:
-        low, high = bootstrap(
-            sums, lambda drawn: formula(drawn)[:, None], seed=rubric.seed, resamples=rubric.resamples
-        )
-        method = f"bootstrap of {units.size:,} clusters, {rubric.resamples:,} resamples, seed {rubric.seed}"
+        drawn: list[Floats] = []
+
+        def statistic(resampled: Floats) -> Floats:
+            drawn.append(formula(resampled))
+            return drawn[-1][:, None]
+
+        low, high = bootstrap(sums, statistic, seed=rubric.seed, resamples=rubric.resamples)
         estimate = Estimate(
-            value, min(value, float(low[0])), max(value, float(high[0])), method, scores.num_rows
+            value,
+            min(value, float(low[0])),
+            max(value, float(high[0])),
+            f"bootstrap of {units.size:,} clusters, {rubric.resamples:,} resamples, seed {rubric.seed}",
+            scores.num_rows,
+            float(np.std(np.concatenate(drawn), ddof=1)),
         )
     return _led_by(estimate, what, scores)
 

@@ -1,0 +1,108 @@
+import time
+from typing import Any
+
+import pytest
+
+from steelyard.report.results import Answer
+from steelyard.report.rubrics.choice import MultipleChoice, choose
+from steelyard.report.rubrics.contract import scores_of
+from steelyard.report.rubrics.rows import NoTarget
+
+CITIES = ("London", "Paris", "New York", "York")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("B", "B"),
+        ("b", "B"),
+        (" (B) ", "B"),
+        ("**B**", "B"),
+        ("B.", "B"),
+        ("B) Paris", "B"),
+        ("B: Paris", "B"),
+        ("B\nBecause it is.", "B"),
+        ("The answer is (B)", "B"),
+        ("The answer is B because A is in England.", "B"),
+        ("the correct answer is: b.", "B"),
+        ("**Answer:** C", "C"),
+        ("Answer: **(D)**", "D"),
+        ("The final answer is $\\boxed{C}$.", "C"),
+        ("The answer is \\boxed{\\text{B}}", "B"),
+        ("The answer could be A. But no, the answer is D.", "D"),
+        ("Option C is correct", "C"),
+        ("Paris", "B"),
+        ("It is paris!", "B"),
+        ("New York", "C"),
+        ("I say New York, of course", "C"),
+        ("York", "D"),
+        ("London or Paris", None),
+        ("A dog barked", None),
+        ("I do not know", None),
+        ("Rather (C) than others", "C"),
+        ("Not (A) but (B)", "B"),
+        ("", None),
+        ("E", None),
+        ("The answer is a mystery", None),
+    ],
+)
+def test_the_option_chosen(said: str, expected: str | None) -> None:
+    assert choose(said, "ABCD", CITIES) == expected
+
+
+@pytest.mark.parametrize(("said", "expected"), [("J", "J"), ("The answer is I", "I"), ("Paris", None)])
+def test_without_a_list_letters_alone_count(said: str, expected: str | None) -> None:
+    assert choose(said, "ABCDEFGHIJ") == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "choices", "truth"),
+    [
+        ("B", CITIES, "B"),
+        ("(b)", CITIES, "B"),
+        (1, CITIES, "B"),
+        ("Paris", CITIES, "B"),
+        ("paris ", CITIES, "B"),
+        ("2", ("1", "2", "3"), "B"),
+        ("A", ("C", "B", "A"), "C"),
+        (3, None, "D"),
+        ("C", {"text": list(CITIES), "label": list("ABCD")}, "C"),
+    ],
+)
+def test_targets_are_letters_places_or_words(target: Any, choices: Any, truth: str) -> None:
+    answer = Answer(0, "r", {"target": target, "choices": choices}, [{"text": truth}])
+    assert MultipleChoice().score(answer) == {
+        "score": 1.0,
+        "label": truth,
+        "prediction": truth,
+        "correct": True,
+    }
+
+
+def test_a_target_that_is_no_choice_is_named() -> None:
+    answer = Answer(9, "r", {"target": "Rome", "choices": ["Paris", "London"]}, [{"text": "A"}])
+    with pytest.raises(NoTarget, match=r"row 9 of the dataset has the target 'Rome', .*: 'Paris', 'London'"):
+        MultipleChoice().score(answer)
+
+
+def test_a_liking_for_a_letter_is_seen() -> None:
+    answers = [
+        Answer(0, "r", {"target": target}, [{"text": said}])
+        for target, said in [("A", "A"), ("B", "A"), ("C", "A"), ("A", "none of them")]
+    ]
+    rubric = MultipleChoice()
+    results = rubric.summarise(scores_of(rubric, answers))
+    assert results.tables[-1].rows == (("A", 2, 3, 1), ("B", 1, 0, 0), ("C", 1, 0, 0), ("(none)", 0, 1, 0))
+
+
+def test_no_answer_takes_long() -> None:
+    start = time.perf_counter()
+    for said in (
+        "answer " * 5000,
+        "answer is " + "*" * 50_000,
+        "answer" + " " * 50_000,
+        "(" * 50_000,
+        "a " * 20_000,
+    ):
+        choose(said, "ABCD", CITIES)
+    assert time.perf_counter() - start < 1
