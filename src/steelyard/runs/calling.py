@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.discovery import Discovery, UrlDiscovery
+from steelyard.errors import UsageError
 from steelyard.evaluation.attempt import World as EngineWorld
 from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
@@ -30,7 +31,11 @@ async def call_all(asked: Asked, plan: Plan, world: World) -> int:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it is not.
     """
-    calling = _Calling(asked, world, _Stoppable(UrlDiscovery(asked.request.urls)))
+    try:
+        replicas = _Stoppable(UrlDiscovery(asked.request.urls))
+    except ValueError as error:
+        raise UsageError(f"--url: {error}") from error
+    calling = _Calling(asked, world, replicas)
     try:
         return (await calling.run(plan)).resumed
     except Fenced as error:

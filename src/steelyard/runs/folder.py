@@ -142,7 +142,10 @@ class Run:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.request = folder.request()
-        self.manifest = Manifest.model_validate_json(folder.manifest.read_bytes())
+        try:
+            self.manifest = Manifest.model_validate_json(folder.manifest.read_bytes())
+        except ValueError as error:
+            raise UsageError(f"{folder.manifest}: is damaged: {error}") from error
 
     @cached_property
     def numbers(self) -> dict[str, Json] | None:

@@ -6,6 +6,7 @@ The command line calls `run`, and so do runs of judge models. Whatever it ends b
 import asyncio
 from pathlib import Path
 
+from steelyard.errors import UsageError
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
@@ -44,6 +45,10 @@ async def run(
         raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
     except StorageError as error:
         raise RunFailed(str(error)) from error
+    except OSError as error:
+        raise RunFailed(
+            f"{error.filename or folder or request.source.location}: {error.strerror or error}"
+        ) from error
 
 
 async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
@@ -51,26 +56,15 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     key = api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
     await _settle_folder(asked, plan)
-    resumed = asked.total
     try:
-        manifest = await read_manifest(asked.folder.outputs)
-        world.listener.begins(asked.folder, asked.total, asked.total)
-    except ObjectMissing:
-        try:
-            resumed = await call_all(asked, plan, world)
-        except EvaluationFailed as error:
-            if error.code == CAP_REACHED:
-                return Outcome(asked.folder, None, stopped=error.message)
-            raise
-        manifest = await _verified(asked, plan, world)
-    judge_errors = 0
-    if asked.request.judges:
-        from steelyard.runs.judge import judge
-
-        judged = await judge(open_run(asked.folder.path), asked.request.judges, world)
-        if judged.stopped is not None:
-            return Outcome(asked.folder, None, stopped=judged.stopped)
-        judge_errors = judged.errors
+        manifest, resumed = await _answers(asked, plan, world)
+    except EvaluationFailed as error:
+        if error.code == CAP_REACHED:
+            return Outcome(asked.folder, None, stopped=error.message)
+        raise
+    judge_errors, stopped = await _judge(asked, world)
+    if stopped is not None:
+        return Outcome(asked.folder, None, stopped=stopped)
     headline = None
     if asked.request.rubrics:
         from steelyard.runs.scores import score
@@ -78,6 +72,29 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
         world.listener.step("scoring")
         headline = await score(asked.folder, asked.request, sign_key)
     return Outcome(asked.folder, manifest, resumed, headline, judge_errors=judge_errors)
+
+
+async def _answers(asked: Asked, plan: Plan, world: World) -> tuple[Manifest, int]:
+    """The verified output, and how many of its rows were there before."""
+    try:
+        manifest = await read_manifest(asked.folder.outputs)
+    except ObjectMissing:
+        resumed = await call_all(asked, plan, world)
+        return await _verified(asked, plan, world), resumed
+    except ValueError as error:
+        raise UsageError(f"{asked.folder.manifest}: is damaged: {error}") from error
+    world.listener.begins(asked.folder, asked.total, asked.total)
+    return manifest, asked.total
+
+
+async def _judge(asked: Asked, world: World) -> tuple[int, str | None]:
+    """How many answers got no verdict, and which cap the judges stopped at."""
+    if not asked.request.judges:
+        return 0, None
+    from steelyard.runs.judge import judge
+
+    judged = await judge(open_run(asked.folder.path), asked.request.judges, world)
+    return judged.errors, judged.stopped
 
 
 async def _settle_folder(asked: Asked, plan: Plan) -> None:

@@ -36,7 +36,7 @@ def seconds(flag: str, text: str) -> float:
 def urls(given: Sequence[str]) -> tuple[str, ...]:
     """Base URLs without the slash at their end."""
     for url in given:
-        if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", url):
+        if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", url):
             raise UsageError(f"--url {url}: should be a base URL such as http://host:8000/v1")
         if re.search(r"/(chat/)?completions/?$", url):
             raise UsageError(f"--url {url}: should end before /chat/completions and /completions")
