@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from steelyard.evaluation.parts import RETRIED
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.runs.folder import Run
 
@@ -76,7 +77,7 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
     table = run.scores()
     if table is None or "correct" not in table.column_names:
         return []
-    known = {index for index, _ in run.row_errors}
+    known = {index for (index, _), error in run.row_errors.items() if error["reason"] != RETRIED}
     correct: Any = table["correct"]
     wrong: Any = pc.invert(pc.fill_null(correct, False))
     failed = table.filter(wrong)

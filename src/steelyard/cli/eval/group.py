@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from steelyard.cli.eval import export, run, score, show
+from steelyard.cli.eval import compare, export, run, score, show
 
 eval_app = typer.Typer(
     help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export.",
@@ -22,4 +22,5 @@ def _evaluations() -> None:
 eval_app.command()(run.run)
 eval_app.command()(score.score)
 eval_app.command()(show.show)
+eval_app.command()(compare.compare)
 eval_app.command()(export.export)

@@ -118,8 +118,11 @@ def _asking(asking: look.Asking) -> Iterator[str]:
     if asking.responses is None:
         yield "  none"
     for name, value in (asking.error or {}).items():
-        if value is not None and not name.startswith("_"):
+        if value is not None and not name.startswith("_") and name != "tries":
             yield f"  {name}: {_whole(value)}"
+    for each in (asking.error or {}).get("tries") or ():
+        status = "" if each["status"] is None else f", status {each['status']}"
+        yield f"  failed {each['time']}, {each['replica']}{status}: {_short(each['message'])}"
     for name, scores in asking.scores.items():
         for field, value in scores.items():
             if value is not None and not field.startswith("_"):
