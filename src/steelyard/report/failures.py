@@ -14,7 +14,7 @@ from steelyard.report.rows import MOST_FIELDS, is_vector, readable
 from steelyard.report.wording import count
 
 MOST_SHOWN = 24
-MOST_TEXT = 700
+MOST_TEXT = 420
 MOST_ANSWER = 700
 HIDDEN = frozenset({"_index_", "label"})
 
@@ -96,5 +96,14 @@ def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str],
             continue
         text = readable(value)
         if text not in known:
-            texts.append((name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"))
+            texts.append((name, _shortened(text)))
     return tuple(texts[:MOST_FIELDS])
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long text: what is asked often stands last."""
+    return (
+        text
+        if len(text) <= MOST_TEXT
+        else f"{text[: MOST_TEXT // 2].rstrip()} … {text[-MOST_TEXT // 2 :].lstrip()}"
+    )

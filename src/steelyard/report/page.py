@@ -117,8 +117,16 @@ class Document:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Each once, whichever rubrics say it."""
-        return tuple(dict.fromkeys(limit for each in self.sections for limit in each.results.limits))
+        """What every rubric says once; what one says alone under its name."""
+        every = [each.results.limits for each in self.sections]
+        common = [limit for limit in every[0] if all(limit in limits for limits in every)]
+        own = [
+            f"{each.rubric}: {limit}"
+            for each in self.sections
+            for limit in each.results.limits
+            if limit not in common
+        ]
+        return (*common, *own)
 
     @property
     def listed(self) -> tuple[Evidence, ...]:

@@ -26,7 +26,7 @@ from steelyard.report.page import Section, numbers_json, page
 from steelyard.report.reducers import check_reducers
 from steelyard.report.results import Results, Rubric
 from steelyard.report.rows import Rows, choose, data_of, sampled
-from steelyard.report.rows_errors import MOST_SHOWN, Records, read_records, row_errors
+from steelyard.report.rows_errors import Records, keys_of, keys_shown, read_records, row_errors
 from steelyard.report.rows_pages import MOST_PAGED, RowPages
 from steelyard.report.rows_read import Reading, asked
 from steelyard.report.rubrics import alias, find_rubric
@@ -183,7 +183,7 @@ def _indexes(table: pa.Table) -> list[int]:
 def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Rows, folder: Path) -> Report:
     request = scored.request
     failed = reading.failed
-    wanted = {*_indexes(failed.slice(0, MOST_SHOWN))}
+    wanted = {index for index, _ in keys_shown(keys_of(failed), scored.errors)}
     for each in judged:
         wanted |= {*indexes_shown(each.wrong)}
     questions = asked(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))

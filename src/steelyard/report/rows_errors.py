@@ -116,12 +116,27 @@ def row_errors(
 
     `numbers` numbers the replications, `texts` say what was asked in the rows that are shown.
     """
-    keys: list[Key] = [(row["_index_"], row["_replication_"]) for row in failed.to_pylist()]
+    keys = keys_of(failed)
     without = set(keys)
     kinds = Counter(_kind(records.rows.get(key)) for key in keys)
-    shown = tuple(_shown(key, records.rows.get(key, {}), numbers, texts) for key in keys[:MOST_SHOWN])
+    shown = tuple(_shown(key, records.rows.get(key, {}), numbers, texts) for key in keys_shown(keys, records))
     again = sum(key not in without for key in records.rows)
     return RowErrors(len(keys), _sentence(len(keys)), tuple(kinds.most_common()), shown, again)
+
+
+def keys_of(failed: pa.Table) -> list[Key]:
+    return [(row["_index_"], row["_replication_"]) for row in failed.to_pylist()]
+
+
+def keys_shown(keys: Sequence[Key], records: Records) -> list[Key]:
+    """The first of each kind, then the second of each: a rare error is not hidden behind a frequent one."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for number, key in enumerate(keys):
+        kind = _kind(records.rows.get(key))
+        ranked.append((seen[kind], number, key))
+        seen[kind] += 1
+    return [key for _, _, key in sorted(ranked)[:MOST_SHOWN]]
 
 
 def _kind(record: Mapping[str, Json] | None) -> str:
@@ -154,4 +169,6 @@ def _sentence(total: int) -> str:
     if not total:
         return "Every row has an answer."
     rows = "1 row has" if total == 1 else f"{count(total)} rows have"
-    return f"{rows} no answer." + (f" The first {MOST_SHOWN} are shown." if total > MOST_SHOWN else "")
+    return f"{rows} no answer." + (
+        f" {MOST_SHOWN} are shown, every kind among them first." if total > MOST_SHOWN else ""
+    )
