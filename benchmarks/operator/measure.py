@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from benchmarks.operator.cluster import TOKEN
-from benchmarks.operator.peer import kopf_python
+from benchmarks.peers import peer_python
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.operator.doubles import make_evaluation
@@ -147,7 +147,7 @@ def _command(operator: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         "TEMPLATES": str(templates),
     }
     command = ["-m", "kopf", "run", "--quiet", "-n", "default", str(HERE / "kopf_operator.py")]
-    return [str(kopf_python()), *command], environment
+    return [str(peer_python("kopf")), *command], environment
 
 
 def _templates() -> dict[str, list[tuple[str, str]]]:
