@@ -2,6 +2,7 @@
 
 import orjson
 
+from tests.platform_api.test_collection import an_evaluation
 from tests.platform_api.world import Json, World, model, service
 
 
@@ -34,6 +35,17 @@ async def test_who_waits_is_told_how_far_that_is(world: World) -> None:
     await world.says("Model", fetched["id"], "Ready")
     assert "message" not in await progress(world, "inferenceservices", served)
     assert "message" not in await progress(world, "models", fetched)
+
+
+async def test_what_runs_and_says_nothing_is_put_in_words(world: World) -> None:
+    made = await an_evaluation(world)
+    await world.says("Evaluation", made["id"], "Admitted", reason="Incomplete")
+    assert (await progress(world, "evaluations", made))["message"] == "waiting for its first answers"
+    waits = await world.created("reports", rubric="r", evaluation=made["id"])
+    said = (await progress(world, "reports", waits))["message"]
+    assert said == f"waiting for Evaluation {made['id']} (Admitted, waiting for its first answers)"
+    await world.says("Evaluation", made["id"], "Failed", reason="ClientFailed")
+    assert (await progress(world, "evaluations", made))["message"] == "ClientFailed"
 
 
 async def test_what_is_no_progress_is_none(world: World) -> None:

@@ -13,11 +13,9 @@ from steelyard.api.uploads import signer
 from steelyard.schema.answers import ArtifactURL, StorageSignedURL
 from steelyard.schema.data import Artifact, Digest
 from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import place
+from steelyard.schema.names import MANIFEST, place
 from steelyard.schema.status import SUCCESS
 from steelyard.storage.store import ObjectMissing
-
-MANIFEST = ".steelyard/manifest.json"
 
 
 async def downlinks(call: Call) -> Response:

@@ -22,12 +22,10 @@ from steelyard.schema.answers import WorkflowLogEntry, WorkflowLogsResponse
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.data import Artifact
 from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import namespace_of, place, resource_name
+from steelyard.schema.names import LOG_PIECES, WHOLE_LOG, namespace_of, place, resource_name
 from steelyard.schema.status import TERMINAL
 from steelyard.storage.store import ObjectMissing, Store
 
-PIECES = ".dyff/logs/"
-WHOLE = ".dyff/logs.txt"
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _SINCE = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -58,7 +56,7 @@ async def whole_log(call: Call) -> Response:
     store = call.api.platform.store
     if entity.status not in TERMINAL or not (await _is_whole(store, entity) or await _keep(call, entity)):
         raise NotFound(f"id: {entity.kind} {entity.id} has no whole log; logs/workflow has what there is")
-    return answer(link(call, entity, Artifact(kind="txt", path=WHOLE)))
+    return answer(link(call, entity, Artifact(kind="txt", path=WHOLE_LOG)))
 
 
 async def collect(call: Call, entity: AnyEntity, since: datetime | None) -> list[WorkflowLogEntry]:
@@ -102,7 +100,7 @@ def _cri_lines(log: Path, labels: dict[str, str], since: datetime | None) -> lis
 
 
 async def _stored(store: Store, entity: AnyEntity, since: datetime | None) -> AsyncIterator[WorkflowLogEntry]:
-    prefix = f"{place(entity.kind, entity.id)}/{PIECES}"
+    prefix = f"{place(entity.kind, entity.id)}/{LOG_PIECES}"
     pieces = [info async for info in store.list(prefix)]
     for info in sorted(pieces, key=lambda each: each.last_modified):
         if since is not None and info.last_modified < since:
@@ -131,10 +129,10 @@ async def _is_whole(store: Store, entity: AnyEntity) -> bool:
     """Whether the log that is kept was kept after every piece: Pods may write on while others have ended."""
     prefix = place(entity.kind, entity.id)
     try:
-        kept = (await store.head(f"{prefix}/{WHOLE}")).last_modified
+        kept = (await store.head(f"{prefix}/{WHOLE_LOG}")).last_modified
     except ObjectMissing:
         return False
-    return all([info.last_modified <= kept async for info in store.list(f"{prefix}/{PIECES}")])
+    return all([info.last_modified <= kept async for info in store.list(f"{prefix}/{LOG_PIECES}")])
 
 
 async def _keep(call: Call, entity: AnyEntity) -> bool:
@@ -142,7 +140,7 @@ async def _keep(call: Call, entity: AnyEntity) -> bool:
     entries = await collect(call, entity, None)
     if entries:
         lines = "".join(f"{each.message}\n" for each in entries)
-        await call.api.platform.store.put(f"{place(entity.kind, entity.id)}/{WHOLE}", lines.encode())
+        await call.api.platform.store.put(f"{place(entity.kind, entity.id)}/{WHOLE_LOG}", lines.encode())
     return bool(entries)
 
 

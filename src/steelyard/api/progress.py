@@ -15,11 +15,17 @@ from steelyard.api.existing import load
 from steelyard.schema.answers import WorkflowProgress
 from steelyard.schema.dependencies import dependencies
 from steelyard.schema.entities import AnyEntity
-from steelyard.schema.names import place
+from steelyard.schema.names import PROGRESS, place
 from steelyard.schema.status import SUCCESS, TERMINAL
 from steelyard.storage.store import StorageError
 
-PROGRESS = ".steelyard/progress.json"
+_WORDS = {
+    "Incomplete": "waiting for its first answers",
+    "Unverified": "verifying the outputs",
+    "Restarted": "starting again",
+    "Starting": "its replicas are starting",
+}
+"""What the published reasons of a workflow that runs mean, where it says nothing more."""
 _VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Audit": "putting together"}
 
 
@@ -27,7 +33,7 @@ async def progress(call: Call) -> Response:
     """Of the entity itself while it runs; while it waits, of what it waits for."""
     entity = await load(call)
     kept = await _kept(call, entity.kind, entity.id) if entity.status == "Admitted" else {}
-    line = _line(entity.kind, kept) if kept else " ".join(filter(None, (entity.reason, entity.message)))
+    line = _line(entity.kind, kept) or _in_words(entity.status, entity.reason, entity.message)
     if entity.status == "Created" and (what := await _waited_for(call, entity)):
         line = what
     return answer(
@@ -51,9 +57,17 @@ async def _waited_for(call: Call, entity: AnyEntity) -> str:
             continue
         name = other.get("name") or need.id
         kept = await _kept(call, need.kind, need.id) if other["status"] not in TERMINAL else {}
-        how = _line(need.kind, kept) or " ".join(filter(None, (other["status"], other.get("reason"))))
+        said = (other["status"], _in_words(other["status"], other.get("reason"), None))
+        how = _line(need.kind, kept) or ", ".join(filter(None, said))
         return f"waiting for {need.kind} {name} ({how})"
     return ""
+
+
+def _in_words(status: str, reason: str | None, message: str | None) -> str:
+    """`QuotaLimit: position 7`; of what runs, no reason that its words do not need."""
+    if status == "Admitted" and reason in _WORDS:
+        return message or _WORDS[reason]
+    return ": ".join(filter(None, (reason, message)))
 
 
 def _line(kind: str, kept: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from steelyard.kube.resource import Resource, resource_of
 from steelyard.local.detached import Asked, running, start_detached, stop
 from steelyard.local.state import StateDir
 from steelyard.schema.locations import complete_location
+from steelyard.schema.names import PROGRESS
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
 
@@ -213,7 +214,7 @@ async def _progress(store: Store | None) -> Json | None:
     if store is None:
         return None
     try:
-        content = json.loads(await store.get(".steelyard/progress.json"))
+        content = json.loads(await store.get(PROGRESS))
     except (ObjectMissing, ValueError):
         return None
     return content if isinstance(content, dict) else None

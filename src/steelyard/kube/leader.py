@@ -7,7 +7,7 @@ work at once as long as their clocks run at about the same rate; what time they 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -181,3 +181,16 @@ class LeaderElector:
             await self._write({**spec, "holderIdentity": "", "leaseDurationSeconds": 1})
         except ApiError as error:
             _log.info("%s ends by itself: %s", self._name, error)
+
+
+async def until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """The work, cancelled at `stop`; what it raises before goes to the caller."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard.kube.cluster import Resource
 from steelyard.kube.errors import Conflict, Unreachable
-from steelyard.kube.leader import LeaderElector, LeaseLost
+from steelyard.kube.leader import LeaderElector, LeaseLost, until
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import LEASES
 
@@ -231,3 +231,25 @@ async def _elections(faults: list[tuple[str, int]], chance: Random) -> None:
     assert sum(each.acts for each in candidates.values()) == 1
     for each in candidates.values():
         await each.stop()
+
+
+async def test_work_ends_at_a_stop_and_what_it_raises_before_is_told() -> None:
+    stop, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    working = asyncio.create_task(until(stop, work()))
+    await asyncio.sleep(0)
+    stop.set()
+    await working
+    assert ended.is_set()
+
+    async def fails() -> None:
+        raise ValueError("at once")
+
+    with pytest.raises(ValueError, match="at once"):
+        await until(asyncio.Event(), fails())

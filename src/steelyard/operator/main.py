@@ -10,7 +10,7 @@ from typing import Any
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.leader import LeaderElector, LeaseLost
+from steelyard.kube.leader import LeaderElector, LeaseLost, until
 from steelyard.kube.resource import Resource
 from steelyard.kube.workqueue import WorkQueue
 from steelyard.operator.caches import InformerCaches
@@ -37,16 +37,9 @@ async def run_operator(
     operator = Operator(cluster, settings)
     close = _serve_metrics(operator.metrics, metrics_port) if metrics_port is not None else None
     elector = LeaderElector(cluster, namespace=settings.lease_namespace, name=LEASE, identity=identity)
-    leading = asyncio.create_task(elector.lead(operator.work))
-    stopping = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait([leading, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if leading.done():
-            leading.result()
+        await until(stop, elector.lead(operator.work))
     finally:
-        for task in (leading, stopping):
-            task.cancel()
-        await asyncio.gather(leading, stopping, return_exceptions=True)
         if close:
             close()
 

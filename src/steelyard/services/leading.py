@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from steelyard.kube.leader import LeaderElector, LeaseLost
+from steelyard.kube.leader import LeaderElector, LeaseLost, until
 
 _log = logging.getLogger(__name__)
 
@@ -24,16 +24,7 @@ async def lead_until(
     work: Callable[[Leading], Awaitable[None]],
 ) -> None:
     """Work whenever elected, until `stop`; what the work raises goes to the caller."""
-    leading = asyncio.create_task(_lead(elector, work))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([leading, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if leading.done():
-            leading.result()
-    finally:
-        for task in (leading, stopping):
-            task.cancel()
-        await asyncio.gather(leading, stopping, return_exceptions=True)
+    await until(stop, _lead(elector, work))
 
 
 async def _lead(elector: Callable[[], LeaderElector], work: Callable[[Leading], Awaitable[None]]) -> None:

@@ -13,11 +13,10 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from steelyard.schema.names import LOG_PIECES, WHOLE_LOG
 from steelyard.schema.steps import StepConfig
 from steelyard.storage.store import BadLocation, Store, check_key, open_store
 
-PIECES = ".dyff/logs/"
-WHOLE = ".dyff/logs.txt"
 PIECE_SECONDS = 5.0
 PIECE_BYTES = 1 << 20
 END_SECONDS = 10.0
@@ -74,7 +73,7 @@ class KeptLog:
         await self._write()
         try:
             pieces = [piece async for piece in whole_log(self.store, self.pod)]
-            await self.store.put(WHOLE, b"".join(pieces))
+            await self.store.put(WHOLE_LOG, b"".join(pieces))
         except Exception as error:  # noqa: BLE001 - no trouble with the log may fail the step
             self.trouble = str(error)
 
@@ -112,8 +111,10 @@ def kept_log(config: StepConfig) -> KeptLog | None:
 async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
     """Every Pod's pieces, Pods by the time of their first line; `own` is the Pod that is writing now."""
     pods: dict[str, list[bytes]] = {}
-    async for info in store.list(PIECES):
-        pods.setdefault(info.key.removeprefix(PIECES).partition("/")[0], []).append(await store.get(info.key))
+    async for info in store.list(LOG_PIECES):
+        pods.setdefault(info.key.removeprefix(LOG_PIECES).partition("/")[0], []).append(
+            await store.get(info.key)
+        )
     for pod in sorted(pods, key=lambda each: (_time(pods[each][0]), each)):
         for piece in pods[pod]:
             yield piece
@@ -123,7 +124,7 @@ async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
 
 
 def _piece(pod: str, number: int) -> str:
-    return f"{PIECES}{pod}/{number:06d}"
+    return f"{LOG_PIECES}{pod}/{number:06d}"
 
 
 def _note(pod: str, message: str) -> str:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 import orjson
 
+from steelyard.schema.names import PROGRESS
 from steelyard.storage.store import StorageError, Store
 
-PROGRESS = ".steelyard/progress.json"
 PROGRESS_SECONDS = 5.0
 
 

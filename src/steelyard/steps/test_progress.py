@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.schema.names import PROGRESS
 from steelyard.steps import progress as progress_module
 from steelyard.steps.fetch_model import Fetching
 from steelyard.steps.model_sources import RemoteFile
-from steelyard.steps.progress import PROGRESS, Progress
+from steelyard.steps.progress import Progress
 from steelyard.storage.files import FileStore
 
 BEGIN = datetime(2026, 11, 21, tzinfo=UTC)

@@ -12,13 +12,13 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import StepFailed
 from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
 
-OURS = (".steelyard/", ".dyff/")
+OURS = (OWN_RECORDS, OWN_LOGS)
 """Where our own records and logs lie beside a volume's files."""
-MANIFEST = ".steelyard/manifest.json"
 PIECE = 4 << 20
 
 Spec = TypeVar("Spec", bound=BaseModel)

@@ -19,9 +19,9 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict
 
+from steelyard.schema.names import MANIFEST
 from steelyard.storage.store import ObjectExists, ObjectMissing, Store, check_key, sync_reader
 
-MANIFEST = ".steelyard/manifest.json"
 _PIECE = 1 << 20
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.schema.names import MANIFEST
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.staging import (
-    MANIFEST,
     Area,
     ChangedMeanwhile,
     Expected,
