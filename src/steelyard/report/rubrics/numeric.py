@@ -26,7 +26,7 @@ from steelyard.report.summary import What, summarise_scores
 
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
 _NUMBER = re.compile(
-    rf"""(?P<sign>(?<![\w)\].])[-+][\s$€£]{{0,2}})?
+    rf"""(?=[-+.0-9\\])(?P<sign>(?<![\w)\].])[-+][\s$€£]{{0,2}})?
     (?:
       \\[dt]?frac\{{(?P<top>[0-9]{{1,30}})\}}\{{(?P<bottom>[0-9]{{1,30}})\}}
     | (?:(?P<whole>[0-9]{{1,9}})[ ])?(?P<over>[0-9]{{1,30}})/(?P<under>[0-9]{{1,30}})(?![0-9/])
@@ -39,7 +39,9 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 _MINUS = str.maketrans({"−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
+_LAST_DIGIT = re.compile("[0-9]")
 _MOST = 20_000  # characters from the end that are looked at
+_REACH = 100  # characters that a number may be long
 
 
 @dataclass(frozen=True)
@@ -105,23 +107,32 @@ class Close:
 
 
 def number_in(text: str, which: Literal["last", "first"] = "last") -> Number | None:
-    text = text[-_MOST:].translate(_MINUS)
+    text = text[-_MOST:] if text.isascii() else text[-_MOST:].translate(_MINUS)
     _, mark, rest = text.rpartition("####")
     if mark and (told := next(_numbers(rest), None)):
         return told
     start = text.rfind("\\boxed{")
     if start >= 0 and (told := next(_numbers(text[start + len("\\boxed{") :]), None)):
         return told
-    if which == "first":
-        return next(_numbers(text), None)
-    last = None
-    for number in _numbers(text):
-        last = number
-    return last
+    return next(_numbers(text), None) if which == "first" else _last(text)
 
 
-def _numbers(text: str) -> Iterator[Number]:
-    for match in _NUMBER.finditer(text):
+def _last(text: str) -> Number | None:
+    """Looks from a space before the last digit on, since most text holds no number; then at all of it."""
+    digit = _LAST_DIGIT.search(text[::-1])
+    if digit is None:
+        return None
+    near = text.rfind(" ", 0, max(0, len(text) - digit.end() - _REACH))
+    starts = (near, 0) if near > 0 else (0,)
+    for start in starts:
+        found = list(_numbers(text, start))
+        if found:
+            return found[-1]
+    return None
+
+
+def _numbers(text: str, start: int = 0) -> Iterator[Number]:
+    for match in _NUMBER.finditer(text, start):
         if number := _read(match):
             yield number
 

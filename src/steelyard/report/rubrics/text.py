@@ -185,7 +185,8 @@ def _marking(regex: Regex) -> pc.ReplaceSubstringOptions:
 
 
 def _find(regex: Regex, text: str) -> str | None:
-    plain = pa.scalar(text.translate(_NO_MARKS), pa.string())
+    text = text.translate(_NO_MARKS) if _OPEN in text or _CLOSE in text else text
+    plain = pa.scalar(text, pa.string())
     marked = pc.call_function("replace_substring_regex", [plain], _marking(regex)).as_py()
     _, mark, rest = marked.rpartition(_OPEN)
     return rest.partition(_CLOSE)[0] if mark else None
