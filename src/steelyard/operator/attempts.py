@@ -51,8 +51,14 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
     unrecorded = at.children.named("Job", job_name(at.resource, step, attempts.number + 1))
     if unrecorded is not None:  # the process died after it had made the next attempt
         counted = _counted(attempts, outcome)
-        known = Attempts(attempts.number + 1, counted, started=attempts.started)
-        return advance(step, memory.with_attempts(step.name, known), at)
+        uid = unrecorded["metadata"]["uid"]
+        recorded = memory.with_attempts(
+            step.name, Attempts(attempts.number + 1, counted, uid=uid, started=attempts.started)
+        )
+        progress = advance(step, recorded, at)
+        if progress.create:  # not before this one is on record: if it vanished, the status would know neither
+            return Progress("running", progress.outcome, recorded)
+        return progress
     if job is not None and job["metadata"]["uid"] != attempts.uid:
         memory = memory.with_attempts(step.name, replace(attempts, uid=job["metadata"]["uid"]))
     match outcome.state:

@@ -29,13 +29,9 @@ def referring() -> World:
 BEGUN = ("operator looks", "session becomes ready", "caches catch up", "operator looks")
 SUCCEEDED = (*BEGUN, "caches catch up", "Pod starts", "Job succeeds")
 UNSEEN = ("operator looks", "only resource catch up", "operator looks")
-UNRECORDED = (
-    "operator looks",
-    "Pod starts",
-    "Job is evicted",
-    "caches catch up",
-    "crash before patch/status",
-)
+EVICTED = ("Pod starts", "Job is evicted", "caches catch up")
+UNRECORDED = ("operator looks", *EVICTED, "crash before patch/status")
+UNRECORDED_TWICE = (*UNRECORDED, *EVICTED, "crash before patch/status")
 
 
 @dataclass(frozen=True)
@@ -69,6 +65,7 @@ CASES = [
     Case("a session that expires", expiring, 1300),
     Case("a model", model, 1200),
     Case("a model whose second attempt was not recorded", model, 1500, UNRECORDED),
+    Case("a model whose unrecorded attempt failed", model, 900, UNRECORDED_TWICE),
     Case("a report", lambda: StepWorld(make_report("report"), "Complete", "StepFailed"), 1000),
     Case("a service", lambda: InstantWorld(make_service("service"), "Ready"), 1000),
     Case("an audit", lambda: StepWorld(make_audit("audit"), "Complete", "StepFailed"), 1000),
