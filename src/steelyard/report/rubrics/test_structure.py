@@ -81,7 +81,7 @@ def test_a_schema_that_cannot_be_read_is_an_argument_fault() -> None:
 def test_scoring_asks_nobody_for_a_schema(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("{}")
     for reference in ("http://127.0.0.1:9/s.json", (tmp_path / "s.json").as_uri()):
-        with pytest.raises(BadSchema, match="not usable: .*Retrieval is disabled"):
+        with pytest.raises(BadSchema, match=r"not usable: .*Retrieval is disabled"):
             JsonSchema(schema=orjson.dumps({"$ref": reference}).decode())
 
 
