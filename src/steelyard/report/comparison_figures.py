@@ -8,7 +8,7 @@ from steelyard.report.figures import PLOT_WIDTH, draw
 from steelyard.report.results import Figure, Table
 from steelyard.report.wording import count
 
-TITLE = "How much more, or less, is right than before"
+TITLE = "How much more, or less, is right"
 KINDS = {
     "worse": "Right less often now",
     "better": "Right more often now",
@@ -16,7 +16,9 @@ KINDS = {
 }
 
 
-def differences(rows: Sequence[tuple[str, Comparison]], where: str = "") -> Figure:
+def differences(
+    rows: Sequence[tuple[str, Comparison]], where: str = "", against: str = "the earlier audit"
+) -> Figure:
     """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
     bounds = [abs(bound or 0.0) for _, each in rows for bound in (each.difference.low, each.difference.high)]
     step = _step(100 * max(bounds))
@@ -41,24 +43,33 @@ def differences(rows: Sequence[tuple[str, Comparison]], where: str = "") -> Figu
         "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
         "difference could be chance."
     )
-    title = f"{TITLE}{where}"
+    title = f"{TITLE}{' than before' if against == 'the earlier audit' else ''}{where}"
     table = Table(title, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
     return draw(
-        "difference.svg.j2", title, summary, table, marks=marks, ticks=ticks, zero=at(0), width=PLOT_WIDTH
+        "difference.svg.j2",
+        title,
+        summary,
+        table,
+        marks=marks,
+        ticks=ticks,
+        zero=at(0),
+        width=PLOT_WIDTH,
+        against=against,
     )
 
 
-def four_ways(found: Comparison) -> Table:
-    """Who was right, as a two-by-two table."""
+def four_ways(found: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
+    """Who was right, as a two-by-two table; `sides` are the system and its baseline."""
+    now, before = sides
     counts = found.counts
     total = (counts.both_right + counts.only_system, counts.only_baseline + counts.both_wrong)
     rows = (
-        ("Right in the earlier audit", counts.both_right, counts.only_baseline),
-        ("Not right in the earlier audit", counts.only_system, counts.both_wrong),
+        (f"Right {before}", counts.both_right, counts.only_baseline),
+        (f"Not right {before}", counts.only_system, counts.both_wrong),
         ("Together", *total),
     )
     note = "A question counts as right where each of its answers was."
-    return Table("Question by question", ("Questions", "Right now", "Not right now"), rows, note)
+    return Table("Question by question", ("Questions", f"Right {now}", f"Not right {now}"), rows, note)
 
 
 def changed_rows(changes: Changes) -> Table:

@@ -1,0 +1,229 @@
+"""Two and more runs beside the first: paired row by row, or refused with a word on what differs.
+
+`steelyard eval compare` calls it. The numbers are `report.comparison`'s; here is which files they come from.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.shape import INDEX
+from steelyard.report.comparison import NotComparable, Scored, compare
+from steelyard.report.comparison_runs import Against, Compared, Side, Unit, compared_page
+from steelyard.report.joined import sha256_of
+from steelyard.report.page import Evidence
+from steelyard.report.report import SCORES
+from steelyard.report.rubrics import find_rubric
+from steelyard.report.scoring import CLUSTER
+from steelyard.report.statistics import holm
+from steelyard.runs.folder import Run, open_run
+
+Json = Any
+MOST_TEXT = 160
+TEXTS = ("prompt", "question", "text", "input")
+
+
+def compare_runs(paths: Sequence[Path], rubric: str | None = None, cluster_by: str | None = None) -> Compared:
+    """Each run against the first, by the rubric that leads the first or is named. UsageError says what differs."""
+    _check_paths(paths)
+    runs = [open_run(path) for path in paths]
+    reference = rubric or _scored_by(runs[0])[0].rubric
+    scored = [_scored(run, reference, runs[0]) for run in runs]
+    tables = [pq.read_table(run.folder.path / each.file) for run, each in zip(runs, scored, strict=True)]
+    column = _cluster(runs[0], tables, cluster_by)
+    found = []
+    for run, table in zip(runs[1:], tables[1:], strict=True):
+        _check_data(runs[0], run)
+        one = compare(Scored(reference, (), "", tables[0]), Scored(reference, (), "", table))
+        if isinstance(one, NotComparable):
+            raise UsageError(f"{_name(run)}: not comparable with {_name(runs[0])}, because {one.because}")
+        found.append(one)
+    ps = holm([one.chance.p for one in found])
+    sides = [_side(number, run, runs[0], scored[number].file) for number, run in enumerate(runs)]
+    binary = all(one.binary for one in found)
+    unit: Unit = "share" if binary else scored[0].unit
+    title = "Right" if binary else "Mean score"
+    others = tuple(Against(*each) for each in zip(sides[1:], found, ps, strict=True))
+    return Compared(reference, title, unit, sides[0], others, column)
+
+
+def page(compared: Compared, first: Path) -> bytes:
+    """The comparison as one HTML file; questions are shown as the first run was asked them."""
+    wanted = {
+        change.index for each in compared.others for changes in each.found.changes for change in changes.shown
+    }
+    return compared_page(compared, _texts(open_run(first), wanted))
+
+
+def _check_paths(paths: Sequence[Path]) -> None:
+    if len(paths) < 2:
+        raise UsageError(
+            "RUNS: should be two folders of runs at least, the first of which the others stand against"
+        )
+    if len(paths) > len(ascii_uppercase):
+        raise UsageError(f"RUNS: are {len(paths)}; at most {len(ascii_uppercase)} can be compared at once")
+    there = [path.resolve() for path in paths]
+    for number, path in enumerate(paths):
+        if there[number] in there[:number]:
+            raise UsageError(f"{path}: is named twice; a run does not differ from itself")
+
+
+@dataclass(frozen=True)
+class _ScoredBy:
+    """What a run was scored by, where its scores lie, and the unit of the first metric."""
+
+    rubric: str
+    file: str
+    unit: Unit
+
+
+def _scored_by(run: Run) -> list[_ScoredBy]:
+    """The rubrics that a run was scored by, the leading one first."""
+    if run.numbers is None:
+        raise UsageError(
+            f"{_name(run)}: has no scores yet: steelyard eval score {_name(run)} --rubric exact-match"
+        )
+    several = [{**run.numbers, "scores": SCORES}, *run.numbers.get("more", [])]
+    return [_ScoredBy(each["rubric"], each["scores"], each["metrics"][0]["unit"]) for each in several]
+
+
+def _scored(run: Run, reference: str, first: Run) -> _ScoredBy:
+    """By this rubric, written with the same arguments or others that come to the same."""
+    there, wanted = _scored_by(run), find_rubric(reference)
+    for each in there:
+        if find_rubric(each.rubric) == wanted:
+            return each
+    asked = f"; {_name(first)} was by {reference}" if run is not first else ""
+    raise UsageError(
+        f"{_name(run)}: was scored by {', '.join(each.rubric for each in there)}, not by {reference}{asked}. "
+        f"Score it again: steelyard eval score {_name(run)} --rubric '{reference}'"
+    )
+
+
+def _check_data(first: Run, run: Run) -> None:
+    """The same files, by content, read in the same way; a part of the rows may be asked."""
+    if [entry.sha256 for entry in first.manifest.inputs] == [entry.sha256 for entry in run.manifest.inputs]:
+        return
+    one, other = (each.record.get("identity", {}) for each in (first, run))
+    if one.get("source") != other.get("source") or not one.get("source"):
+        raise UsageError(
+            f"{_name(run)}: was asked other data than {_name(first)}: "
+            f"SHA-256 {_sha(other, run)}, and {_sha(one, first)} of {_name(first)}"
+        )
+    if one.get("columns") != other.get("columns"):
+        raise UsageError(
+            f"{_name(run)}: reads the columns of {run.request.source.location} otherwise than {_name(first)}: "
+            f"{other.get('columns')} instead of {one.get('columns')}"
+        )
+
+
+def _sha(identity: Mapping[str, Json], run: Run) -> str:
+    files = identity.get("source") or [{"sha256": entry.sha256} for entry in run.manifest.inputs]
+    return f"{files[0]['sha256'][:12]}…"
+
+
+def _cluster(first: Run, tables: list[pa.Table], column: str | None) -> str | None:
+    """Put the clusters of the first run's rows beside all scores; the column that they come from."""
+    if column is None and CLUSTER not in tables[0].column_names:
+        for number, table in enumerate(tables):
+            tables[number] = table.drop_columns([CLUSTER] if CLUSTER in table.column_names else [])
+        return None
+    if column is None:
+        table = tables[0]
+        index, codes = table[INDEX].to_numpy(), table[CLUSTER].to_numpy()
+        told = (table.schema.field(CLUSTER).metadata or {}).get(b"column", b"cluster").decode()
+    else:
+        index, codes = _codes(first, column)
+        told = column
+    order = np.argsort(index, kind="stable")
+    for number, table in enumerate(tables):
+        tables[number] = _clustered(table, index[order], codes[order])
+    return told
+
+
+def _clustered(table: pa.Table, index: Any, codes: Any) -> pa.Table:
+    """Rows that the first run has not are left out of the comparison anyway: each is a cluster of its own."""
+    mine = table[INDEX].to_numpy()
+    places = np.minimum(np.searchsorted(index, mine), index.size - 1)
+    clusters = np.where(index[places] == mine, codes[places], -1 - mine)
+    bare = table.drop_columns([CLUSTER] if CLUSTER in table.column_names else [])
+    return bare.append_column(CLUSTER, pa.array(clusters, pa.int64()))
+
+
+def _codes(run: Run, column: str) -> tuple[Any, Any]:
+    paths = _inputs(run)
+    there = [name for name in pq.read_schema(paths[0]).names if name != INDEX]
+    if column not in there:
+        raise UsageError(
+            f"--cluster-by {column}: {_name(run)} was asked rows with no such column; they have {', '.join(there)}"
+        )
+    table = pa.concat_tables([pq.read_table(path, columns=[INDEX, column]) for path in paths])
+    values: list[Json] = table[column].to_pylist()
+    index = table[INDEX].to_numpy()
+    numbers: dict[str, int] = {}
+    codes = [
+        -1 - row if value is None else numbers.setdefault(repr(value), len(numbers))
+        for row, value in zip(index.tolist(), values, strict=True)
+    ]
+    return index, np.array(codes, dtype=np.int64)
+
+
+def _inputs(run: Run) -> list[Path]:
+    return [run.folder.path / "inputs" / entry.path for entry in run.manifest.inputs]
+
+
+def _texts(run: Run, wanted: set[int]) -> dict[int, str]:
+    """The questions of a few rows, cut short."""
+    names = pq.read_schema(_inputs(run)[0]).names
+    column = next((name for name in (run.request.prompt.column, *TEXTS) if name in names), None)
+    if column is None or not wanted:
+        return {}
+    found: dict[int, str] = {}
+    for path in _inputs(run):
+        for batch in pq.ParquetFile(path).iter_batches(columns=[INDEX, column]):
+            few = batch.filter(pc.is_in(batch.column(INDEX), pa.array(sorted(wanted), pa.int64())))
+            found |= {row[INDEX]: _cut(row[column]) for row in few.to_pylist()}
+    return found
+
+
+def _cut(value: Json) -> str:
+    text = "" if value is None else " ".join(str(value).split())
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+
+
+def _side(number: int, run: Run, first: Run, scores: str) -> Side:
+    evidence = (
+        *(Evidence("Dataset", f"inputs/{each.path}", each.size, each.sha256) for each in run.manifest.inputs),
+        _evidence("Manifest", run, run.folder.manifest),
+        _evidence("Scores", run, run.folder.path / scores),
+    )
+    return Side(ascii_uppercase[number], _name(run), run.request.model, evidence, _differs(first, run))
+
+
+def _evidence(what: str, run: Run, path: Path) -> Evidence:
+    return Evidence(what, str(path.relative_to(run.folder.path)), path.stat().st_size, sha256_of(path))
+
+
+def _differs(first: Run, run: Run) -> tuple[str, ...]:
+    one, other = (each.record.get("identity", {}) for each in (first, run))
+    return tuple(
+        f"{name} {_short(other.get(name))} instead of {_short(value)}"
+        for name, value in one.items()
+        if other.get(name) != value
+    )
+
+
+def _short(value: Json) -> str:
+    return "none" if value in (None, {}, []) else repr(_cut(value))
+
+
+def _name(run: Run) -> str:
+    return str(run.folder.path)
