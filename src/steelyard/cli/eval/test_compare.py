@@ -1,0 +1,54 @@
+"""`steelyard eval compare` as it is typed."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from steelyard.cli.eval.group import eval_app
+from steelyard.errors import UsageError
+from steelyard.runs.doubles import endpoint, make_request, write_prompts
+from steelyard.runs.request import PromptSpec, RubricSpec
+from steelyard.runs.run import run
+
+
+async def make_run(folder: Path, wrong: tuple[int, ...], prompt: PromptSpec) -> str:
+    prompts = folder.parent / "p.parquet"
+    write_prompts(prompts, [{"prompt": f"say {number} <b>", "target": str(number)} for number in range(20)])
+
+    def answer(prompt: str) -> str:
+        number = int(prompt.split()[1])
+        return "<i>" if number in wrong else str(number)
+
+    async with endpoint(answer) as asked:
+        request = make_request(prompts, asked.url, prompt=prompt, rubrics=(RubricSpec("exact-match"),))
+        await run(request, folder)
+    return str(folder)
+
+
+async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
+    first = await make_run(tmp_path / "a", (1, 2, 3, 4, 5, 6), PromptSpec())
+    second = await make_run(tmp_path / "b", (8,), PromptSpec(sampling={"temperature": 1}))
+    at, again, invoke = tmp_path / "c.html", tmp_path / "again.html", CliRunner().invoke
+    told = invoke(eval_app, ["compare", first, second, "--output", str(at)])
+    assert told.exit_code == 0, told.output
+    assert "+25.0 (" in told.output
+    assert "better (6): rows 1, 2, 3, 4, 5, 6" in told.output
+    assert "asked otherwise: sampling" in told.output
+    assert "20 questions, 7 of which differ, can see a difference of " in told.output
+    html = at.read_text()
+    assert "say 8 &lt;b&gt;" in html
+    assert "<i>" not in html
+    assert "src=" not in html
+    assert "<link" not in html
+    numbers = json.loads(invoke(eval_app, ["compare", first, second, "-o", "json"]).stdout)
+    assert numbers["comparisons"][0]["changes"]["better"]["indexes"] == [1, 2, 3, 4, 5, 6]
+    assert numbers["comparisons"][0]["pHolm"] == numbers["comparisons"][0]["p"]
+    invoke(eval_app, ["compare", first, second, "--output", str(again)])
+    assert again.read_bytes() == at.read_bytes()
+
+
+def test_a_form_that_there_is_not_is_refused() -> None:
+    told = CliRunner().invoke(eval_app, ["compare", "a", "b", "-o", "yaml"])
+    assert isinstance(told.exception, UsageError)
+    assert str(told.exception) == "-o yaml: should be table or json"

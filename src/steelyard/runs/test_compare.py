@@ -1,0 +1,144 @@
+"""Runs of an endpoint on loopback beside each other: what is told, what is refused."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from steelyard.errors import UsageError
+from steelyard.runs.compare import compare_runs, page
+from steelyard.runs.doubles import endpoint, make_request, write_prompts
+from steelyard.runs.request import RubricSpec, SourceSpec
+from steelyard.runs.run import run
+
+ROWS = [
+    {"prompt": f"say {number} <b>", "target": str(number), "topic": "ab"[number % 2], "weight": number % 4}
+    for number in range(20)
+]
+BOTH = (RubricSpec("exact-match"), RubricSpec("token-f1"))
+
+
+async def make_run(folder: Path, prompts: Path, wrong: tuple[int, ...] = (), **changes: Any) -> None:
+    """A run that says a word too much of these rows."""
+
+    def answer(prompt: str) -> str:
+        number = int(prompt.split()[1])
+        return f"{number} <i>" if number in wrong else str(number)
+
+    async with endpoint(answer) as asked:
+        await run(make_request(prompts, asked.url, **({"rubrics": BOTH[:1]} | changes)), folder)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Path]]:
+    """The folders of runs by their names."""
+    folder = tmp_path_factory.mktemp("runs")
+    prompts, others = folder / "p.parquet", folder / "others.parquet"
+    write_prompts(prompts, ROWS)
+    write_prompts(others, [{**row, "target": "1"} for row in ROWS])
+
+    async def make() -> None:
+        same = (RubricSpec("contains"), RubricSpec("text.ExactMatch"))
+        part = SourceSpec(str(prompts), limit=8)
+        await make_run(folder / "a", prompts, (1, 2, 3, 4, 5, 6, 7), rubrics=BOTH)
+        await make_run(folder / "b", prompts, (7, 8), rubrics=BOTH, model="other")
+        await make_run(folder / "part", prompts, (2, 3), source=part)
+        await make_run(folder / "others", others)
+        await make_run(folder / "contains", prompts, rubrics=same)
+        await make_run(folder / "unscored", prompts, rubrics=())
+        await make_run(folder / "clustered", prompts, tuple(range(0, 20, 2)), cluster_by="weight")
+
+    asyncio.run(make())
+    return lambda *names: [folder / name for name in names]
+
+
+Made = Callable[..., list[Path]]
+
+
+def test_two_runs_are_paired_row_by_row(made: Made) -> None:
+    compared = compare_runs(made("a", "b"))
+    found = compared.others[0].found
+    assert (found.questions, found.left_out, found.differ) == (20, 0, 7)
+    assert (found.baseline.value, found.system.value) == (0.65, 0.9)
+    assert found.chance.p == pytest.approx(binomtest(1, 7).pvalue)
+    assert {each.kind: each.indexes for each in found.changes} == {
+        "worse": (8,),
+        "better": (1, 2, 3, 4, 5, 6),
+        "otherwise": (),
+    }
+    assert compared.others[0].side.differs == ("model 'other' instead of 'm'",)
+    assert (compared.unit, compared.title, compared.rubric) == ("share", "Right", "exact-match")
+
+
+def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
+    compared = compare_runs(made("a", "b", "part"))
+    ps = [binomtest(1, 7).pvalue, binomtest(0, 5).pvalue]
+    assert [each.found.chance.p for each in compared.others] == pytest.approx(ps)
+    assert [each.p_holm for each in compared.others] == pytest.approx([2 * min(ps), 2 * min(ps)])
+    assert [side.letter for side in compared.sides] == ["A", "B", "C"]
+
+
+def test_a_part_of_the_rows_is_compared_on_what_both_were_asked(made: Made) -> None:
+    found = compare_runs(made("b", "part")).others[0].found
+    assert (found.questions, found.left_out) == (8, 12)
+    assert [each.indexes for each in found.changes[:2]] == [(2, 3), (7,)]
+
+
+def test_other_data_are_refused(made: Made) -> None:
+    with pytest.raises(
+        UsageError, match=r"others: was asked other data than .*a: SHA-256 \w{12}…, and \w{12}… of"
+    ):
+        compare_runs(made("a", "others"))
+
+
+def test_other_rubrics_are_refused_and_the_same_in_other_words_are_not(made: Made) -> None:
+    assert compare_runs(made("a", "contains")).rubric == "exact-match"
+    with pytest.raises(
+        UsageError, match=r"a: was scored by exact-match, token-f1, not by contains; .*contains was"
+    ):
+        compare_runs(made("contains", "a"))
+    with pytest.raises(
+        UsageError, match=r"Score it again: steelyard eval score .*contains --rubric 'token-f1'"
+    ):
+        compare_runs(made("a", "contains"), rubric="token-f1")
+
+
+@pytest.mark.parametrize(
+    ("names", "column", "fault"),
+    [
+        (["a"], None, "should be two folders of runs at least"),
+        (["a", "b", "b"], None, "b: is named twice"),
+        (["unscored", "a"], None, "unscored: has no scores yet: steelyard eval score"),
+        (["a", "none"], None, r"there is no run\.yaml in it"),
+        (["a", "b"], "colour", r"--cluster-by colour: .* have prompt, target, topic, weight"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    made: Made, names: list[str], column: str | None, fault: str
+) -> None:
+    with pytest.raises(UsageError, match=fault):
+        compare_runs(made(*names), cluster_by=column)
+
+
+def test_rows_that_hang_together_count_as_one(made: Made) -> None:
+    asked = compare_runs(made("b", "clustered"), cluster_by="topic")
+    assert (asked.cluster, asked.others[0].found.clusters) == ("topic", 2)
+    as_scored = compare_runs(made("clustered", "b"))
+    assert (as_scored.cluster, as_scored.others[0].found.clusters) == ("weight", 4)
+    assert as_scored.others[0].found.chance.method.endswith("(3 clusters differ)")
+    assert as_scored.others[0].found.chance.p == pytest.approx(0.5)
+    assert compare_runs(made("b", "clustered")).others[0].found.clusters is None
+
+
+def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
+    first, second = made("a", "b")
+    compared = compare_runs([first, second], rubric="token-f1")
+    found = compared.others[0].found
+    assert (compared.title, compared.unit, found.binary) == ("Mean score", "share", False)
+    assert found.difference.value == pytest.approx(5 * (1 / 3) / 20)
+    assert found.chance.method == "exact sign-flip permutation test (7 questions differ)"
+    assert "Student t, paired by question" in found.difference.method
+    assert b"Comparison of runs" in page(compared, first)
