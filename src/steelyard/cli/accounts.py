@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.connection import Where, on_platform
+from steelyard.cli.connection import PlatformOptions, on_platform
 
 if TYPE_CHECKING:
     from steelyard.client import Client
@@ -29,13 +29,13 @@ def create(
     functions: FunctionsOption = "*",
     accounts: AccountsOption = None,
     *,
-    where: Where,
+    platform: PlatformOptions,
 ) -> None:
     """Make an account that may do everything with entities of its own, or what the options say.
 
     `steelyard token NAME` then makes a token for it.
     """
-    with where.connect() as client:
+    with platform.connect() as client:
         made = client.accounts.create(name)
         client.accounts.set_permissions(made.id or "", [_grant(made, resources, functions, accounts)])
     typer.echo(f"accounts/{made.id}")
@@ -49,10 +49,10 @@ def permit(
     functions: FunctionsOption = "*",
     accounts: AccountsOption = None,
     *,
-    where: Where,
+    platform: PlatformOptions,
 ) -> None:
     """Say what an account's tokens may do at most, in place of what was said before."""
-    with where.connect() as client:
+    with platform.connect() as client:
         owner = _account(client, name)
         client.accounts.set_permissions(owner.id or "", [_grant(owner, resources, functions, accounts)])
     typer.echo(f"accounts/{owner.id}")
@@ -60,27 +60,27 @@ def permit(
 
 @account.command("suspend")
 @on_platform
-def suspend(name: NameArgument, *, where: Where) -> None:
+def suspend(name: NameArgument, *, platform: PlatformOptions) -> None:
     """Let none of its tokens count, from the next request on; what runs for it goes on."""
-    with where.connect() as client:
+    with platform.connect() as client:
         owner = _account(client, name)
         typer.echo(f"accounts/{owner.id} {client.accounts.suspend(owner.id or '').status}")
 
 
 @account.command("reactivate")
 @on_platform
-def reactivate(name: NameArgument, *, where: Where) -> None:
+def reactivate(name: NameArgument, *, platform: PlatformOptions) -> None:
     """Let the tokens of a suspended account count again."""
-    with where.connect() as client:
+    with platform.connect() as client:
         owner = _account(client, name)
         typer.echo(f"accounts/{owner.id} {client.accounts.reactivate(owner.id or '').status}")
 
 
 @account.command("rotate-key")
 @on_platform
-def rotate_key(*, where: Where) -> None:
+def rotate_key(*, platform: PlatformOptions) -> None:
     """Sign tokens with a new key from now on. Tokens of the keys before stay good until they expire."""
-    with where.connect() as client:
+    with platform.connect() as client:
         typer.echo(f"signing key {client.accounts.rotate_signing_key()}")
 
 
@@ -92,7 +92,7 @@ def token(
     accounts: AccountsOption = None,
     days: Annotated[int, typer.Option(min=1, help="How long it is good.")] = 30,
     *,
-    where: Where,
+    platform: PlatformOptions,
 ) -> None:
     """Make a token for an account. It is printed, this once."""
     from datetime import UTC, datetime, timedelta
@@ -100,7 +100,7 @@ def token(
     from steelyard.client import Forbidden
     from steelyard.errors import UsageError
 
-    with where.connect() as client:
+    with platform.connect() as client:
         owner = _account(client, account)
         grant = _grant(owner, resources, functions, accounts)
         expires = datetime.now(UTC) + timedelta(days=days)

@@ -125,7 +125,7 @@ def connect(endpoint: str | None, token: str | None, state_dir: Path | None = No
 
 
 @dataclass(frozen=True)
-class Where:
+class PlatformOptions:
     """How a command finds the platform: what its options say."""
 
     endpoint: str | None
@@ -138,7 +138,7 @@ class Where:
 
 
 def on_platform(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, whose last parameter is `where`, with the options --endpoint, --token and --state-dir for it."""
+    """The command, whose last parameter is `platform`, with the options --endpoint, --token and --state-dir for it."""
     own = inspect.signature(command)
     kinds = {"endpoint": EndpointOption, "token": TokenOption, "state_dir": StateOption}
     options = [
@@ -148,12 +148,12 @@ def on_platform(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
-        where = Where(*(given.pop(name) for name in kinds))
-        command(**given, where=where)
+        platform = PlatformOptions(*(given.pop(name) for name in kinds))
+        command(**given, platform=platform)
 
-    kept = [each for name, each in own.parameters.items() if name != "where"]
+    kept = [each for name, each in own.parameters.items() if name != "platform"]
     called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
-    hints = {name: kind for name, kind in command.__annotations__.items() if name != "where"}
+    hints = {name: kind for name, kind in command.__annotations__.items() if name != "platform"}
     called.__annotations__ = hints | kinds
     return called
 

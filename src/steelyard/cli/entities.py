@@ -8,11 +8,13 @@ import typer
 from steelyard.cli.connection import (
     ENTITIES,
     WORKFLOWS,
-    EndpointOption,
     KindArgument,
     OutputOption,
-    StateOption,
-    TokenOption,
+    PlatformOptions,
+    collection_name,
+    on_platform,
+    one_id,
+    one_of,
 )
 
 if TYPE_CHECKING:
@@ -25,51 +27,48 @@ FilesOption = Annotated[
 IdArgument = Annotated[str, typer.Argument(help="An id, the beginning of one, or a name.")]
 
 
+@on_platform
 def create(
     filename: FilesOption,
     output: OutputOption = "name",
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Make the entities that files describe. Twice makes two of each.
 
     A document has `kind:` and the fields of the kind's create request. `as: NAME` names it; in a later one `$(NAME)`
     stands for the id of its entity.
     """
-    _make(filename, output, endpoint, token, state_dir, again=False)
+    _make(filename, output, platform, again=False)
 
 
+@on_platform
 def apply(
     filename: FilesOption,
     output: OutputOption = "name",
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Make the entities that files describe, once.
 
     The same document applied again is the same entity. The documents are those of `steelyard create`.
     """
-    _make(filename, output, endpoint, token, state_dir, again=True)
+    _make(filename, output, platform, again=True)
 
 
 def _make(
     filename: list[Path],
     output: str,
-    endpoint: str | None,
-    token: str | None,
-    state_dir: Path | None,
+    platform: PlatformOptions,
     *,
     again: bool,
 ) -> None:
-    from steelyard.cli.connection import connect
     from steelyard.cli.documents import read
     from steelyard.cli.output import check_form, now, rendered
 
     check_form(output)
     documents, ids = read(filename), dict[str, str]()
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         for document in documents:
             fields = document.resolved(ids)
             key = document.key(fields) if again else None
@@ -96,6 +95,7 @@ def _account(client: "Client", fields: dict[str, Any], *, again: bool) -> "Accou
     return there[0] if there else client.accounts.create(name)
 
 
+@on_platform
 def get(
     kind: KindArgument,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids or names; none: all that match.")] = None,
@@ -110,19 +110,17 @@ def get(
     descending: Annotated[bool, typer.Option(help="The greatest first.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
     output: OutputOption = "table",
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Show entities of a kind."""
     from itertools import islice
 
-    from steelyard.cli.connection import collection_name, connect, one_id
     from steelyard.cli.output import check_form, now, rendered
 
     check_form(output)
     plural = collection_name(kind)
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         if ids:
             found = [collection.get(one_id(collection, each)) for each in ids]
@@ -136,42 +134,40 @@ def get(
     typer.echo(rendered([each.dump() for each in found], output, plural, single=single, now=now()))
 
 
+@on_platform
 def describe(
     kind: KindArgument,
     id: IdArgument,
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Show everything about one entity."""
-    from steelyard.cli.connection import collection_name, connect, one_id
     from steelyard.cli.output import described, now
 
     plural = collection_name(kind)
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         entity = collection.get(one_id(collection, id)).dump()
         progress = collection.progress(entity["id"]).message if plural in WORKFLOWS else None
     typer.echo(described(entity, plural, now(), progress))
 
 
+@on_platform
 def wait(
     kind: KindArgument,
     ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds, for all of them together.")] = 3600,
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Wait until entities have ended well, saying what they wait for. Exit status 1 when one ends badly."""
     import time
 
-    from steelyard.cli.connection import collection_name, connect, one_id, one_of
     from steelyard.cli.output import why
 
     plural, until = one_of(collection_name(kind), ENTITIES, "status to wait for"), time.monotonic() + timeout
 
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
 
         def said(entity: object) -> None:
@@ -184,36 +180,34 @@ def wait(
             collection.wait(each, timeout=max(until - time.monotonic(), 0.1), on_change=said)
 
 
+@on_platform
 def label(
     kind: KindArgument,
     id: IdArgument,
     labels: Annotated[list[str], typer.Argument(help="key=value sets a label, key- takes it away.")],
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Set or take away labels."""
-    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
     plural = one_of(collection_name(kind), ENTITIES, "labels")
     patch = dict(_label(each) for each in labels)
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         collection.label(one_id(collection, id), patch)
 
 
+@on_platform
 def delete(
     kind: KindArgument,
     ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Delete entities; what still runs of them is ended."""
-    from steelyard.cli.connection import collection_name, connect, one_id
 
     plural = collection_name(kind)
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         for each in [one_id(collection, id) for id in ids]:
             done = collection.delete(each)
@@ -222,18 +216,17 @@ def delete(
                 typer.echo(f"steelyard: warning: {done.message}", err=True)
 
 
+@on_platform
 def terminate(
     kind: KindArgument,
     id: IdArgument,
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """End a workflow that runs, such as an inference session."""
-    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
     plural = one_of(collection_name(kind), WORKFLOWS, "workflow to end")
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         each = one_id(collection, id)
         collection.terminate(each)

@@ -9,27 +9,28 @@ import typer
 from steelyard.cli.connection import (
     WITH_FILES,
     WORKFLOWS,
-    EndpointOption,
     KindArgument,
-    StateOption,
-    TokenOption,
+    PlatformOptions,
+    collection_name,
+    on_platform,
+    one_id,
+    one_of,
 )
 from steelyard.cli.entities import IdArgument
 
 AccountOption = Annotated[str, typer.Option(help="The account that owns it.")]
 
 
+@on_platform
 def upload(
     kind: Annotated[str, typer.Argument(help="dataset, module or model")],
     folder: Annotated[Path, typer.Argument(help="The folder whose files are uploaded.")],
     account: AccountOption,
     name: Annotated[str | None, typer.Option(help="A name for people; by default the folder's.")] = None,
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Make a dataset, a module or a model of a folder's files. Prints its id once it is uploaded."""
-    from steelyard.cli.connection import collection_name, connect
     from steelyard.errors import UsageError
 
     plural = collection_name(kind)
@@ -39,47 +40,45 @@ def upload(
         raise UsageError(f"upload {folder}: there is no such folder")
     if plural == "datasets" and not any(folder.rglob("*.parquet")):
         raise UsageError(f"upload {folder}: there is no .parquet file in it")
-    with connect(endpoint, token, state_dir) as client, _progress("uploading") as progress:
+    with platform.connect() as client, _progress("uploading") as progress:
         made = getattr(client, plural).create_from_folder(
             folder, account=account, name=name or folder.resolve().name, progress=progress
         )
     typer.echo(f"{plural}/{made.id}")
 
 
+@on_platform
 def download(
     kind: KindArgument,
     id: IdArgument,
     folder: Annotated[
         Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
     ],
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Get the files of an entity. A dataset's rows, an evaluation's outputs, a report's page."""
-    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
-    with connect(endpoint, token, state_dir) as client, _progress("downloading") as progress:
+    with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
         collection.download(one_id(collection, id), folder, progress=progress)
     typer.echo(str(folder))
 
 
+@on_platform
 def logs(
     kind: KindArgument,
     id: IdArgument,
     since: Annotated[str | None, typer.Option(help="Such as 1h, 30m or 2d.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many lines.")] = 1000,
-    endpoint: EndpointOption = None,
-    token: TokenOption = None,
-    state_dir: StateOption = None,
+    *,
+    platform: PlatformOptions,
 ) -> None:
     """Print what the Pods of a workflow have written."""
-    from steelyard.cli.connection import collection_name, connect, one_id, one_of
 
     plural = one_of(collection_name(kind), WORKFLOWS, "logs")
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, plural)
         found = collection.logs(one_id(collection, id), since=since, limit=limit)
     for line in found.logs:
@@ -95,41 +94,38 @@ audit = typer.Typer(help="Pages of audits.", no_args_is_help=True, rich_markup_m
 def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None]]:
     """`open` and `save` of a kind whose output is a page called `name`."""
 
+    @on_platform
     def save(
         id: IdArgument,
         folder: Annotated[
             Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
         ],
-        endpoint: EndpointOption = None,
-        token: TokenOption = None,
-        state_dir: StateOption = None,
+        *,
+        platform: PlatformOptions,
     ) -> None:
         """Save the page and what lies beside it."""
-        typer.echo(str(_saved(kind, id, folder, endpoint, token, state_dir) / name))
+        typer.echo(str(_saved(kind, id, folder, platform) / name))
 
+    @on_platform
     def open_(
         id: IdArgument,
-        endpoint: EndpointOption = None,
-        token: TokenOption = None,
-        state_dir: StateOption = None,
+        *,
+        platform: PlatformOptions,
     ) -> None:
         """Open the page in a browser."""
         import tempfile
 
         folder = Path(tempfile.mkdtemp(prefix="steelyard-")) / "page"
-        page = _saved(kind, id, folder, endpoint, token, state_dir) / name
+        page = _saved(kind, id, folder, platform) / name
         typer.echo(str(page))
         typer.launch(page.as_uri())
 
     return open_, save
 
 
-def _saved(
-    kind: str, id: str, folder: Path, endpoint: str | None, token: str | None, state_dir: Path | None
-) -> Path:
-    from steelyard.cli.connection import connect, one_id
+def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
 
-    with connect(endpoint, token, state_dir) as client:
+    with platform.connect() as client:
         collection = getattr(client, kind)
         collection.download(one_id(collection, id), folder)
     return folder

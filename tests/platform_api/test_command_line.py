@@ -1,13 +1,17 @@
-"""`steelyard account …` and `steelyard token`, against the API as it is served."""
+"""The commands for entities and accounts, against the API as it is served."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
 from tests.platform_api.test_served import Served, served
+from tests.platform_api.world import service
 
 
 async def steelyard(to: Served, *arguments: str) -> Result:
@@ -42,3 +46,26 @@ async def test_a_token_beyond_the_account_names_the_way_out(tmp_path: Path) -> N
         assert "steelyard account permit team" in str(refused.exception)
         await said(to, "account", "permit", "team")
         assert (await said(to, "token", "team")).count(".") == 2
+
+
+async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    pq.write_table(pa.table({"_index_": [1, 2]}), tmp_path / "rows" / "rows.parquet")
+    described = {"kind": "InferenceService", "account": "acme", **service()}
+    (tmp_path / "entities.yaml").write_text(json.dumps(described))
+    async with served(tmp_path / "state") as to:
+        data = await said(to, "upload", "dataset", str(tmp_path / "rows"), "--account", "acme")
+        made = await said(to, "apply", "-f", str(tmp_path / "entities.yaml"))
+        assert made == await said(to, "apply", "-f", str(tmp_path / "entities.yaml"))
+        used, rows = made.partition("/")[2], data.partition("/")[2]
+        session = json.dumps({"inferenceService": used})
+        evaluation = f"kind: Evaluation\naccount: acme\ndataset: {rows}\ninferenceSession: {session}\n"
+        (tmp_path / "evaluation.yaml").write_text(evaluation)
+        asked = await said(to, "create", "-f", str(tmp_path / "evaluation.yaml"))
+        assert asked == await said(to, "get", "evaluations", "-w", f"dataset={rows}", "-o", "name")
+        await said(to, "label", "isvc", used, "team=red")
+        assert "team=red" in await said(to, "describe", "isvc", used[:8])
+        deleted = await steelyard(to, "delete", "isvc", used)
+        assert deleted.exit_code == 0
+        assert f"warning: InferenceService {used} is used by 1 evaluation" in deleted.stderr
+        assert "terminated" in await said(to, "terminate", "eval", asked.partition("/")[2])
