@@ -8,7 +8,7 @@ an answer counts as wrong: a system gains nothing by staying silent.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,25 @@ import pyarrow.compute as pc
 
 from steelyard.report import figures
 from steelyard.report.calibration import Calibration, Stated, calibration
-from steelyard.report.confusion import NO_ANSWER, Averages, Coded, PerClass, encode, matrix, per_class
+from steelyard.report.confusion import (
+    NO_ANSWER,
+    OTHER,
+    Averages,
+    Coded,
+    PerClass,
+    encode,
+    known,
+    matrix,
+    per_class,
+)
 from steelyard.report.ranking import MOST_CLASSES, Ranking, ranking, shares_of
-from steelyard.report.ranking_figures import pr_figure, roc_figure
+from steelyard.report.ranking_figures import area_metrics, area_table, curves
 from steelyard.report.results import Answer, Figure, Json, Metric, Results, Table
 from steelyard.report.rubrics import words
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics import Estimate, clusters_of, proportion
+from steelyard.report.summary import What, summarise_scores
 from steelyard.report.wording import count, interval, percent
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -36,6 +47,10 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("brier", pa.float64()),
     ("probabilities", pa.map_(pa.string(), pa.float64())),
 ]
+
+
+MOST_LABELS = 2000
+"""With more, figures of each say nothing, and cost gigabytes."""
 
 
 class NoLabel(ValueError):
@@ -87,20 +102,24 @@ class Classification:
 
     def summarise(self, scores: pa.Table) -> Results:
         clusters = clusters_of(scores)
-        coded = encode(scores["label"].to_pylist(), scores["prediction"].to_pylist(), clusters)
+        labels = scores["label"].to_pylist()
+        said, strange = known(scores["prediction"].to_pylist(), labels)
+        if len(set(labels)) > MOST_LABELS:
+            return _plain(scores, len(set(labels)))
+        coded = encode(labels, said, clusters)
         correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
         accuracy = proportion(correct, clusters)
         answered = proportion(coded.prediction >= 0, clusters)
         classes, averages = per_class(coded, seed=self.seed, resamples=self.resamples)
         certain = self._calibration(scores)
         ranked = _ranking(scores, coded)
-        metrics = (*_metrics(accuracy, answered, averages, certain), *_areas(ranked))
+        metrics = (*_metrics(accuracy, answered, averages, certain), *area_metrics(ranked))
         return Results(
             headline=_headline(accuracy, answered),
             metrics=metrics,
-            figures=(*_figures(metrics, classes, coded, certain), *_curves(ranked)),
-            tables=(_class_table(classes), *_confusions(coded), *_area_table(ranked)),
-            limits=_limits(accuracy, answered, clusters, certain),
+            figures=(*_figures(metrics, classes, coded, certain), *curves(ranked)),
+            tables=(_class_table(classes), *_confusions(coded), *area_table(ranked)),
+            limits=(*_limits(accuracy, answered, clusters, certain), *_strange(strange)),
             numbers=_numbers(classes, averages, coded, certain) | {"ranking": ranked},
         )
 
@@ -121,8 +140,20 @@ class Classification:
         )
 
 
+def _strange(texts: int) -> tuple[str, ...]:
+    if texts == 0:
+        return ()
+    return (f"{count(texts)} different predictions are no label of the dataset; they are shown as {OTHER}.",)
+
+
+def _plain(scores: pa.Table, labels: int) -> Results:
+    results = summarise_scores(scores, What("accuracy", "Accuracy", note="answers that were right"))
+    limit = f"The dataset has {count(labels)} labels: too many for figures of each."
+    return replace(results, limits=(*results.limits, limit))
+
+
 def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
-    """None without probabilities (scores of earlier versions have not even the column), with one class, or very many."""
+    """None without probabilities (scores of earlier versions lack the column), with one class, or very many."""
     if "probabilities" not in scores.column_names or len(coded.labels) > MOST_CLASSES:
         return None
     stated = np.asarray(pc.is_valid(scores["probabilities"]).to_numpy(), dtype=np.bool_)
@@ -130,30 +161,6 @@ def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
         return None
     shares = shares_of(scores["probabilities"].filter(pa.array(stated)), coded.labels)
     return ranking(coded.labels, coded.truth[stated], shares, coded.clusters[stated])
-
-
-def _areas(ranked: Ranking | None) -> tuple[Metric, ...]:
-    if ranked is None:
-        return ()
-    note = "how often a row of the class is given more of it than another; 50 % is chance"
-    return (
-        Metric("roc_auc_macro", "Area under ROC", ranked.roc_auc, note=note),
-        Metric("pr_auc_macro", "Area under precision-recall", ranked.pr_auc, note="average precision"),
-    )
-
-
-def _curves(ranked: Ranking | None) -> tuple[Figure, ...]:
-    return () if ranked is None else (roc_figure(ranked), pr_figure(ranked))
-
-
-def _area_table(ranked: Ranking | None) -> tuple[Table, ...]:
-    if ranked is None:
-        return ()
-    rows = tuple((row.label, row.positives, row.roc_auc, row.pr_auc) for row in ranked.classes)
-    note = (
-        "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
-    )
-    return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
 
 
 def _is_probability(share: object) -> bool:

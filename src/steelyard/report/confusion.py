@@ -9,12 +9,17 @@ scikit-learn.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from steelyard.report.statistics import Estimate, Floats, Integers, bootstrap, proportion
 
 NO_ANSWER = "(no answer)"
+OTHER = "(other text)"
+MOST_STRANGE = 100
+"""So many predictions that are no label of the dataset have a class each."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,19 @@ def encode(labels: Sequence[str | None], predictions: Sequence[str | None], clus
     return Coded(tuple(names), truth, said, clusters)
 
 
+def known(
+    predictions: Sequence[str | None], labels: Sequence[str | None]
+) -> tuple[Sequence[str | None], int]:
+    """The predictions; where very many of them are no label at all, as of a model that writes freely, these are
+    taken together. And how many those are.
+    """
+    true = set(labels)
+    strange = {one for one in predictions if one is not None and one not in true}
+    if len(strange) <= MOST_STRANGE:
+        return predictions, 0
+    return [OTHER if one in strange else one for one in predictions], len(strange)
+
+
 def matrix(coded: Coded) -> Integers:
     """Rows are true classes, columns predicted ones; the last column counts missing answers."""
     size = len(coded.labels)
@@ -70,15 +88,16 @@ def matrix(coded: Coded) -> Integers:
 
 def per_class(coded: Coded, *, seed: int, resamples: int) -> tuple[tuple[PerClass, ...], Averages]:
     sums = _cluster_sums(coded)
-    point = _scores(sums.sum(axis=0, keepdims=True).astype(np.float64), len(coded.labels))
+    totals = np.asarray(sums.sum(axis=0), dtype=np.float64).reshape(1, -1)
+    point = _scores(totals, len(coded.labels))
     low, high = bootstrap(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
     method = f"bootstrap of {np.unique(coded.clusters).size:,} clusters, {resamples:,} resamples, seed {seed}"
     size, n = len(coded.labels), int(coded.truth.size)
-    total = sums.sum(axis=0)
+    total = totals[0]
     involved = total[size : 2 * size] + total[2 * size :] - total[:size]
     f1 = [_estimate(point[2][0, k], low[k], high[k], method, int(involved[k])) for k in range(size)]
     names = ("precision", "recall", "f1")
-    numbers = _averaged(sums.sum(axis=0, keepdims=True).astype(np.float64), point, coded)[0]
+    numbers = _averaged(totals, point, coded)[0]
     averages = [_estimate(numbers[k], low[k], high[k], method, n) for k in range(size, size + 6)]
     rows = tuple(_of_class(coded, k, _certain_f1(coded, k, f1[k])) for k in range(size))
     averages = [_certain_average(coded, average) for average in averages]
@@ -128,20 +147,18 @@ def _certain_average(coded: Coded, average: Estimate) -> Estimate:
     return Estimate(average.value, low, high, f"of the share right: {share.method}", share.n)
 
 
-def _cluster_sums(coded: Coded) -> Floats:
-    """Per cluster: right answers, answers said, and answers true, of each class.
+def _cluster_sums(coded: Coded) -> Any:
+    """Per cluster: right answers, answers said, and answers true, of each class; sparse, for there may be many.
 
     All that the scores are made of.
     """
     size = len(coded.labels)
     unique, codes = np.unique(coded.clusters, return_inverse=True)
-    sums = np.zeros((unique.size, 3 * size))
     right = coded.truth == coded.prediction
     answered = coded.prediction >= 0
-    np.add.at(sums, (codes[right], coded.truth[right]), 1)
-    np.add.at(sums, (codes[answered], size + coded.prediction[answered]), 1)
-    np.add.at(sums, (codes, 2 * size + coded.truth), 1)
-    return sums
+    rows = np.concatenate([codes[right], codes[answered], codes])
+    columns = np.concatenate([coded.truth[right], size + coded.prediction[answered], 2 * size + coded.truth])
+    return csr_array((np.ones(rows.size), (rows, columns)), shape=(unique.size, 3 * size))
 
 
 def _scores(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:

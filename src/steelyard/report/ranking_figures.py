@@ -1,15 +1,39 @@
-"""ROC and precision-recall curves drawn, a line per class; the class with the least area stands out."""
+"""The areas under the curves, told and listed; the curves drawn, a line per class, that with the least area in red."""
 
 from collections.abc import Sequence
 
 from steelyard.report.figures import draw
 from steelyard.report.ranking import Curve, Ranked, Ranking
-from steelyard.report.results import Figure, Table
+from steelyard.report.results import Figure, Metric, Table
 from steelyard.report.statistics import Estimate
 from steelyard.report.wording import count, interval, percent
 
 SIZE = 320
 TICKS = tuple((SIZE * k / 5, f"{20 * k} %") for k in range(6))
+
+
+def area_metrics(ranked: Ranking | None) -> tuple[Metric, ...]:
+    if ranked is None:
+        return ()
+    note = "how often a row of the class is given more of it than another; 50 % is chance"
+    return (
+        Metric("roc_auc_macro", "Area under ROC", ranked.roc_auc, note=note),
+        Metric("pr_auc_macro", "Area under precision-recall", ranked.pr_auc, note="average precision"),
+    )
+
+
+def curves(ranked: Ranking | None) -> tuple[Figure, ...]:
+    return () if ranked is None else (roc_figure(ranked), pr_figure(ranked))
+
+
+def area_table(ranked: Ranking | None) -> tuple[Table, ...]:
+    if ranked is None:
+        return ()
+    rows = tuple((row.label, row.positives, row.roc_auc, row.pr_auc) for row in ranked.classes)
+    note = (
+        "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
+    )
+    return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
 
 
 def roc_figure(found: Ranking) -> Figure:

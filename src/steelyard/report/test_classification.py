@@ -164,6 +164,23 @@ def test_classes_stand_in_the_order_of_numbers() -> None:
     assert results.numbers["confusion"]["labels"] == ["2", "9", "10", "x"]
 
 
+def test_a_model_that_writes_freely_costs_no_memory() -> None:
+    rows = [("a" if k % 2 else "b", f"text {k}" if k % 3 else "a") for k in range(3000)]
+    results = summarise(rows)
+    assert results.numbers["confusion"]["labels"] == ["(other text)", "a", "b"]
+    assert (
+        "2,000 different predictions are no label of the dataset; they are shown as (other text)."
+        in results.limits
+    )
+    assert _metric(results, "accuracy").value == pytest.approx(1 / 6)
+
+
+def test_very_many_labels_have_no_figures_of_their_own() -> None:
+    results = summarise([(str(k), str(k)) for k in range(2001)])
+    assert [metric.name for metric in results.metrics] == ["accuracy"]
+    assert results.limits[-1] == "The dataset has 2,001 labels: too many for figures of each."
+
+
 def test_other_columns_and_loose_labels() -> None:
     rubric = Classification(target="answer", field="text", normalise=True)
     assert rubric.columns == ("answer",)
