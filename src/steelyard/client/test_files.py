@@ -13,7 +13,6 @@ from steelyard.client.conftest import Ask
 from steelyard.client.errors import (
     BadFiles,
     Conflict,
-    MissingPackage,
     NotFound,
     TransferFailed,
     UnexpectedAnswer,
@@ -319,67 +318,3 @@ def test_links_to_folders_are_passed_over(ask: Ask, fake: FakePlatform, tmp_path
 def test_nothing_is_downloaded_of_what_is_not_there(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         ask(fake, lambda client: client.modules.download("0" * 32, tmp_path))
-
-
-# ---- Parquet
-
-
-def parquet(path: Path, *columns: str) -> Path:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({name: [1, 2] for name in columns}), path)
-    return path
-
-
-def test_a_datasets_schema_is_read_from_its_files(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
-    import base64
-
-    one, other = (parquet(tmp_path / name, "_index_", "x") for name in ("a.parquet", "b/c.parquet"))
-    write(tmp_path, {"README.md": b"not data"})
-    made = ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
-    assert [each.path for each in made.artifacts] == ["a.parquet", "b/c.parquet"]
-    schema = pytest.importorskip("pyarrow").ipc.read_schema(
-        pytest.importorskip("pyarrow").py_buffer(base64.b64decode(made.schema_.arrowSchema))
-    )
-    assert schema.names == ["_index_", "x"]
-    made = ask(
-        fake, lambda client: client.datasets.create_from_parquet(one, str(other), account="acme", name="d")
-    )
-    assert [each.path for each in made.artifacts] == ["a.parquet", "c.parquet"]
-
-
-def test_a_schema_that_is_given_is_taken(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
-    write(tmp_path, {"a.parquet": b"no parquet at all"})
-    made = ask(
-        fake,
-        lambda client: client.datasets.create_from_folder(
-            tmp_path, account="acme", name="d", schema={"arrowSchema": "AAAA"}
-        ),
-    )
-    assert made.schema_.arrowSchema == "AAAA"
-
-
-def test_data_that_cannot_be_evaluated_is_refused(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
-    folders = {
-        "is no Parquet file": write(tmp_path / "1", {"a.parquet": b"rows"}),
-        "there is no .parquet file": write(tmp_path / "2", {"a.csv": b"rows"}),
-        "has no column _index_": parquet(tmp_path / "3/a.parquet", "x").parent,
-        r"b.parquet: has other columns \(_index_: int64, y: int64\)": parquet(
-            parquet(tmp_path / "4/a.parquet", "_index_", "x").with_name("b.parquet"), "_index_", "y"
-        ).parent,
-    }
-    for said, folder in folders.items():
-        with pytest.raises(BadFiles, match=said):
-            ask(fake, lambda client: client.datasets.create_from_folder(folder, account="acme", name="d"))  # noqa: B023
-    with pytest.raises(BadFiles, match="has the same name"):
-        ask(fake, lambda client: client.datasets.create_from_parquet("1/a", "2/a", account="acme", name="d"))
-    assert fake.requests == []
-
-
-def test_without_arrow_it_is_said_what_is_missing(
-    ask: Ask, fake: FakePlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    write(tmp_path, {"a.parquet": b"rows"})
-    with pytest.raises(MissingPackage, match=r"pip install 'steelyard\[eval\]'"):
-        ask(fake, lambda client: client.datasets.create_from_folder(tmp_path, account="acme", name="d"))
