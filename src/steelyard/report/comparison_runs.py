@@ -190,7 +190,11 @@ def compared_page(compared: Compared, texts: dict[int, str]) -> bytes:
         sections=sections,
         figure=_figure(drawable, " of each run") if several else None,
         limits=tuple(limits(compared)),
-        evidence=[(side.title, side.evidence) for side in compared.sides],
+        evidence=[
+            dataclasses.replace(item, what=f"{side.letter}: {item.what}")
+            for side in compared.sides
+            for item in side.evidence
+        ],
     )
 
 
@@ -295,7 +299,13 @@ def _section(compared: Compared, each: Against, texts: dict[int, str]) -> Sectio
 
 
 def _figure(each: Sequence[Against], where: str) -> Figure:
-    return differences([(one.side.title, one.found) for one in each], where, "the first run")
+    return differences([(_label(one.side), one.found) for one in each], where, "the first run")
+
+
+def _label(side: Side) -> str:
+    """As much of the title as stands beside a drawing."""
+    name = side.name.rstrip("/").rpartition("/")[2]
+    return f"{side.letter}: {name if len(name) <= 17 else name[:16] + '…'}"
 
 
 def _changed_rows(changes: Changes, letters: tuple[str, str], texts: dict[int, str]) -> Table:
