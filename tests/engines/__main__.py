@@ -10,8 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
+from tests.engines.lm_eval import suite as lm_eval
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -28,7 +30,10 @@ def kubernetes() -> int:
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
-SUITES = {"Kubernetes (API cases, kubectl session)": kubernetes}
+SUITES = {
+    "Kubernetes (API cases, kubectl session)": kubernetes,
+    "Chromium (accessibility)": browser.run,
+}
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ A request is assembled from bytes that are encoded once around the encoded promp
 the columns of a stand-alone run's output. `steelyard.runs` makes its plans of these.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
 
 Json = Any
-Api = Literal["chat", "completions"]
+Api = Literal["chat", "completions", "loglikelihood"]
+"""`loglikelihood` asks completions for the tokens of the prompt itself (echo), and keeps what is told of each."""
 Message = Mapping[str, Json]
 Encode = Callable[[Json], bytes]
 """A prompt, text or messages, as the body of its request; ValueError when it is neither."""
@@ -82,7 +84,7 @@ def completions_encoder(model: str, sampling: Mapping[str, Json], before: str = 
 
 def reader(api: Api) -> Read:
     """Answers as responses; Malformed says what is wrong with one."""
-    return _reader(_chat_choice if api == "chat" else _text_choice)
+    return _reader(_CHOICES[api])
 
 
 def _rest(sampling: Mapping[str, Json]) -> bytes:
@@ -153,6 +155,27 @@ def _text_choice(choice: dict[str, Json]) -> dict[str, Json]:
     if (logprobs := choice.get("logprobs")) and (tokens := logprobs.get("token_logprobs")):
         response["logprob"] = float(sum(token for token in tokens if token is not None))
     return response
+
+
+def _token_choice(choice: dict[str, Json]) -> dict[str, Json]:
+    """As text, JSON of three lists: where each token begins, its log-likelihood, and that of the likeliest there."""
+    told = choice["logprobs"]
+    tokens, logprobs = told["tokens"], told["token_logprobs"]
+    offsets = told.get("text_offset")
+    if offsets is None:
+        offsets = [0, *itertools.accumulate(map(len, tokens))][:-1]
+    tops = [None if top is None else max(top.values(), default=None) for top in told["top_logprobs"]]
+    if not len(tokens) == len(logprobs) == len(offsets) == len(tops):
+        raise TypeError("lists of tokens of different length")
+    text = orjson.dumps({"offsets": offsets, "logprobs": logprobs, "tops": tops}).decode()
+    return {"text": text, "finish_reason": _text(choice.get("finish_reason"))}
+
+
+_CHOICES: Mapping[Api, Callable[[dict[str, Json]], dict[str, Json]]] = {
+    "chat": _chat_choice,
+    "completions": _text_choice,
+    "loglikelihood": _token_choice,
+}
 
 
 def _content(content: Json) -> str:

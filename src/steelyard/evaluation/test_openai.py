@@ -141,3 +141,21 @@ def test_whatever_json_comes_is_a_row_that_can_be_written_or_malformed(
     except Malformed:
         return
     pa.array([responses], pa.list_(ANSWER))
+
+
+def test_of_a_prompt_s_own_tokens_offsets_likelihoods_and_the_likeliest_are_kept() -> None:
+    told = {
+        "tokens": ["a", " b", "c"],
+        "token_logprobs": [None, -0.5, -1.0],
+        "top_logprobs": [None, {" b": -0.5}, {"c": -1.0, "d": -0.25}],
+    }
+    body = {"choices": [{"text": "a bc", "logprobs": told, "finish_reason": "length"}]}
+    (response,) = reader("loglikelihood")(orjson.dumps(body))
+    assert orjson.loads(response["text"]) == {
+        "offsets": [0, 1, 3],
+        "logprobs": [None, -0.5, -1.0],
+        "tops": [None, -0.5, -0.25],
+    }
+    del told["top_logprobs"]
+    with pytest.raises(Malformed, match="top_logprobs"):
+        reader("loglikelihood")(orjson.dumps(body))

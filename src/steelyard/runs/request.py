@@ -16,11 +16,15 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.runs.judge_spec import JudgeSpec
 
 Json = Any
-Api = Literal["chat", "completions"]
+Api = Literal["chat", "completions", "loglikelihood"]
 Format = Literal["parquet", "arrow", "jsonl", "csv"]
 Policy = Literal["Skip", "Abort"]
 
-ENDPOINTS: Mapping[Api, str] = {"chat": "chat/completions", "completions": "completions"}
+ENDPOINTS: Mapping[Api, str] = {
+    "chat": "chat/completions",
+    "completions": "completions",
+    "loglikelihood": "completions",
+}
 API_KEY_ENV = "OPENAI_API_KEY"
 SCHEMA_VERSION = "0.1"
 KIND = "Run"

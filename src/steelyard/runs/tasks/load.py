@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 from pydantic import ValidationError
@@ -124,7 +124,7 @@ def _reference(rubric: str | dict[str, Json], target: str | None) -> str:
         arguments = {key: _argument(value) for key, value in rubric.items() if key != "name"}
     if target is not None and "target" not in arguments and _takes_target(name):
         arguments["target"] = target
-    return f"{name}?{urlencode(arguments)}" if arguments else name
+    return f"{name}?{urlencode(arguments, quote_via=quote)}" if arguments else name
 
 
 def _argument(value: Json) -> str:

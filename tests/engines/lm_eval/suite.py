@@ -1,0 +1,68 @@
+"""lm-eval's suite: `compare` in an environment made from the lock beside this file, once per machine."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from tests.engines.build import Missing
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+LOCK = HERE / "lm_eval.txt"
+
+
+def environment() -> Path:
+    """The interpreter of an environment with exactly what the lock says. Missing where it cannot be had."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    folder = Path(base) / "steelyard" / "engines" / f"lm-eval-{digest}"
+    python = folder / "bin" / "python"
+    if (folder / "complete").exists():
+        return python
+    uv = str(Path(sys.executable).parent / "uv")
+    commands = (
+        [uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)],
+        [uv, "pip", "install", "-q", "--python", str(python), "--require-hashes", "-r", str(LOCK)],
+    )
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Missing(f"lm-eval cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
+    (folder / "complete").touch()
+    return python
+
+
+def write_entry_points(folder: Path) -> None:
+    """What an installed steelyard says of its rubrics: the environment has its source alone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = folder / "steelyard-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: steelyard\nVersion: 0\n")
+    lines = [f"{name} = {value}\n" for name, value in project["entry-points"]["steelyard.rubrics"].items()]
+    (info / "entry_points.txt").write_text("[steelyard.rubrics]\n" + "".join(lines))
+
+
+def run() -> int:
+    """The exit status of the comparison."""
+    python = environment()
+    with tempfile.TemporaryDirectory(prefix="steelyard-lm-eval-") as scratch:
+        folder, work = Path(scratch) / "info", Path(scratch) / "work"
+        folder.mkdir()
+        work.mkdir()
+        write_entry_points(folder)
+        settings = {
+            "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT / "src", ROOT))),
+            "HF_HOME": str(Path(scratch) / "hf"),
+            "HF_HUB_OFFLINE": "1",
+            "TQDM_DISABLE": "1",
+        }
+        command = [str(python), "-m", "tests.engines.lm_eval.compare", str(work)]
+        return subprocess.run(command, cwd=ROOT, env=os.environ | settings, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(run())
