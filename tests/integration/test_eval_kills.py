@@ -1,0 +1,124 @@
+"""`steelyard eval run` killed with SIGKILL: no row is lost, none is doubled, and hardly a call is paid twice."""
+
+import asyncio
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.eval_command import IN_FLIGHT, PART, Endpoint, Place, ended, endpoint, kill
+
+DRIVER = ("-m", "tests.integration.killing_eval")
+ROOT = str(Path(__file__).parent.parent.parent)
+TWICE = IN_FLIGHT + PART
+"""Calls that one kill may cost: what was in flight, and one part that was not durable yet."""
+
+
+async def kill_somewhere(place: Place, server: Endpoint, chance: random.Random, most: int) -> str:
+    """Start the command, and kill it once it has made up to `most` more calls, or in one of its later steps."""
+    process = await place.start(server)
+    assert process.stdout is not None
+    watching = asyncio.create_task(_see(process.stdout, chance.choice(["verifying", "scoring", None])))
+    calls = asyncio.create_task(server.until_asked(server.calls + chance.randrange(most)))
+    try:
+        await asyncio.wait([watching, calls], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(chance.random() / (20 if calls.done() else 5))
+    finally:
+        watching.cancel()
+        calls.cancel()
+        await asyncio.gather(watching, calls, return_exceptions=True)
+    await kill(process)
+    return f"{server.calls} calls" if not watching.done() or watching.cancelled() else "a later step"
+
+
+async def _see(out: asyncio.StreamReader, step: str | None) -> None:
+    """Until the step begins, or the command ends."""
+    while line := await out.readline():
+        if step is not None and f'"step": "{step}"'.encode() in line:
+            return
+
+
+@pytest.mark.parametrize(
+    ("kills", "rows", "moves"),
+    [
+        pytest.param(5, 4_000, False, id="5 kills"),
+        pytest.param(2, 2_500, True, id="2 kills, each time another machine"),
+        pytest.param(50, 40_000, False, id="50 kills", marks=pytest.mark.soak),
+        pytest.param(50, 40_000, True, id="50 kills, each time another machine", marks=pytest.mark.soak),
+    ],
+)
+async def test_killed_at_random_moments(tmp_path: Path, kills: int, rows: int, moves: bool) -> None:
+    seed = int(os.environ.get("STEELYARD_SEED", "0")) or random.randrange(1 << 30)
+    chance, place = random.Random(seed), Place(tmp_path / "0", rows).write()
+    told = []
+    async with endpoint(seconds=0.01) as server:
+        for number in range(1, kills + 1):
+            told.append(await kill_somewhere(place, server, chance, 2 * rows // kills))
+            if moves:
+                place = await asyncio.to_thread(moved, place, tmp_path / str(number))
+        last = await place.go(server)
+        calls = server.calls
+        assert (await place.go(server)).status == 0
+    print(f"seed {seed}: killed at {', '.join(told)}; {calls - rows} calls twice")
+    assert (last.status, last.said) == (0, "")
+    assert calls - rows <= kills * TWICE
+    assert server.calls == calls, "a run that is done asks nothing"
+    place.check()
+
+
+def moved(place: Place, folder: Path) -> Place:
+    """What is on durable storage, as another machine mounts it elsewhere; its scratch folder is empty."""
+    there = Place(folder, place.rows)
+    folder.mkdir()
+    if place.run.exists():
+        shutil.copytree(place.run, there.run)
+    shutil.copy(place.prompts, there.prompts)
+    shutil.rmtree(place.folder)
+    return there
+
+
+FEW = 30
+
+
+async def moments(tmp_path: Path) -> list[str]:
+    """Every moment at which an undisturbed run could be killed, in order."""
+    place, counted = Place(tmp_path / "counted", FEW).write(), tmp_path / "moments"
+    async with endpoint(seconds=0) as server:
+        process = await place.start(
+            server, under=(*DRIVER, "0", str(place.run), str(counted)), PYTHONPATH=ROOT
+        )
+        assert (await ended(process)).status == 0
+    place.check()
+    return counted.read_text().splitlines()
+
+
+async def kill_at(tmp_path: Path, at: int, wanted: str) -> None:
+    """Killed at that moment, and gone on with."""
+    place = Place(tmp_path / f"{at}-{wanted.strip('./')}", FEW).write()
+    async with endpoint(seconds=0) as server:
+        under = (*DRIVER, str(at), wanted, "unused")
+        died = await ended(await place.start(server, under=under, PYTHONPATH=ROOT))
+        assert died.status == -9, f"no such moment: {died}"
+        paid = server.calls
+        assert (await place.go(server)).status == 0
+    assert server.calls - FEW <= min(paid, TWICE)
+    place.check()
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"),
+    [(1, "/parts/"), (2, "/parts/"), (1, "manifest.json")],
+    ids=["before a part is there", "right after it", "before the manifest"],
+)
+async def test_killed_between_a_write_and_its_appearance(tmp_path: Path, at: int, wanted: str) -> None:
+    await kill_at(tmp_path, at, wanted)
+
+
+@pytest.mark.soak
+async def test_killed_at_every_moment(tmp_path: Path) -> None:
+    found = await moments(tmp_path)
+    assert len(found) > 20
+    for at in range(1, len(found) + 1):
+        await kill_at(tmp_path, at, str(tmp_path))
