@@ -50,7 +50,7 @@ def roc_figure(found: Ranking) -> Figure:
         Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
         paths=[_line(row.roc) for row in found.classes],
         worst=_line(worst.roc),
-        worst_label=worst.label,
+        worst_label=_short(worst.label),
         ticks=TICKS,
         diagonal=True,
         across="of the others, the share called so",
@@ -73,7 +73,7 @@ def pr_figure(found: Ranking) -> Figure:
         Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
         paths=[_steps(row.pr) for row in found.classes],
         worst=_steps(worst.pr),
-        worst_label=worst.label,
+        worst_label=_short(worst.label),
         ticks=TICKS,
         diagonal=False,
         across="of the class, the share found",
@@ -97,6 +97,10 @@ def _steps(curve: Curve) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 20 else f"{label[:19]}…"
 
 
 def _faint(classes: Sequence[Ranked]) -> float:

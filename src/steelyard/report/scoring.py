@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.manifest import Manifest
-from steelyard.report.classification import text_of
 from steelyard.report.errors import ReportFailed
 from steelyard.report.groups import GROUP, columns_of, group_figure, group_numbers, group_table, grouped
 from steelyard.report.joined import Questions, View, answers, local_copy
 from steelyard.report.power import power_line, power_numbers
 from steelyard.report.reducers import reduced, right_or_wrong
 from steelyard.report.results import Answer, Results, Rubric
+from steelyard.report.rubrics.rows import text_of
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
