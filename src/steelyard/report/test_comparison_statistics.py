@@ -199,3 +199,21 @@ def test_the_clustered_interval_of_a_difference_holds_the_truth() -> None:
         found = difference(second.astype(float) - first, clusters)
         held += found.low <= 0.1 <= found.high  # type: ignore[operator]
     assert 0.93 < held / 500 <= 0.985
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("n", "gain", "agree"), [(50, 0.1, 0.5), (200, 0.05, 0.8), (1000, 0.0, 0.95)])
+def test_paired_intervals_cover_and_tests_keep_their_size(n: int, gain: float, agree: float) -> None:
+    """Two systems that share most of what they find hard."""
+    chances = np.random.default_rng(23)
+    held = alarms = 0
+    for _ in range(3000):
+        first = chances.random(n) < 0.5
+        fresh = chances.random(n) < 0.5 + gain / (1 - agree)
+        second = np.where(chances.random(n) < agree, first, fresh)
+        found = difference(second.astype(float) - first)
+        held += found.low <= gain <= found.high  # type: ignore[operator]
+        one = np.ones(n, np.int64)
+        alarms += chance(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
+    assert 0.94 <= held / 3000 <= 0.985
+    assert gain or alarms / 3000 <= 0.05

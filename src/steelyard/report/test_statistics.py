@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
-from steelyard.report.statistics import Estimate, bootstrap, mean, proportion, wilson
+from steelyard.report.statistics import Estimate, bootstrap, holm, mean, proportion, wilson
 
 
 def _hits(successes: int, n: int) -> NDArray[np.bool_]:
@@ -123,3 +124,44 @@ def test_nothing_has_no_interval() -> None:
     assert proportion(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)) == nothing
     assert mean(np.zeros(0), np.zeros(0, dtype=np.int64)) == nothing
     assert mean(np.ones(3), np.zeros(3, dtype=np.int64)).low is None
+
+
+@pytest.mark.parametrize(
+    "ps",
+    [[0.03], [0.01, 0.04, 0.03], [0.04, 0.03, 0.02, 0.02], [0.0, 1.0, 0.5], [0.6, 0.7]],
+    ids=["one", "three", "with a tie", "with the ends", "above one"],
+)
+def test_holm_is_statsmodels(ps: list[float]) -> None:
+    assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
+
+
+def test_holm_of_many_is_statsmodels() -> None:
+    ps = (np.random.default_rng(8).random((40, 12)) ** 3).tolist()
+    for row in ps:
+        assert holm(row) == pytest.approx(multipletests(row, method="holm")[1].tolist())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("clusters", "size", "a", "b"), [(8, 50, 1.6, 0.4), (10, 30, 8, 2), (20, 10, 1, 1), (60, 5, 3, 1)]
+)
+def test_clustered_intervals_cover_whatever_the_clusters(
+    clusters: int, size: int, a: float, b: float
+) -> None:
+    """Shares and means over thousands of evaluations of few large and many small clusters."""
+    chance = np.random.default_rng(19)
+    index, truth, held = np.repeat(np.arange(clusters), size), a / (a + b), [0, 0]
+    for _ in range(4000):
+        hits = chance.random(clusters * size) < np.repeat(chance.beta(a, b, clusters), size)
+        for place, found in enumerate((proportion(hits, index), mean(hits.astype(np.float64), index))):
+            held[place] += found.low <= truth <= found.high  # type: ignore[operator]
+    assert 0.92 <= held[0] / 4000 <= 0.975
+    assert 0.85 <= held[1] / 4000 <= 0.975  # the mean's is symmetric, which shares near 1 are not
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("n", "share"), [(20, 0.5), (20, 0.9), (100, 0.02), (1000, 0.97)])
+def test_wilsons_intervals_cover_on_average(n: int, share: float) -> None:
+    k = np.arange(n + 1)
+    held = [low <= share <= high for low, high in (wilson(each / n, n) for each in k.tolist())]
+    assert 0.92 <= stats.binom.pmf(k, n, share)[held].sum() <= 0.99
