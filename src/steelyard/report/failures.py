@@ -101,9 +101,8 @@ def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str],
 
 
 def _shortened(text: str) -> str:
-    """The beginning and the end of a long text: what is asked often stands last."""
-    return (
-        text
-        if len(text) <= MOST_TEXT
-        else f"{text[: MOST_TEXT // 2].rstrip()} … {text[-MOST_TEXT // 2 :].lstrip()}"
-    )
+    """The beginning and the end of a long text, in whole words: what is asked often stands last."""
+    if len(text) <= MOST_TEXT:
+        return text
+    first, last = text[: MOST_TEXT // 2], text[-MOST_TEXT // 2 :]
+    return f"{first.rpartition(' ')[0] or first} … {last.partition(' ')[2] or last}"

@@ -86,7 +86,11 @@
       head.scope = "col";
       return head;
     });
-    return make("div", "scroll", make("table", "", make("thead", "", make("tr", "", ...heads)), body));
+    const box = make("div", "scroll", make("table", "", make("thead", "", make("tr", "", ...heads)), body));
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", `Scores of row ${row.i}`);
+    return box;
   };
 
   const fill = (row, box) => {

@@ -1,0 +1,101 @@
+"""Opens pages in Chromium, light and dark, wide and narrow: axe-core finds nothing, nothing is asked of any network, no
+script is refused, nothing sticks out, and rows can be searched. Run by `suite` in an environment of its own.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python  # type: ignore[import-not-found]
+from playwright.sync_api import Browser, Page, sync_playwright  # type: ignore[import-not-found]
+
+AXE = next(Path(axe_playwright_python.__file__).parent.rglob("axe.min.js")).read_text("utf-8")
+SIZES = {"wide": (1300, 900), "narrow": (390, 844)}
+SLOW_SECONDS = 3.0
+"""A page that takes longer to stand there, or to be searched, freezes for people."""
+
+
+def main(chromium: str, *paths: str) -> int:
+    faults: list[str] = []
+    checks = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for path in map(Path, paths):
+            for scheme in ("light", "dark"):
+                for size in SIZES:
+                    found = look(browser, path, scheme, size)
+                    checks += 1
+                    faults += [
+                        f"{path.parent.name}/{path.name}, {scheme}, {size}: {fault}" for fault in found
+                    ]
+        browser.close()
+    for fault in faults:
+        print(fault)
+    print(f"{checks} views of {len(paths)} pages, {len(faults)} faults")
+    return 1 if faults or not checks else 0
+
+
+def look(browser: Browser, path: Path, scheme: Any, size: str) -> list[str]:
+    """The faults of one view of a page."""
+    width, height = SIZES[size]
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+    page = context.new_page()
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    began = time.monotonic()
+    page.goto(path.as_uri())
+    faults = [f"took {time.monotonic() - began:.1f} s to open"] * (time.monotonic() - began > SLOW_SECONDS)
+    faults += [f"asks for {url}" for url in asked if url != path.as_uri()]
+    if page.locator("#rows-search").count():
+        faults += search(page)
+    for details in page.locator("details").all()[:6]:
+        details.evaluate("each => { each.open = true }")
+    page.wait_for_timeout(100)
+    over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    faults += [f"is {over} pixels too wide"] * (over > 0)
+    faults += violations(page)
+    faults += [f"says {text}" for text in said]
+    context.close()
+    return faults
+
+
+def search(page: Page) -> list[str]:
+    """A row that is found by its number, and what is shown of it."""
+    before = page.locator("#rows-found").inner_text()
+    began = time.monotonic()
+    page.fill("#rows-search", "row 4")
+    page.wait_for_function(
+        "before => document.getElementById('rows-found').textContent !== before", arg=before
+    )
+    seconds = time.monotonic() - began
+    first = page.locator("#rows-list details").first
+    first.locator("summary").click()
+    first.locator(".whole").wait_for()
+    told = first.inner_text()
+    faults = [f"took {seconds:.1f} s to search"] * (seconds > SLOW_SECONDS)
+    if "row 4" not in told.lower() or "asked" not in told.lower():
+        faults.append(f"search shows {told[:80]!r}")
+    page.fill("#rows-search", "")
+    page.wait_for_function(
+        "before => document.getElementById('rows-found').textContent === before", arg=before
+    )
+    return faults
+
+
+def violations(page: Page) -> list[str]:
+    # By way of the debugger: the page's own policy allows no script but its own.
+    page.evaluate(AXE)
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    return [
+        f"axe {each['id']}: {each['help']}: {node['html'][:120]} {node['failureSummary'][-160:]}"
+        for each in found
+        for node in each["nodes"][:3]
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
