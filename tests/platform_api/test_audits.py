@@ -2,6 +2,9 @@
 
 import pytest
 
+from steelyard.schema.dependencies import names_of
+from steelyard.schema.entities import entity_of
+from steelyard.services.resources import manifest
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.world import SCHEMA, Json, World, dataset, grant, model, service
 
@@ -52,6 +55,22 @@ async def test_everything_is_created_that_is_not_there(world: World) -> None:
     assert {each["status"] for each in (made, evaluation, *reports)} == {"Created"}
 
 
+async def test_what_is_made_says_what_its_parts_are_called(world: World) -> None:
+    data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
+    made = await audit(world, await procedure(world, (data, "one")), served)
+    (evaluation,), (scored,) = await all_of(world, "evaluations"), await all_of(world, "reports")
+    about = {"dataset": "digits", "inferenceService": "service", "model": "model"}
+    for entity, names in (
+        (made, {"auditProcedure": "p", "inferenceService": "service"}),
+        (evaluation, {"dataset": "digits"}),
+        (scored, about),
+    ):
+        assert names_of(entity_of(entity)) == names
+    again = await world.created("reports", rubric="two", evaluation=evaluation["id"])
+    assert names_of(entity_of(again)) == about
+    assert manifest(entity_of(again))["spec"]["names"] == about
+
+
 async def test_the_newest_complete_ones_are_taken(world: World) -> None:
     data, served = (await world.created("datasets", **dataset()))["id"], await a_service(world)
     await report(world, await complete(world, data, served), "one")
@@ -98,7 +117,7 @@ async def test_a_baseline_is_an_audit_that_is_there(world: World) -> None:
     asked = await procedure(world, (data, "one"))
     first = await audit(world, asked, served)
     second = await audit(world, asked, served, baseline=first["id"])
-    assert second["annotations"] == [{"key": "steelyard/baseline", "value": first["id"]}]
+    assert {"key": "steelyard/baseline", "value": first["id"]} in second["annotations"]
     body = {"account": "acme", "auditProcedure": asked["id"], "inferenceService": served["id"]}
     missing = await world.admin.post("/audits", json={**body, "baseline": "0" * 32})
     assert (missing.status_code, missing.json()["field"]) == (422, "baseline")

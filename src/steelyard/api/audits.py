@@ -23,7 +23,7 @@ from steelyard.schema.account import APIResource
 from steelyard.schema.audit import Audit, AuditProcedure, AuditRequirement
 from steelyard.schema.base import EntityIdentifier
 from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import BASELINE
+from steelyard.schema.dependencies import BASELINE, naming
 from steelyard.schema.entities import ENTITIES, AnyEntity
 from steelyard.schema.evaluation import Evaluation, EvaluationClientConfiguration
 from steelyard.schema.inference_service import InferenceService
@@ -56,9 +56,10 @@ async def audit(call: Call, request: AuditCreateRequest, base: Base) -> Sequence
     procedure = await resolve(call, AuditProcedure, request.auditProcedure, "auditProcedure")
     service = await resolve(call, InferenceService, request.inferenceService, "inferenceService")
     content = {**request.dump(), "metadata": {}}
+    content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name)
     if (baseline := content.pop("baseline", None)) is not None:
         await resolve(call, Audit, baseline, "baseline")
-        content["annotations"] = [{"key": BASELINE, "value": baseline}]
+        content["annotations"].append({"key": BASELINE, "value": baseline})
     needs = _Needs(call, base, service)
     reports = [await needs.report(each) for each in procedure.requirements]
     unique = dict.fromkeys(reports)
@@ -93,10 +94,11 @@ class _Needs:
         found = await self._newest(Evaluation, same, _is_strict)
         if found is not None:
             return found
-        await resolve(self.call, Dataset, dataset, "auditProcedure")
+        data = await resolve(self.call, Dataset, dataset, "auditProcedure")
         request = EvaluationInferenceSessionRequest(inferenceService=self.service.id)
         session = await own_session(self.call, request)
-        return self._create(Evaluation, {"dataset": dataset, "inferenceSession": session.dump()})
+        content = {"inferenceSession": session.dump(), "annotations": naming(dataset=data.name)}
+        return self._create(Evaluation, {"dataset": dataset, **content})
 
     async def _newest(self, kind: type[E], filters: dict[str, str], suits: Callable[[E], bool]) -> E | None:
         """The account's newest Complete one that the caller may use, and that suits."""

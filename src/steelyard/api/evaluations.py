@@ -7,6 +7,7 @@ from steelyard.api.call import Call
 from steelyard.api.errors import Invalid
 from steelyard.api.references import foreign_service, resolve
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import naming
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
@@ -15,9 +16,10 @@ from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferen
 
 
 async def evaluation(call: Call, request: EvaluationCreateRequest, base: Base) -> Sequence[AnyEntity]:
-    await resolve(call, Dataset, request.dataset, "dataset")
+    dataset = await resolve(call, Dataset, request.dataset, "dataset")
     session = await _session(call, request)
-    return [base.entity(Evaluation, {**request.dump(), "inferenceSession": session.dump()})]
+    own = {"inferenceSession": session.dump(), "annotations": naming(dataset=dataset.name)}
+    return [base.entity(Evaluation, {**request.dump(), **own})]
 
 
 async def _session(call: Call, request: EvaluationCreateRequest) -> InferenceSessionSpec:

@@ -8,6 +8,7 @@ from steelyard.api.errors import Invalid
 from steelyard.api.references import resolve
 from steelyard.schema.data import DataView
 from steelyard.schema.dataset import Dataset
+from steelyard.schema.dependencies import names_of, naming
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.module import Module
@@ -31,8 +32,11 @@ async def report(call: Call, request: ReportCreateRequest, base: Base) -> Sequen
 def about(evaluation: Evaluation) -> dict[str, object]:
     """What a report of the evaluation is about."""
     service = evaluation.inferenceSession.inferenceService
+    model, data = service.model, names_of(evaluation).get("dataset")
+    names = naming(dataset=data, inferenceService=service.name, model=model.name if model else None)
     content: dict[str, object] = {"dataset": evaluation.dataset, "inferenceService": service.id}
-    return content | ({"model": service.model.id} if service.model else {})
+    content["annotations"] = names
+    return content | ({"model": model.id} if model else {})
 
 
 async def _dataset_view(call: Call, wanted: str | DataView, dataset: str) -> dict[str, object]:

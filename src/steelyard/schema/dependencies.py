@@ -17,6 +17,10 @@ BASELINE = "steelyard/baseline"
 """Annotation of an Audit: id of the earlier Audit that it is compared with."""
 
 
+NAME = "steelyard/name-"
+"""What an annotation begins with that says what the entity of a field is called: `steelyard/name-dataset`."""
+
+
 @dataclass(frozen=True)
 class Dependency:
     """An entity that must have succeeded first."""
@@ -33,6 +37,17 @@ def dependencies(entity: DyffEntity) -> tuple[Dependency, ...]:
 def baseline_of(audit: DyffEntity) -> str | None:
     """Id of the earlier Audit that this one is compared with."""
     return next((each.value for each in audit.annotations if each.key == BASELINE), None)
+
+
+def names_of(entity: DyffEntity) -> dict[str, str]:
+    """What the entities that it refers to are called, by the field; as far as it says so."""
+    told = (each for each in entity.annotations if each.key.startswith(NAME))
+    return {each.key.removeprefix(NAME): each.value for each in told}
+
+
+def naming(**names: str | None) -> list[dict[str, str]]:
+    """Annotations that say what the entities of these fields are called."""
+    return [{"key": f"{NAME}{field}", "value": name} for field, name in names.items() if name]
 
 
 def data_mounts(service: InferenceServiceFields) -> tuple[VolumeMount, ...]:

@@ -50,6 +50,8 @@ class ResourceSpec(SchemaModel):
 class StoredSpec(ResourceSpec):
     """For the kinds whose entity has no field `storage` of its own."""
 
+    names: dict[str, str] = Field(default_factory=dict)
+    """What the entities that the fields refer to are called, by the field; pages show it."""
     storage: Storage = Field(default_factory=Storage)
     """Where the workflow reads and writes."""
 

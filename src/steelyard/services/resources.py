@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.kube.resource import DYFF, Resource
 from steelyard.schema.audit import Audit
 from steelyard.schema.base import DyffEntity
-from steelyard.schema.dependencies import baseline_of, data_mounts
+from steelyard.schema.dependencies import baseline_of, data_mounts, names_of
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSession
@@ -56,6 +56,7 @@ def manifest(entity: DyffEntity, secret: str | None = None) -> Json:
             "id": entity.id,
             "account": entity.account,
             "storage": _storage(entity, content, secret),
+            **({"names": names} if (names := names_of(entity)) else {}),
         },
     }
 
