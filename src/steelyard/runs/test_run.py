@@ -272,6 +272,14 @@ def rows_of(done: Run) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["index"]))
 
 
+async def test_a_rubric_may_read_no_column(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "[1]"}, {"prompt": "x"}])
+    async with endpoint() as asked:
+        schema = RubricSpec('structure.JsonSchema?schema={"type": "array"}')
+        outcome = await run(make_request(prompts, asked.url, rubrics=(schema,)), tmp_path / "run")
+    assert "50" in (outcome.headline or "")
+
+
 async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 500)
     async with endpoint(seconds=0.02) as asked:
