@@ -111,6 +111,8 @@ class Questions:
             )
         if not self._columns.num_columns:  # a table without columns has no rows either
             return [{} for _ in indexes]
+        if not self._columns.num_columns:  # a table without columns forgets how many rows it has
+            return [{} for _ in indexes]
         return self._columns.take(self._order[found]).to_pylist()
 
     def whole_rows(self, indexes: Sequence[int]) -> dict[int, dict[str, Any]]:
