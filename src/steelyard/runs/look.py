@@ -79,7 +79,9 @@ def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
         return []
     known = {index for (index, _), error in run.row_errors.items() if error["reason"] != RETRIED}
     correct: Any = table["correct"]
-    wrong: Any = pc.invert(pc.fill_null(correct, False))
+    score: Any = table["score"]
+    # What has no score, such as an answer that a judge gave no verdict on, is not wrong.
+    wrong: Any = pc.and_(pc.invert(pc.fill_null(correct, True)), pc.is_valid(score))
     failed = table.filter(wrong)
     unanswered: Any = pc.is_in(failed[INDEX], pa.array(sorted(known), pa.int64()))
     answered = failed.filter(pc.invert(unanswered))
