@@ -109,8 +109,6 @@ class Questions:
             raise ReportFailed(
                 "NoSuchRow", f"the dataset has no row {index}, but the output has", row=str(index)
             )
-        if not self._columns.num_columns:  # a table without columns has no rows either
-            return [{} for _ in indexes]
         if not self._columns.num_columns:  # a table without columns forgets how many rows it has
             return [{} for _ in indexes]
         return self._columns.take(self._order[found]).to_pylist()
