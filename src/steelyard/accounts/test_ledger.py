@@ -1,13 +1,17 @@
 """Every form of the accounts database keeps to the contract."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from steelyard.accounts import contract_accounts, contract_claims, contract_outbox
 from steelyard.accounts.ledger import LedgerError
-from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.accounts.open import MIGRATIONS, Ledger, open_ledger
+from steelyard.accounts.sqlite_accounts import SqliteAccounts
+from steelyard.schema.account import Identity
+from steelyard.sqlite import Database
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -41,6 +45,16 @@ async def test_a_url_that_is_no_ledger_is_refused(url: str) -> None:
 async def test_postgresql_is_said_to_come() -> None:
     with pytest.raises(LedgerError, match="not implemented yet; use sqlite:PATH"):
         await open_ledger("postgresql://db/steelyard")
+
+
+async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    first = await Database.open(tmp_path / "ledger.db", MIGRATIONS[:1])
+    made = await SqliteAccounts(first).create("alice", Identity(), datetime.now(UTC))
+    await first.close()
+    opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
+    assert await opened.accounts.named("alice") == made
+    assert await opened.outbox.expired_request("alice", "k") is None
+    await opened.close()
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -54,7 +54,7 @@ def maker(connection: sqlite3.Connection) -> str:
     """The version that brought the file to its schema."""
     query = "SELECT 1 FROM sqlite_master WHERE name = ?"
     if connection.execute(query, (_MADE,)).fetchone() is None:
-        return "an early version of Steelyard, which did not say its number"
+        return "an early version of Steelyard that did not say its number,"
     return f"Steelyard {connection.execute(f'SELECT version FROM {_MADE}').fetchone()[0]}"
 
 
