@@ -19,9 +19,7 @@ from steelyard.report.rubrics.columns import named, value
 from steelyard.report.rubrics.rows import FIELD, NoTarget, answer_text, right_or_wrong, schema
 from steelyard.report.summary import What, summarise_scores
 
-_FENCE = re.compile(
-    r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\n`]{0,100})\n(.*?)^[ \t]{0,3}\1[`~]*[ \t]*$", re.M | re.S
-)
+_OPENING = re.compile(r"(?<![`~])(`{3,}|~{3,})[^\n`]*$")
 _FAULT = 500  # characters of a fault that are kept
 _SCHEMA = schema(("fault", pa.string()))
 
@@ -93,13 +91,32 @@ def fault_of(said: str, validator: Any, *, fenced: bool) -> str | None:
 
 def _json_in(said: str, *, fenced: bool) -> tuple[Any, bool]:
     """The whole answer if it is JSON, else the first fenced block that is."""
-    blocks = [said] + ([match[3] for match in _FENCE.finditer(said)] if fenced else [])
+    blocks = [said] + (fenced_blocks(said) if fenced else [])
     for block in blocks:
         try:
             return orjson.loads(block), True
         except orjson.JSONDecodeError:
             continue
     return None, False
+
+
+def fenced_blocks(text: str) -> list[str]:
+    """What stands between fences, a line at a time, so that no answer takes long. A fence may open behind other text;
+    one that never closes holds the rest.
+    """
+    blocks: list[str] = []
+    fence = ""
+    inside: list[str] = []
+    for line in text.split("\n"):
+        if not fence:
+            if opening := _OPENING.search(line):
+                fence = opening[1]
+        elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+            blocks.append("\n".join(inside))
+            fence, inside = "", []
+        else:
+            inside.append(line)
+    return [*blocks, "\n".join(inside)] if fence else blocks
 
 
 @functools.lru_cache(maxsize=8)

@@ -27,6 +27,9 @@ def scored(text: str | None, rubric: JsonSchema | None = None, **row: Any) -> An
         ('Here it is:\n```json\n{"a": 1}\n```\nDone.', None),
         ('```\n{"a": 1}\n```', None),
         ('```python\nprint(1)\n```\n~~~json\n{"a": 1}\n~~~', None),
+        ('Here: ```json\n{"a": 1}\n```', None),
+        ('````md\n```json\n{}\n```\n````\n```\n{"a": 1}\n```', None),
+        ('```json\n{"a": 1}', None),
         ('{"a": "1"}', '/a: "1" is not of type "integer"'),
         ("{}", '/: "a" is a required property'),
         ("[1]", '/: [1] is not of type "object"'),
@@ -92,6 +95,13 @@ def test_no_pattern_hangs(pattern: str) -> None:
     start = time.perf_counter()
     assert scored(f'"{"a" * 2000}!"', rubric)["correct"] is False
     assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("piece", ["```x\n", "~~~\n", "```", "``` ", "[", '{"a":', "`", "`" * 999 + "x`"])
+def test_no_answer_takes_long(piece: str) -> None:
+    start = time.perf_counter()
+    assert scored(piece * (200_000 // len(piece)))["fault"] is not None
+    assert time.perf_counter() - start < 1
 
 
 def test_faults_are_counted() -> None:
