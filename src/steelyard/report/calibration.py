@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.report.statistics import Estimate, Floats, Integers, bootstrap, mean, proportion
+from steelyard.report.statistics import Estimate, Floats, Integers, mean, proportion, resampled
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,13 @@ def calibration(stated: Stated, *, bins: int, seed: int, resamples: int) -> Cali
     sums = np.zeros((unique.size, bins + 1))
     np.add.at(sums, (codes, place), stated.correct - stated.confidence)
     np.add.at(sums, (codes, np.full_like(codes, bins)), 1)
-    low, high = bootstrap(sums, _ece, seed=seed, resamples=resamples)
+    found = resampled(sums, _ece, seed=seed, resamples=resamples)
     method = f"bootstrap of {unique.size:,} clusters, {resamples:,} resamples, seed {seed}"
     value = float(_ece(sums.sum(axis=0, keepdims=True))[0, 0])
     # Resampling can only add gaps, so the percentiles lie a little high: widened where they would leave out
     # the estimate.
-    error = Estimate(
-        value, min(value, float(low[0])), max(value, float(high[0])), method, int(stated.correct.size)
-    )
+    low, high = min(value, float(found.low[0])), max(value, float(found.high[0]))
+    error = Estimate(value, low, high, method, int(stated.correct.size), float(found.error[0]))
     return Calibration(error, mean(stated.brier, stated.clusters), rows, int(stated.correct.size))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from steelyard.report.statistics import Estimate, Floats, Integers, bootstrap, proportion
+from steelyard.report.statistics import Estimate, Floats, Integers, Resampled, proportion, resampled
 
 NO_ANSWER = "(no answer)"
 OTHER = "(other text)"
@@ -90,15 +90,15 @@ def per_class(coded: Coded, *, seed: int, resamples: int) -> tuple[tuple[PerClas
     sums = _cluster_sums(coded)
     totals = np.asarray(sums.sum(axis=0), dtype=np.float64).reshape(1, -1)
     point = _scores(totals, len(coded.labels))
-    low, high = bootstrap(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
+    found = resampled(sums, lambda drawn: _averaged(drawn, point, coded), seed=seed, resamples=resamples)
     method = f"bootstrap of {np.unique(coded.clusters).size:,} clusters, {resamples:,} resamples, seed {seed}"
     size, n = len(coded.labels), int(coded.truth.size)
     total = totals[0]
     involved = total[size : 2 * size] + total[2 * size :] - total[:size]
-    f1 = [_estimate(point[2][0, k], low[k], high[k], method, int(involved[k])) for k in range(size)]
+    f1 = [_estimate(point[2][0, k], found, k, (method, int(involved[k]))) for k in range(size)]
     names = ("precision", "recall", "f1")
     numbers = _averaged(totals, point, coded)[0]
-    averages = [_estimate(numbers[k], low[k], high[k], method, n) for k in range(size, size + 6)]
+    averages = [_estimate(numbers[k], found, k, (method, n)) for k in range(size, size + 6)]
     rows = tuple(_of_class(coded, k, _certain_f1(coded, k, f1[k])) for k in range(size))
     averages = [_certain_average(coded, average) for average in averages]
     return rows, Averages(
@@ -190,11 +190,11 @@ def _averaged(sums: Floats, point: tuple[Floats, Floats, Floats], coded: Coded) 
     return np.column_stack([scores[2], *macro, *weighted])
 
 
-def _estimate(value: float, low: float, high: float, method: str, n: int) -> Estimate:
+def _estimate(value: float, found: Resampled, k: int, made: tuple[str, int]) -> Estimate:
     def known(number: float) -> float | None:
         return float(number) if np.isfinite(number) else None
 
-    return Estimate(known(value), known(low), known(high), method, n)
+    return Estimate(known(value), known(found.low[k]), known(found.high[k]), *made, known(found.error[k]))
 
 
 def _natural(name: str) -> tuple[int, float, str]:

@@ -120,11 +120,26 @@ def clustered_error(values: Floats, codes: Integers, count: int) -> float:
     return float(np.sqrt(np.sum(residuals**2)) / values.size)
 
 
+@dataclass(frozen=True)
+class Resampled:
+    """Percentile intervals of several numbers, and their standard deviations over the resamples."""
+
+    low: Floats
+    high: Floats
+    error: Floats
+
+
 def bootstrap(
     sums: Any, statistic: Callable[[Floats], Floats], *, seed: int, resamples: int
 ) -> tuple[Floats, Floats]:
-    """Percentile intervals of `statistic`, a function of column sums, over resampled rows of `sums` (one row
-    per cluster).
+    """The intervals of `resampled` alone."""
+    found = resampled(sums, statistic, seed=seed, resamples=resamples)
+    return found.low, found.high
+
+
+def resampled(sums: Any, statistic: Callable[[Floats], Floats], *, seed: int, resamples: int) -> Resampled:
+    """Percentile intervals and standard errors of `statistic`, a function of column sums, over resampled rows of
+    `sums` (one row per cluster).
 
     `statistic` maps (resamples, columns) to (resamples, numbers). A number that is undefined in a resample
     (nan) leaves that resample out.
@@ -139,7 +154,15 @@ def bootstrap(
         picks = chance.integers(0, rows, size=(size, rows))
         weights = np.stack([np.bincount(pick, minlength=rows) for pick in picks], axis=1)
         drawn[start : start + size] = (columns @ weights.astype(np.float64)).T
-    return _percentiles(statistic(drawn))
+    numbers = statistic(drawn)
+    return Resampled(*_percentiles(numbers), _deviations(numbers))
+
+
+def _deviations(numbers: Floats) -> Floats:
+    known = np.isfinite(numbers).sum(axis=0) > 1
+    errors = np.full(numbers.shape[1], np.nan)
+    errors[known] = np.nanstd(numbers[:, known], axis=0, ddof=1)
+    return errors
 
 
 def _percentiles(numbers: Floats) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from steelyard.report.statistics import Estimate, bootstrap, holm, mean, proportion, wilson
+from steelyard.report.statistics import Estimate, bootstrap, holm, mean, proportion, resampled, wilson
 
 
 def _hits(successes: int, n: int) -> NDArray[np.bool_]:
@@ -117,6 +117,14 @@ def test_bootstrap_is_seeded() -> None:
     once, again = (bootstrap(sums, lambda s: s[:, :1] / s[:, 1:], seed=3, resamples=200) for _ in range(2))
     assert (once[0] == again[0]).all()
     assert (once[1] == again[1]).all()
+
+
+def test_the_error_of_resampled_means_is_that_of_the_mean() -> None:
+    values = np.random.default_rng(9).normal(size=400)
+    sums = np.stack([values, np.ones(400)], axis=1)
+    found = resampled(sums, lambda s: s[:, :1] / s[:, 1:], seed=0, resamples=3000)
+    assert found.error[0] == pytest.approx(stats.sem(values), rel=0.04)
+    assert (found.low, found.high) == bootstrap(sums, lambda s: s[:, :1] / s[:, 1:], seed=0, resamples=3000)
 
 
 def test_nothing_has_no_interval() -> None:
