@@ -65,8 +65,9 @@ def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
     """The same from the folder alone, where its prompt file is no longer to be had; None where it cannot be."""
     if not folder.run_json.exists() or folder.request().source != request.source:
         return None
-    parts = orjson.loads(folder.run_json.read_bytes())["identity"]["source"]
-    files = [FileEntry(path=request.source.location, rows=0, **part) for part in parts]
+    before = orjson.loads(folder.run_json.read_bytes())["identity"]
+    names = before.get("revision") or [request.source.location] * len(before["source"])
+    files = [FileEntry(path=name, rows=0, **part) for name, part in zip(names, before["source"], strict=True)]
     source = SourceSpec(str(folder.inputs_file))
     rows = open_rows(source)
     return Asked(

@@ -124,7 +124,7 @@ def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
             "response": said,
             "target": _target(spec, row.row),
             "criteria": spec.criteria,
-            "grades": _either([*spec.grades]),
+            "grades": _either(sorted(spec.grades, key=lambda name: (-spec.grades[name], name))),
         }
         try:
             prompt = template(asked)

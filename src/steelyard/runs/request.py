@@ -28,6 +28,8 @@ ENDPOINTS: Mapping[Api, str] = {
 API_KEY_ENV = "OPENAI_API_KEY"
 SCHEMA_VERSION = "0.1"
 KIND = "Run"
+HUB = "hf:"
+"""What the location of a dataset of the hub begins with; its files are named with their commit."""
 TARGETS = ("target", "answer", "label")
 """The columns that hold the right answer, unless another one is named."""
 
@@ -153,6 +155,7 @@ def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Js
         "sampling": dict(prompt.sampling),
         "model": request.model,
         "replications": request.replications,
+        **({"revision": [entry.path for entry in files]} if source.location.startswith(HUB) else {}),
     }
 
 
