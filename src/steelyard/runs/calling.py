@@ -17,7 +17,7 @@ from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.runs.asked import Asked
 from steelyard.runs.plans import new_epoch
-from steelyard.runs.refusals import nothing_but_errors, refusal, take_back
+from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import RunRequest
 from steelyard.runs.world import Interrupted, Listener, RunFailed, World
 
@@ -79,6 +79,7 @@ class _Calling:
     world: World
     replicas: _Stoppable
     progress: Progress | None = None
+    refusals: Refusals | None = None
     _sides: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def run(self, plan: Plan) -> Summary:
@@ -91,6 +92,7 @@ class _Calling:
             watch=self._begin,
         )
         epoch = await new_epoch(stores.output, self.world.now())
+        self.refusals = Refusals(self.asked.folder, epoch)
         calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))
         stop = asyncio.ensure_future(self.world.stop.wait())
         wrong = asyncio.ensure_future(self._something_wrong())
@@ -127,20 +129,24 @@ class _Calling:
 
     async def _refused(self) -> bool:
         """Whether the endpoint refuses every row, for whatever is in it."""
-        if not nothing_but_errors(self.progress):
-            return False
-        return await asyncio.to_thread(refusal, self.asked.folder) is not None
+        refusals = self.refusals
+        return (
+            refusals is not None
+            and refusals.nothing_else()
+            and await asyncio.to_thread(refusals.said) is not None
+        )
 
     async def _check_refusals(self) -> None:
         """RunFailed when there is nothing but refusals; then the folder is as it was before."""
-        if nothing_but_errors(self.progress) and (
-            said := await asyncio.to_thread(refusal, self.asked.folder)
-        ):
-            await asyncio.to_thread(take_back, self.asked.folder)
+        if self.refusals is not None and await self._refused():
+            said = await asyncio.to_thread(self.refusals.said)
+            await asyncio.to_thread(self.refusals.take_back)
             raise RunFailed(f"{', '.join(self.asked.request.urls)}: {said}")
 
     def _begin(self, progress: Progress) -> None:
         self.progress = progress
+        if self.refusals is not None:
+            self.refusals.begins(progress)
         self.world.listener.begins(self.asked.folder, progress.total, progress.done)
         self._sides.append(asyncio.ensure_future(_watch(progress, self.world.listener)))
 

@@ -210,6 +210,21 @@ async def test_an_endpoint_that_refuses_every_row_leaves_nothing_in_the_way(
         assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
 
 
+async def test_going_on_without_the_key_records_nothing(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 100)
+    world = World()
+    async with endpoint(stopping(world, 20)) as asked:
+        with pytest.raises(Interrupted):
+            await run(make_request(prompts, asked.url), tmp_path / "run", world)
+        before = len(asked.bodies)
+    async with endpoint(lambda _: web.Response(status=401)) as asked:
+        with pytest.raises(RunFailed, match="every row is refused"):
+            await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert (outcome.exit_code, outcome.resumed, len(asked.bodies)) == (0, before, 100 - before)
+
+
 async def test_rows_that_are_all_refused_for_what_is_in_them_are_recorded(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
     async with endpoint(lambda _: web.Response(status=400, text="too long")) as asked:
