@@ -25,7 +25,8 @@ from steelyard.report.joined import Questions, local_copy, make_view, sha256_of
 from steelyard.report.page import Section, numbers_json, page
 from steelyard.report.reducers import check_reducers
 from steelyard.report.results import Results, Rubric
-from steelyard.report.rows import Rows, choose, data_of, sampled
+from steelyard.report.rows import MOST_BYTES, Rows, choose, sentence_of
+from steelyard.report.rows_drawn import Drawn, drawn
 from steelyard.report.rows_errors import Records, keys_of, keys_shown, read_records, row_errors
 from steelyard.report.rows_pages import MOST_PAGED, RowPages
 from steelyard.report.rows_read import Reading, asked
@@ -146,18 +147,28 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
     indexes, times = tables[0]["_index_"].to_numpy(), len(manifest.replications)
     chosen = choose(indexes, list(dict.fromkeys(gone_wrong)), times)
     paged = request.row_pages and not chosen.whole and len(indexes) <= MOST_PAGED
-    questions = await asyncio.to_thread(asked, scored.dataset, chosen.indexes, every=paged)
-    reading = Reading(tables, manifest.replications, scored.errors, chosen.indexes, questions)
-    pages = RowPages(folder, request.rubrics, len(indexes)) if paged else None
+    questions = await asyncio.to_thread(asked, scored.dataset, None if paged else chosen.indexes)
+    numbers = {name: number for number, name in enumerate(manifest.replications)}
+
+    def draw(rows: pa.Table, scores: list[pa.Table]) -> Drawn:
+        return drawn(rows, questions(rows["_index_"]), scores, numbers, scored.errors.rows)
+
+    reading = Reading(tables, chosen.indexes)
+    pages = RowPages(folder, request.rubrics, len(indexes), draw) if paged else None
     for number, entry in enumerate(manifest.files):
         local = await local_copy(request.evaluation, entry, folder, number)
         await asyncio.to_thread(reading.add, local, pages.add if pages else None)
         local.unlink()
     if pages:
         await asyncio.to_thread(pages.close)
-    drawn, sentence = await asyncio.to_thread(sampled, reading.rows, chosen, times)
-    data = data_of(drawn, request.rubrics)
-    rows = Rows(sentence, data, *((tuple(pages.paths), tuple(pages.names)) if pages else ()))
+    sample = await asyncio.to_thread(draw, reading.rows, reading.scores)
+    end = sample.fitting(0, len(sample), MOST_BYTES)
+    told = sentence_of(end, chosen, times)
+    rows = Rows(
+        told,
+        sample.data(request.rubrics, 0, end),
+        *((tuple(pages.paths), tuple(pages.names)) if pages else ()),
+    )
     return await asyncio.to_thread(_drawn, scored, judged, reading, rows, folder)
 
 
@@ -186,7 +197,8 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
     wanted = {index for index, _ in keys_shown(keys_of(failed), scored.errors)}
     for each in judged:
         wanted |= {*indexes_shown(each.wrong)}
-    questions = asked(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
+    few = asked(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
+    questions = {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
     texts = {index: texts_of(question) for index, question in questions.items()}
     numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
     sections = tuple(

@@ -5,8 +5,7 @@ whole.
 """
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,18 +24,6 @@ MOST_TEXT = 2_000
 MOST_FIELDS = 12
 PICTURE = 16
 """A list of at least so many numbers is a picture or a vector, and no text."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One answer beside its question: what every rubric said of it, and why there is none where there is none."""
-
-    index: int
-    replication: int
-    question: Mapping[str, Json]
-    responses: Sequence[Mapping[str, Json]] | None
-    scores: Sequence[Mapping[str, Json]]
-    error: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,51 +67,7 @@ class Rows:
 
     @property
     def shown(self) -> int:
-        return len(self.data["rows"])
-
-
-def sampled(rows: Iterable[Row], chosen: Chosen, times: int) -> tuple[list[Json], str]:
-    """The rows that fit, in their order, and the sentence about them."""
-    fitting: list[Json] = []
-    size = 0
-    for row in rows:
-        drawn = row_json(row)
-        size += len(json.dumps(drawn, ensure_ascii=False).encode())
-        if size <= MOST_BYTES:
-            fitting.append(drawn)
-    return fitting, _sentence(len(fitting), chosen, times)
-
-
-def data_of(rows: list[Json], rubrics: Sequence[str]) -> dict[str, Json]:
-    return {"rubrics": list(rubrics), "rows": rows}
-
-
-def row_json(row: Row) -> Json:
-    """A row as the script reads it, its keys short: there may be a thousand of them."""
-    made: dict[str, Json] = {
-        "i": row.index,
-        "r": row.replication,
-        "q": fields(row.question, {"_index_"}),
-        "s": [verdict(each) for each in row.scores],
-    }
-    if picture := picture_of(row.question):
-        made["p"] = picture
-    if row.responses is not None:
-        made["a"] = [fields(each, {"_response_index_"}) for each in row.responses]
-    if row.error is not None:
-        made["e"] = error_json(row.error)
-    return made
-
-
-def verdict(scored: Mapping[str, Json]) -> Json:
-    """`[right, score, prediction, target]`; right is null where the rubric has no right and wrong."""
-    correct, score = scored.get("correct"), scored.get("score")
-    return [
-        None if correct is None else int(correct),
-        None if score is None or not math.isfinite(score) else round(score, 4),
-        cut(scored.get("prediction"), 400),
-        cut(scored.get("label"), 400),
-    ]
+        return len(self.data["i"])
 
 
 def error_json(error: Mapping[str, Json]) -> Json:
@@ -138,35 +81,12 @@ def error_json(error: Mapping[str, Json]) -> Json:
     ]
 
 
-def fields(row: Mapping[str, Json], hidden: set[str] | frozenset[str]) -> list[list[str]]:
-    """Names and texts of what can be read, in the order of the columns."""
-    found = []
-    for name, value in row.items():
-        if name in hidden or value is None or value in ([], {}, "") or is_vector(value):
-            continue
-        found.append([name, cut(readable(value), MOST_TEXT) or ""])
-    return found[:MOST_FIELDS]
-
-
 def is_vector(value: Json) -> bool:
     return (
         isinstance(value, list)
         and len(value) >= PICTURE
         and all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
     )
-
-
-def picture_of(row: Mapping[str, Json]) -> str | None:
-    """The first column of n² numbers as n² letters, `a` the lowest to `q` the highest; None where there is none."""
-    for value in row.values():
-        if is_vector(value):
-            side = round(len(value) ** 0.5)
-            if side * side != len(value) or side > 32:
-                return None
-            low, high = min(value), max(value)
-            scale = 16 / (high - low) if high > low else 0
-            return "".join(chr(97 + round(scale * (each - low))) for each in value)
-    return None
 
 
 def readable(value: Json) -> str:
@@ -191,7 +111,7 @@ def cut(text: str | None, most: int) -> str | None:
     return f"{text[:most]}… ({count(len(text) - most)} more characters)"
 
 
-def _sentence(shown: int, chosen: Chosen, times: int) -> str:
+def sentence_of(shown: int, chosen: Chosen, times: int) -> str:
     total = chosen.total * times
     if shown == total:
         return f"All {count(total)} rows."

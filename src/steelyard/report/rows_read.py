@@ -1,23 +1,22 @@
 """One more pass over verified outputs, after scoring: tokens, rows without an answer, rows that are shown."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from steelyard.report.joined import BATCH, Questions, View
-from steelyard.report.rows import Row
-from steelyard.report.rows_errors import Records
+from steelyard.report.joined import BATCH
 from steelyard.report.statistics import Integers
 
 Json = Any
-Take = Callable[[Row], None]
-Ask = Callable[[Sequence[int]], Mapping[int, Mapping[str, Json]]]
+Take = Callable[[pa.Table, list[pa.Table]], None]
+Ask = Callable[[Any], pa.Table]
 
 
 @dataclass
@@ -62,82 +61,63 @@ class Tokens:
 class Reading:
     """Takes the verified files one after the other, beside the scores of the same rows."""
 
-    def __init__(
-        self,
-        scores: Sequence[pa.Table],
-        replications: Sequence[str],
-        records: Records,
-        chosen: Integers,
-        questions: Ask,
-    ) -> None:
+    def __init__(self, scores: Sequence[pa.Table], chosen: Integers) -> None:
         self._scores = scores
-        self._numbers = {name: number for number, name in enumerate(replications)}
-        self._records = records
         self._chosen = pa.array(chosen, pa.int64())
-        self._questions = questions
         self._failed: list[pa.Table] = []
+        self._rows: list[pa.Table] = []
+        self._places: list[Integers] = []
         self._done = 0
         self.tokens = Tokens()
-        self.rows: list[Row] = []
 
     @property
     def failed(self) -> pa.Table:
         """`_index_` and `_replication_` of the rows without an answer."""
         return pa.concat_tables(self._failed)
 
+    @property
+    def rows(self) -> pa.Table:
+        """The chosen rows of the output."""
+        return pa.concat_tables(self._rows)
+
+    @property
+    def scores(self) -> list[pa.Table]:
+        """Their scores, by each rubric."""
+        places = np.concatenate(self._places)
+        return [table.take(places) for table in self._scores]
+
     def add(self, path: Path, every: Take | None = None) -> None:
-        """The rows of one file; `every` gets all of them, not only the chosen."""
-        for batch in pq.ParquetFile(path).iter_batches(BATCH):
-            responses = batch.column("responses")
-            self.tokens.add(responses)
-            keys = pa.Table.from_batches([batch]).select(["_index_", "_replication_"])
-            self._failed.append(keys.filter(pc.is_null(responses)))
-            mask = pc.is_in(batch.column("_index_"), value_set=self._chosen)
-            if every is not None:
-                for row in self._joined(batch, slice(None)):
-                    every(row)
-            self.rows += self._joined(batch, mask)
-            self._done += batch.num_rows
-
-    def _joined(self, batch: pa.RecordBatch, mask: Any) -> Iterator[Row]:
-        whole = isinstance(mask, slice)
-        few = batch if whole else batch.filter(mask)
-        if not few.num_rows:
-            return
-        here = [table.slice(self._done, batch.num_rows) for table in self._scores]
-        scores = [(part if whole else part.filter(mask)).to_pylist() for part in here]
-        asked = self._questions(_integers(few.column("_index_")))
-        for number, row in enumerate(few.to_pylist(maps_as_pydicts="strict")):
-            key = (row["_index_"], row["_replication_"])
-            yield Row(
-                index=row["_index_"],
-                replication=self._numbers.get(row["_replication_"], 0),
-                question=asked[row["_index_"]],
-                responses=row["responses"],
-                scores=[each[number] for each in scores],
-                error=self._records.rows.get(key, {}) if row["responses"] is None else None,
+        """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
+        for batch in pq.ParquetFile(path).iter_batches(
+            BATCH, columns=["_index_", "_replication_", "responses"]
+        ):
+            table = pa.Table.from_batches([batch])
+            self.tokens.add(batch.column("responses"))
+            self._failed.append(
+                table.select(["_index_", "_replication_"]).filter(pc.is_null(table["responses"]))
             )
+            mask = pc.is_in(table["_index_"], value_set=self._chosen)
+            self._rows.append(table.filter(mask))
+            self._places.append(self._done + np.flatnonzero(np.asarray(mask)))
+            if every is not None:
+                every(table, [each.slice(self._done, table.num_rows) for each in self._scores])
+            self._done += table.num_rows
 
 
-def asked(dataset: Sequence[Path], indexes: Integers, *, every: bool = False) -> Ask:
-    """Gives the whole rows of the dataset by `_index_`: of these indexes, or of `every` one, which takes its memory."""
-    if every:
-        names = dict.fromkeys(
-            name for path in dataset for name in pq.read_schema(path).names if name != "_index_"
-        )
-        questions = Questions(dataset, tuple(names), View())
-        return lambda wanted: dict(zip(wanted, questions.rows(wanted), strict=True))
-    wanted = pa.array(indexes, pa.int64())
-    rows: dict[int, Mapping[str, Json]] = {}
+def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
+    """Gives the whole rows of the dataset by `_index_`, in the order asked for: of these indexes, or of every one."""
+    wanted = None if indexes is None else pa.array(indexes, pa.int64())
+    tables = []
     for path in dataset:
         for batch in pq.ParquetFile(path).iter_batches(BATCH):
-            few = batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
-            rows |= {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
-    return lambda wanted: {index: rows[index] for index in wanted}
-
-
-def _integers(column: Any) -> list[int]:
-    return [int(index) for index in column.to_numpy()]
+            few = (
+                batch if wanted is None else batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
+            )
+            tables.append(pa.Table.from_batches([few]))
+    whole = pa.concat_tables(tables, promote_options="default")
+    order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
+    known = whole["_index_"].to_numpy()[order]
+    return lambda told: whole.take(order[np.searchsorted(known, np.asarray(told, dtype=np.int64))])
 
 
 def _sum(before: int | None, more: int | None) -> int | None:

@@ -5,26 +5,47 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from steelyard.report import rows_pages
 from steelyard.report.page import numbers_inside
 from steelyard.report.report import Report, Request, make_report, score_files
-from steelyard.report.rows import MOST_BYTES, MOST_TEXT, Row, choose, picture_of, readable, row_json, sampled
+from steelyard.report.rows import MOST_BYTES, MOST_TEXT, choose, readable, sentence_of
+from steelyard.report.rows_drawn import Drawn, drawn
 from steelyard.report.test_verify import EXACT, make_folder
 from steelyard.storage.files import FileStore
 
 
-def make_row(index: int, text: str = "why?") -> Row:
-    scores = [{"correct": True, "score": 1.0, "prediction": "a", "label": "a"}]
-    return Row(index, 0, {"_index_": index, "text": text}, [{"_response_index_": 0, "text": "a"}], scores)
+def make_rows(texts: list[str]) -> Drawn:
+    count = len(texts)
+    keys = {"_index_": list(range(count)), "_replication_": ["a"] * count}
+    answer = [[{"_response_index_": 0, "text": "a"}]] * count
+    scores = {
+        "correct": [True] * count,
+        "score": [1.0] * count,
+        "prediction": ["a"] * count,
+        "label": ["a"] * count,
+    }
+    return drawn(
+        pa.table({**keys, "responses": answer}), pa.table({"text": texts}), [pa.table(scores)], {}, {}
+    )
 
 
 def rows_of(page: bytes) -> list[Any]:
-    data = numbers_inside(page, "rows-data")
-    assert data is not None
-    found: list[Any] = json.loads(data)["rows"]
-    return found
+    """The rows as the page's script has them."""
+    raw = numbers_inside(page, "rows-data")
+    assert raw is not None
+    data = json.loads(raw)
+    return [
+        {
+            "i": index,
+            "r": data["r"][k],
+            "s": [[values[k] for values in each] for each in data["s"]],
+            "e": data["e"].get(str(k)),
+        }
+        for k, index in enumerate(data["i"])
+    ]
 
 
 def test_all_rows_are_shown_where_there_is_room() -> None:
@@ -43,26 +64,38 @@ def test_a_sample_has_wrong_ones_in_at_most_half_its_room(wrong: list[int]) -> N
     assert max(b - a for a, b in pairwise(others)) <= 1000 // (50 - chosen.first) + 30
 
 
-def test_long_rows_fill_the_page_only_so_far() -> None:
-    chosen = choose(np.arange(600), [], times=1)
-    rows, sentence = sampled((make_row(index, "x" * 9000) for index in range(600)), chosen, 1)
-    assert len(rows) == 600
-    assert all(len(row["q"][0][1]) < MOST_TEXT + 40 for row in rows)
-    assert "(7,000 more characters)" in rows[0]["q"][0][1]
-    assert sentence == "All 600 rows."
-    many = [make_row(index, "\u00e4" * 1900) for index in range(900)]
-    rows, sentence = sampled(many, choose(np.arange(900), [], times=1), 1)
-    assert len(json.dumps(rows, ensure_ascii=False).encode()) <= MOST_BYTES * 1.01
-    assert sentence.startswith(f"The first {len(rows)} of 900 rows")
+def test_long_texts_are_cut_and_fill_a_page_only_so_far() -> None:
+    rows = make_rows(["x" * 9000] * 3)
+    assert rows.question[0][1][0] == f"{'x' * MOST_TEXT}… (7,000 more characters)"
+    many = make_rows(["\u00e4" * 1900] * 900)
+    end = many.fitting(0, 900, MOST_BYTES)
+    assert 400 < end < 600
+    assert len(json.dumps(many.data(["r"], 0, end), ensure_ascii=False).encode()) <= MOST_BYTES * 1.01
+    chosen = choose(np.arange(900), [], times=1)
+    assert sentence_of(900, chosen, 1) == "All 900 rows."
+    assert sentence_of(end, chosen, 1).startswith(f"The first {end} of 900 rows")
+
+
+def test_one_row_is_shown_however_long() -> None:
+    assert make_rows(["x" * 1900] * 3).fitting(1, 3, 10) == 2
 
 
 def test_conversations_and_pictures_are_told_from_text() -> None:
     turns = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "so"}]
     assert readable(turns) == "user: why?\n\nassistant: so"
-    assert picture_of({"x": [0.0] * 15 + [1.0]}) == "a" * 15 + "q"
-    assert picture_of({"x": [1.0] * 17}) is None
-    drawn = row_json(Row(0, 0, {"x": [0.0] * 15 + [1.0]}, None, [], {"status": 429, "reason": "Transient"}))
-    assert (drawn["q"], drawn["e"][:2]) == ([], [429, "Transient"])
+    question = pa.table({"x": [[0.0] * 15 + [1.0], [3.0] * 16], "asked": [turns, turns], "none": ["", ""]})
+    kind = pa.list_(pa.struct([pa.field("_response_index_", pa.int64()), pa.field("text", pa.string())]))
+    keys = {"_index_": [0, 1], "_replication_": ["a", "b"]}
+    responses = pa.array(
+        [None, [{"_response_index_": 0, "text": "b"}, {"_response_index_": 1, "text": "c"}]], kind
+    )
+    errors = {(0, "a"): {"status": 429, "reason": "Transient"}}
+    found = drawn(pa.table({**keys, "responses": responses}), question, [], {"b": 1}, errors)
+    assert found.pictures == ["a" * 15 + "q", "a" * 16]
+    assert [name for name, _ in found.question] == ["asked"]
+    assert dict(found.answer)["text"] == [None, "b"]
+    assert "c" in str(dict(found.answer)["further responses"][1])
+    assert (found.errors[0][:2], list(found.errors), found.replications) == ([429, "Transient"], [0], [0, 1])
 
 
 def test_score_files_have_names_of_their_own() -> None:
@@ -94,7 +127,7 @@ async def test_the_page_names_status_and_body_of_rows_without_an_answer(tmp_path
         {"what": "BadRequest, status 400", "rows": 1},
         {"what": "without a record", "rows": 1},
     ]
-    assert sum("e" in row for row in rows_of(report.page)) == 2
+    assert sum(row["e"] is not None for row in rows_of(report.page)) == 2
 
 
 async def test_several_rubrics_stand_on_one_page(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 (() => {
   const EACH = 25;
   const get = (id) => document.getElementById(id);
-  const { rows, rubrics } = JSON.parse(get("rows-data").textContent);
+  const data = JSON.parse(get("rows-data").textContent), rubrics = data.rubrics;
+  const there = (columns, k) => columns.map(([name, values]) => [name, values[k]]).filter((pair) => pair[1] !== null && pair[1] !== "");
+  const rows = data.i.map((i, k) => ({
+    i, r: data.r[k], q: there(data.q, k), a: data.e[k] ? null : [there(data.a, k)],
+    s: data.s.map((columns) => columns.map((values) => values[k])), e: data.e[k] || null, p: data.p ? data.p[k] : null,
+  }));
   const repeated = rows.some((row) => row.r > 0);
   const mixed = rows.some((row) => row.s.some((verdict) => verdict[0] === null));
   let found = rows, place = 0, wanted = "";
@@ -70,6 +75,16 @@
     return svg;
   };
 
+  // What all questions begin with tells none of them apart.
+  const asked = (row) => { const pair = row.q.find(([, value]) => value.length > 0); return pair ? pair[1] : ""; };
+  let same = rows.length > 1 ? asked(rows[0]) : "";
+  for (const row of rows) while (same && !asked(row).startsWith(same)) same = same.slice(0, -1);
+  same = same.slice(0, same.search(/\S*$/));
+  const excerptOf = (row) => {
+    const text = asked(row);
+    return same.length > 20 && text.length > same.length ? `… ${text.slice(same.length, same.length + 160)}` : text.slice(0, 160);
+  };
+
   const heading = (text) => make("p", "part", text);
 
   const verdicts = (row) => {
@@ -106,11 +121,11 @@
   };
 
   const card = (row) => {
-    const state = stateOf(row), answer = said(row), first = row.q.find((pair) => pair[1].length > 0);
+    const state = stateOf(row), answer = said(row);
     const summary = make("summary", "", make("span", `state ${state}`, state === "scored" && row.s.length ? String(row.s[0][1]) : WORDS[state]),
       make("span", "where", `Row ${row.i}${repeated ? `, time ${row.r + 1}` : ""}`));
     if (row.p) summary.append(picture(row.p));
-    if (first && !row.p) summary.append(make("span", "excerpt", ...marked(first[1].slice(0, 160))));
+    if (!row.p) summary.append(make("span", "excerpt", ...marked(excerptOf(row))));
     if (answer) summary.append(make("span", "answer", "→ ", ...marked(answer[1].slice(0, 160))));
     const details = make("details", "", summary);
     details.addEventListener("toggle", () => {
