@@ -31,7 +31,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"
 
 _OPENS = r"[\s*_`\"'“‘\[({$:=-]{0,8}(?:\\(?:boxed|text|textbf|mathrm)\{){0,2}[\s*_`\"'\[({]{0,4}"
-_SAYS = r"\b(?:answer|choice|option)s?\b(?:\s{1,3}(?:is|was|should\s{1,3}be|would\s{1,3}be))?\s{0,3}"
+_VERB = r"(?:\s{1,3}(?:is|was|should\s{1,3}be|would\s{1,3}be))?\s{0,3}"
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,15 @@ def options_of(listed: Any) -> tuple[str, ...]:
 
 def choose(said: str, letters: str, options: Sequence[str] = ()) -> str | None:
     """The letter chosen: first what is said to be the answer, then a letter that begins it or is all of it, then
-    an option's words, then the last letter in brackets."""
-    told, lone, bracketed = _patterns(letters)
+    what is said to be the choice or option, then an option's words, then the last letter in brackets.
+    """
+    told, lone, named, bracketed = _patterns(letters)
     if found := told.findall(said):
         return str(found[-1]).upper()
     if match := lone.match(said):
         return match[1].upper()
+    if found := named.findall(said):
+        return str(found[-1]).upper()
     if option := _by_words(said, letters, options):
         return option
     found = bracketed.findall(said)
@@ -98,9 +101,12 @@ def _patterns(letters: str) -> tuple[re.Pattern[str], ...]:
     some = f"[{letters}{letters.lower()}]"
     ends = r"(?=[)\]}*_`\"'”’.,;:!$\n]|\s*$)"  # so "a" is a choice in "the answer is a.", not in "… is a dog"
     capital = rf"[{letters}](?![\w'’]|\s+[a-z]\w*\s+(?:of|is|are|was)\b)"
-    told = rf"(?i:{_SAYS}){_OPENS}({capital}|{some}{ends})"
+    told, named = (
+        rf"(?i:\b(?:{nouns})\b{_VERB}){_OPENS}({capital}|{some}{ends})"
+        for nouns in ("answer", "choice|option")
+    )
     lone = rf"\s*[*_`\"'\[({{$]{{0,4}}({some})(?:[)\]}}.:*_`\"',$]+(?:\s|$)|\s*$|\s*[)\]}}.:]|\n)"
-    return re.compile(told), re.compile(lone), re.compile(rf"\(([{letters}])\)")
+    return tuple(re.compile(pattern) for pattern in (told, lone, named, rf"\(([{letters}])\)"))
 
 
 def _by_words(said: str, letters: str, options: Sequence[str]) -> str | None:
