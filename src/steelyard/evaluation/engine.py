@@ -13,7 +13,7 @@ from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.checkpoint import write_checkpoint
 from steelyard.evaluation.epoch import claim
 from steelyard.evaluation.indexes import IndexMap
-from steelyard.evaluation.lean import seldom_collecting, spare_pandas
+from steelyard.evaluation.lean import seldom_collecting
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
@@ -52,7 +52,6 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
 
     EvaluationFailed says why it cannot be; StorageFull and other storage errors come through as they are.
     """
-    spare_pandas()
     await probe(stores.output)
     claimed = await claim(stores.output, epoch)
     source = await open_source(stores.dataset)

@@ -1,6 +1,6 @@
 """What keeps a process that only makes calls small and steady: no pandas, and a garbage collector that seldom looks.
 
-The engine calls both; a process that touches Arrow before it calls the engine gains from `spare_pandas` at its start.
+`shape` calls the first when it is imported, the engine the second around an attempt.
 """
 
 import gc

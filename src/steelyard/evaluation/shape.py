@@ -12,6 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from steelyard.evaluation.lean import spare_pandas
+
+spare_pandas()  # here, because whatever makes arrays for an evaluation comes by here first
+
 Json = Any
 Kind = Any
 """An Arrow type; which one, a predicate of `pa.types` has said."""
