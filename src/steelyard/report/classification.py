@@ -94,7 +94,7 @@ class Classification:
             "correct": prediction == label,
             "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
             "brier": _brier(stated, label) if usable else None,
-            "probabilities": list(stated.items()) if usable else None,
+            "probabilities": list(stated.items()) if usable and len(stated) <= MOST_CLASSES else None,
         }
 
     def _named(self, label: object) -> str:

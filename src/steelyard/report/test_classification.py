@@ -164,6 +164,14 @@ def test_classes_stand_in_the_order_of_numbers() -> None:
     assert results.numbers["confusion"]["labels"] == ["2", "9", "10", "x"]
 
 
+def test_probabilities_of_very_many_classes_are_not_kept() -> None:
+    for size, kept in ((100, True), (101, False)):
+        shares = {str(k): 1 / size for k in range(size)}
+        scored = Classification().score(Answer(0, "r", {"label": 1}, [{"label": 1, "probabilities": shares}]))
+        assert (scored["probabilities"] is not None) is kept
+        assert scored["probability"] == pytest.approx(1 / size)
+
+
 def test_a_model_that_writes_freely_costs_no_memory() -> None:
     rows = [("a" if k % 2 else "b", f"text {k}" if k % 3 else "a") for k in range(3000)]
     results = summarise(rows)
