@@ -27,7 +27,7 @@ configs:
 - config_name: easy
   data_files: [{split: train, path: easy/train.parquet}, {split: test, path: easy/test.parquet}]
 - config_name: hard
-  data_files: [{split: test, path: hard/test.jsonl}]
+  data_files: [{split: test, path: hard/test.parquet}]
 ---
 """
 
@@ -43,12 +43,11 @@ def lines(count: int, word: str) -> list[dict[str, Any]]:
 
 
 def files(word: str) -> dict[str, bytes]:
-    jsonl = "".join(json.dumps(row) + "\n" for row in lines(30, word)).encode()
     return {
         "README.md": README,
         "easy/train.parquet": parquet(lines(30, word)),
         "easy/test.parquet": parquet(lines(3000, word)),
-        "hard/test.jsonl": jsonl,
+        "hard/test.parquet": parquet(lines(30, word)),
     }
 
 

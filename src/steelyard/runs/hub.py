@@ -5,6 +5,7 @@ Parquet file in the cache, which is named by the commit: a run that goes on fetc
 """
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -112,7 +113,7 @@ class _Hub:
         except ImportError as error:
             raise UsageError(f"{location}: {MISSING}") from error
         datasets.disable_progress_bars()
-        datasets.utils.logging.set_verbosity_error()
+        datasets.utils.logging.set_verbosity(logging.CRITICAL)
         self._datasets, self._hub = datasets, huggingface_hub
 
     def commit(self, name: HubName) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-from steelyard.runs.request import API_KEY_ENV, Api, Format
+from steelyard.runs.request import API_KEY_ENV, Format
 
 Json = Any
 Text = Annotated[str, Field(min_length=1)]
@@ -63,7 +63,8 @@ class Data(Model):
         None, description="A file beside the task file: .parquet, .arrow, .jsonl or .csv."
     )
     hub: Text | None = Field(
-        None, description="Instead of `path`: a dataset of the Hugging Face hub, `NAME[/CONFIG][@SPLIT]`."
+        None,
+        description="Instead of `path`: a dataset of the Hugging Face hub, `NAME[/CONFIG][@SPLIT][#REVISION]`.",
     )
     format: Format | None = Field(None, description="By default what the file's name ends in.")
     columns: dict[Text, Text] = Field({}, description="Columns to rename: from the new name to the file's.")
@@ -156,7 +157,7 @@ class Task(Model):
         [], description="Rows shown with their answers before each prompt: a list, or a file beside this one."
     )
     sampling: Sampling = Field(Sampling(), description="Parameters of the request.")
-    api: Api = Field("chat", description="Which endpoint is asked.")
+    api: Literal["chat", "completions"] = Field("chat", description="Which endpoint is asked.")
     model: Text | None = Field(None, description="The model's name; `--model` wins.")
     urls: list[Url] = Field([], description="Base URLs of the endpoint; `--url` wins.")
     api_key_env: Text = Field(
@@ -165,7 +166,7 @@ class Task(Model):
     replications: PositiveInt = Field(1, description="How often each row is asked.")
     rubrics: list[Text | dict[str, Json]] = Field(
         [],
-        description="How to score: `exact-match`, or `{name: numeric, tolerance: 0.01}`; the first one leads.",
+        description="How to score: `exact-match`, or `{name: numeric.Close, rel: 0.01}`; the first one leads.",
     )
     reducers: list[Text] = Field([], description="Over replications: mean, majority, best, pass@k.")
     group_by: list[Text] = Field([], description="Scores by these columns, too.")

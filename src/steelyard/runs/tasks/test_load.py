@@ -14,6 +14,7 @@ from steelyard.errors import UsageError
 from steelyard.runs.request import Limits, PriceSpec, RubricSpec, SourceSpec
 from steelyard.runs.tasks import load_task
 from steelyard.runs.tasks.places import Place, read
+from steelyard.runs.tasks.reference import in_page
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "tasks").glob("*.yaml"))
 
@@ -224,3 +225,8 @@ def test_text_may_be_anything_but_that_is_told() -> None:
     assert read("a: [" * 5000).faults
     assert read("? [a]\n: b\n").faults or read("? [a]\n: b\n").data is None
     assert read("a: 2020-13-45").faults[0].place == Place()
+
+
+def test_the_reference_in_the_docs_is_what_the_models_say() -> None:
+    page = (EXAMPLES[0].parents[2] / "docs" / "tasks.md").read_text()
+    assert in_page(page) == page, "python -m steelyard.runs.tasks.reference writes it anew"
