@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
@@ -98,6 +97,8 @@ def _positions_of_part(store: Store, key: str, indexes: IndexMap, replications: 
 
 def positions(batch: pa.RecordBatch, indexes: IndexMap, replications: tuple[str, ...]) -> Positions:
     """The positions of a part's rows; ABSENT for what is no row of this evaluation."""
+    import pyarrow.compute as pc  # takes long, and a first attempt has no use for it
+
     ordinals = indexes.ordinals(batch.column(INDEX).to_numpy(zero_copy_only=False))
     names = pa.array(replications, pa.string())
     numbers = pc.index_in(batch.column(REPLICATION), value_set=names).fill_null(ABSENT).to_numpy()
