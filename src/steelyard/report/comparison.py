@@ -153,6 +153,7 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
     """The difference, its interval, whether it could be chance, and what could have been seen."""
     steps, clusters, n = now.score - before.score, now.cluster, int(now.index.size)
     differ = int((steps != 0).sum())
+    counted = None if clusters is None else int(np.unique(clusters).size)
     if binary:
         found = difference(steps, clusters)
         p = chance(now.right, now.asked, before.right, before.asked, clusters)
@@ -161,8 +162,8 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = detectable_discordance(differ / n, n)
     else:
-        least = detectable_mean(found.error) if found.error and differ else None
-    counted = None if clusters is None else int(np.unique(clusters).size)
+        seen = found.error and differ and counted != 1
+        least = detectable_mean(found.error or 0.0, counted) if seen else None
     return {
         "difference": found,
         "chance": p,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from steelyard.report.results import Metric
 from steelyard.report.statistics import TAIL, Estimate
@@ -32,15 +32,15 @@ class Detectable:
     correlation: float = CORRELATION
 
 
-def detectable(estimate: Estimate) -> Detectable | None:
-    """By the standard error of one system's number; None where it is not known.
+def detectable(estimate: Estimate, clusters: int | None = None) -> Detectable | None:
+    """By the standard error of one system's number; None where it is not known, as from a single cluster.
 
     The variance of a difference is twice that of a number, less what the same questions share.
     """
     error = spread(estimate)
-    if error is None:
+    if error is None or clusters == 1:
         return None
-    both = (Z_TAIL + Z_POWER) * error * float(np.sqrt(2))
+    both = detectable_mean(error, clusters) * float(np.sqrt(2))
     return Detectable(paired=both * float(np.sqrt(1 - CORRELATION)), unpaired=both)
 
 
@@ -66,14 +66,19 @@ def detectable_discordance(discordance: float, n: float) -> float | None:
     return least if least <= discordance else None
 
 
-def detectable_mean(error: float) -> float:
-    """The least mean difference that a paired test sees, by the standard error of the mean difference."""
-    return (Z_TAIL + Z_POWER) * error
+def detectable_mean(error: float, clusters: int | None = None) -> float:
+    """The least mean difference that a paired test sees, by the standard error of the mean difference.
+
+    `clusters`, where there are fewer than rows, are few: Student's quantiles.
+    """
+    if clusters is None:
+        return (Z_TAIL + Z_POWER) * error
+    return float(stdtrit(clusters - 1, TAIL) + stdtrit(clusters - 1, POWER)) * error
 
 
-def power_line(lead: Metric, questions: int) -> str | None:
+def power_line(lead: Metric, questions: int, clusters: int | None = None) -> str | None:
     """`This size can see a difference of 2.1 points: …`."""
-    found = detectable(lead.estimate)
+    found = detectable(lead.estimate, clusters)
     if found is None:
         return None
     return (
@@ -91,7 +96,7 @@ def difference(size: float, unit: str) -> str:
     return "1 point" if points == "1.0" else f"{points} points"
 
 
-def power_numbers(lead: Metric) -> dict[str, Any] | None:
+def power_numbers(lead: Metric, clusters: int | None = None) -> dict[str, Any] | None:
     """The same for report.json."""
-    found = detectable(lead.estimate)
+    found = detectable(lead.estimate, clusters)
     return asdict(found) if found else None

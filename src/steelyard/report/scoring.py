@@ -100,8 +100,9 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
     lead, binary = results.metrics[0], right_or_wrong(scores)
     groups = [grouped(scores, column, lead, binary) for column in columns_of(scores)]
     drawn = [figure for found in groups if (figure := group_figure(found, lead))]
-    line = power_line(lead, pc.count_distinct(scores["_index_"]).as_py())
-    added: dict[str, Any] = {"power": power_numbers(lead)}
+    clusters = pc.count_distinct(scores[CLUSTER]).as_py() if CLUSTER in scores.column_names else None
+    line = power_line(lead, pc.count_distinct(scores["_index_"]).as_py(), clusters)
+    added: dict[str, Any] = {"power": power_numbers(lead, clusters)}
     if groups:
         added["groups"] = {found.column: group_numbers(found) for found in groups}
     return replace(

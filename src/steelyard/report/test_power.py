@@ -34,6 +34,16 @@ def test_paired_is_statsmodels(n: int) -> None:
     assert detectable_mean(spread / np.sqrt(n)) == pytest.approx(effect * spread, rel=0.02)
 
 
+def test_few_clusters_see_less() -> None:
+    """About as the t test of their means, whose power statsmodels counts out."""
+    values = np.random.default_rng(3).normal(size=12)
+    apart = detectable(mean(values, np.arange(12)), 12)
+    effect = TTestPower().solve_power(effect_size=None, nobs=12, alpha=0.05, power=0.8)
+    assert apart is not None
+    assert apart.paired == pytest.approx(effect * float(values.std(ddof=1)), rel=0.02)
+    assert detectable(mean(values, np.zeros(12, np.int64)), 1) is None
+
+
 @pytest.mark.parametrize(
     ("discordance", "least", "n"),
     [  # n by Connor's formula, written out with z of 1.95996 and 0.84162
