@@ -113,13 +113,14 @@ class Ended:
     """How a command ended, and what it said."""
 
     status: int
-    events: Sequence[Mapping[str, Json]]
+    out: str
     said: str
     """On its standard error."""
 
     @property
-    def last(self) -> Mapping[str, Json]:
-        return self.events[-1] if self.events else {}
+    def events(self) -> Sequence[Mapping[str, Json]]:
+        """With `--display json`."""
+        return [orjson.loads(line) for line in self.out.splitlines() if re.match(r"\{.*\}$", line)]
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class Place:
         assert (manifest.rows.duplicates, manifest.rows.missing, manifest.rows.errors) == (0, 0, len(but))
         scores = pq.read_table(self.run / "scores.parquet").to_pydict()
         assert dict(zip(scores["_index_"], scores["correct"], strict=True)) == {
-            row: bool(row % 4) for row in range(self.rows) if row not in but
+            row: bool(row % 4) and row not in but for row in range(self.rows)
         }
         assert json.loads((self.run / "report.json").read_bytes())
         assert leftovers(self.run) == []
@@ -220,12 +221,7 @@ def leftovers(folder: Path) -> list[Path]:
 async def ended(process: asyncio.subprocess.Process) -> Ended:
     out, err = await process.communicate()
     assert process.returncode is not None
-    return Ended(process.returncode, list(_events(out)), err.decode())
-
-
-def _events(out: bytes) -> Sequence[Mapping[str, Json]]:
-    lines = out.splitlines()
-    return [orjson.loads(line) for line in lines if re.match(rb"\{.*\}$", line)]
+    return Ended(process.returncode, out.decode(), err.decode())
 
 
 async def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> Ended:

@@ -11,7 +11,8 @@ import pytest
 from tests.integration.eval_command import IN_FLIGHT, PART, Endpoint, Place, ended, endpoint, kill
 
 DRIVER = ("-m", "tests.integration.killing_eval")
-ROOT = str(Path(__file__).parent.parent.parent)
+TREE = Path(__file__).parent.parent.parent
+DRIVEN = {"PYTHONPATH": f"{TREE}:{TREE / 'src'}"}
 TWICE = IN_FLIGHT + PART
 """Calls that one kill may cost: what was in flight, and one part that was not durable yet."""
 
@@ -86,34 +87,35 @@ async def moments(tmp_path: Path) -> list[str]:
     """Every moment at which an undisturbed run could be killed, in order."""
     place, counted = Place(tmp_path / "counted", FEW).write(), tmp_path / "moments"
     async with endpoint(seconds=0) as server:
-        process = await place.start(
-            server, under=(*DRIVER, "0", str(place.run), str(counted)), PYTHONPATH=ROOT
-        )
+        process = await place.start(server, under=(*DRIVER, "0", str(place.run), str(counted)), **DRIVEN)
         assert (await ended(process)).status == 0
     place.check()
     return counted.read_text().splitlines()
 
 
-async def kill_at(tmp_path: Path, at: int, wanted: str) -> None:
-    """Killed at that moment, and gone on with."""
+async def kill_at(tmp_path: Path, at: int, wanted: str) -> int:
+    """Killed at that moment, and gone on with: how many calls were paid twice."""
     place = Place(tmp_path / f"{at}-{wanted.strip('./')}", FEW).write()
     async with endpoint(seconds=0) as server:
         under = (*DRIVER, str(at), wanted, "unused")
-        died = await ended(await place.start(server, under=under, PYTHONPATH=ROOT))
+        died = await ended(await place.start(server, under=under, **DRIVEN))
         assert died.status == -9, f"no such moment: {died}"
         paid = server.calls
         assert (await place.go(server)).status == 0
     assert server.calls - FEW <= min(paid, TWICE)
     place.check()
+    return server.calls - FEW
 
 
 @pytest.mark.parametrize(
-    ("at", "wanted"),
-    [(1, "/parts/"), (2, "/parts/"), (1, "manifest.json")],
+    ("at", "wanted", "twice"),
+    [(1, "/parts/", FEW), (2, "/parts/", 0), (1, "manifest.json", 0)],
     ids=["before a part is there", "right after it", "before the manifest"],
 )
-async def test_killed_between_a_write_and_its_appearance(tmp_path: Path, at: int, wanted: str) -> None:
-    await kill_at(tmp_path, at, wanted)
+async def test_killed_between_a_write_and_its_appearance(
+    tmp_path: Path, at: int, wanted: str, twice: int
+) -> None:
+    assert await kill_at(tmp_path, at, wanted) == twice
 
 
 @pytest.mark.soak
