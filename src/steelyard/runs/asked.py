@@ -61,6 +61,17 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     )
 
 
+def check_grouping(asked: Asked) -> None:
+    """UsageError for a column to group or cluster by that there is not."""
+    request = asked.request
+    flags = [*(("--group-by", name) for name in request.group_by), ("--cluster-by", request.cluster_by)]
+    for flag, name in flags:
+        if name is not None and name not in asked.columns:
+            raise UsageError(
+                f"{flag} {name}: {request.source.location} has no such column; it has {', '.join(asked.columns)}"
+            )
+
+
 def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
     """The same from the folder alone, where its prompt file is no longer to be had; None where it cannot be."""
     if not folder.run_json.exists() or folder.request().source != request.source:

@@ -12,7 +12,7 @@ from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.verify import verify
-from steelyard.runs.asked import Asked, ask, check_unchanged
+from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged
 from steelyard.runs.calling import call_all
 from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
@@ -53,6 +53,7 @@ async def run(
 
 async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     check_names(asked.request.rubrics)
+    check_grouping(asked)
     key = api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
     await _settle_folder(asked, plan)

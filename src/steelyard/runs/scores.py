@@ -12,21 +12,13 @@ from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
-from steelyard.report.scoring import Grouping
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
 from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
-    """UsageError for a rubric or a grouping that does not fit rows with these columns."""
-    grouping = Grouping(request.group_by, request.cluster_by)
-    for name in grouping.columns:
-        if name not in columns:
-            flag = "--cluster-by" if name == request.cluster_by else "--group-by"
-            raise UsageError(
-                f"{flag} {name}: {request.source.location} has no such column; it has {', '.join(columns)}"
-            )
+    """UsageError for a rubric that does not fit rows with these columns."""
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
         lost = [name for name in rubric.columns if present(name, columns) is None and not optional(name)]

@@ -262,6 +262,18 @@ async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:
     assert "Authorization" not in asked.headers[0]
 
 
+async def test_a_column_to_group_by_that_there_is_not_is_told_before_the_first_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint() as asked:
+        for change, flag in (
+            ({"group_by": ("topic",)}, "--group-by"),
+            ({"cluster_by": "topic"}, "--cluster-by"),
+        ):
+            with pytest.raises(UsageError, match=f"{flag} topic: .* has prompt, target"):
+                await run(make_request(prompts, asked.url, **change), tmp_path / "run")
+    assert asked.bodies == []
+
+
 async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 10)
     async with endpoint(lambda prompt: "8" if prompt == "say 7" else f"{echo(prompt)}") as asked:
