@@ -1,5 +1,6 @@
 """What a comparison says of two tables of scores, row by row."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,3 +124,55 @@ def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposi
     assert opposite.counts.only_system == found.counts.only_baseline
     assert found.counts.both_right + found.counts.both_wrong + found.counts.only_system <= found.questions
     numbers_json(comparison_numbers(found))
+
+
+def graded(scores: Sequence[float | None], clusters: list[int] | None = None) -> Scored:
+    """A system whose answers got these scores; full marks are right."""
+    columns = {
+        "_index_": pa.array(range(len(scores)), pa.int64()),
+        "label": ["a"] * len(scores),
+        "prediction": [f"worth {score}" for score in scores],
+        "correct": [score == 1 for score in scores],
+        "score": pa.array(scores, pa.float64()),
+    }
+    if clusters:
+        columns["_cluster_"] = pa.array(clusters, pa.int64())
+    return scored({}, scores=pa.table(columns))
+
+
+def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
+    found = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
+    assert isinstance(found, Comparison)
+    assert (found.binary, found.differ, found.difference.value) == (False, 2, 0.25)
+    assert found.chance.p == pytest.approx(0.5)
+    assert [(each.kind, each.indexes) for each in found.changes] == [
+        ("worse", ()),
+        ("better", (3, 0)),
+        ("otherwise", ()),
+    ]
+
+
+def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
+    found = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
+    assert isinstance(found, Comparison)
+    assert found.binary
+    assert found.chance.method == "McNemar's exact test (1 questions differ)"
+
+
+def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
+    found = compare(graded([0.5, None, 0.5]), graded([0.5, 0.5, 0.75]))
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (2, 1)
+    assert found.difference.value == pytest.approx(0.125)
+
+
+def test_questions_of_a_cluster_count_as_one() -> None:
+    before, now = [0.0] * 12, [1.0] * 6 + [0.0] * 6
+    apart = compare(graded(before), graded(now))
+    together = compare(graded(before), graded(now, [0] * 6 + [1, 2, 3, 4, 5, 6]))
+    assert isinstance(apart, Comparison)
+    assert isinstance(together, Comparison)
+    assert (apart.clusters, together.clusters) == (None, 7)
+    assert apart.chance.p == pytest.approx(2 / 2**6)
+    assert together.chance.p == 1.0
+    assert together.difference.low < 0 < apart.difference.low  # type: ignore[operator]
