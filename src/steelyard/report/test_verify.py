@@ -145,6 +145,18 @@ async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["report.html", "report.json", "scores.parquet"])
+async def test_a_changed_page_is_found_without_its_attestation(tmp_path: Path, name: str) -> None:
+    places = await make_folder(tmp_path, key=None)
+    (tmp_path / "attestation.json").unlink()
+    assert not await faults(places, None)
+    data = bytearray((tmp_path / name).read_bytes())
+    place = data.find(b"Evaluation report") if name == "report.html" else len(data) // 2
+    data[place] ^= 1
+    (tmp_path / name).write_bytes(data)
+    assert await faults(places, None)
+
+
 async def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
     places = await make_folder(tmp_path)
     left = [check.what for check in await checks(places, None) if check.state == "left out"]

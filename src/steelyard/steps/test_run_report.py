@@ -40,7 +40,13 @@ async def _run(root: Path, **changes: Any) -> None:
 async def test_writes_page_numbers_and_scores(root: Path) -> None:
     await _run(root)
     found = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
-    assert found == [".steelyard/progress.json", "attestation.json", "report.html", "report.json", "scores.parquet"]
+    assert found == [
+        ".steelyard/progress.json",
+        "attestation.json",
+        "report.html",
+        "report.json",
+        "scores.parquet",
+    ]
     assert json.loads((root / "report/report.json").read_bytes())["names"]["evaluation"] == "e" * 32
     assert pq.read_table(root / "report/scores.parquet").num_rows == 80
     progress = json.loads((root / "report/.steelyard/progress.json").read_bytes())
