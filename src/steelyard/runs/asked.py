@@ -1,7 +1,7 @@
 """What exactly is asked, and whether a folder holds the answers to just that."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,28 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     wanted = chosen(request.source, rows.count)
     path = folder or RUNS / f"{request.source.stem}-{digest_of(identity)[:8]}"
     return Asked(
-        request=request,
+        request=_scored_as_before(request, RunFolder(path)),
         rows=rows,
         source=request.source,
         columns=tuple(name for name in columns if name != INDEX),
         identity=identity,
         folder=RunFolder(path),
         questions=rows.count if wanted is None else len(wanted),
+    )
+
+
+def _scored_as_before(request: RunRequest, folder: RunFolder) -> RunRequest:
+    """Asked again without a rubric, a run that was scored is scored so again: its report is about `run.yaml`."""
+    if request.rubrics or not folder.begun:
+        return request
+    before = folder.request()
+    return replace(
+        request,
+        rubrics=before.rubrics,
+        reducers=request.reducers or before.reducers,
+        group_by=request.group_by or before.group_by,
+        cluster_by=request.cluster_by or before.cluster_by,
+        judges=request.judges or before.judges,
     )
 
 

@@ -290,6 +290,7 @@ async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -
     again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
     assert "0 % were right" in await score_again(done.folder, again)
     assert done.folder.request() == again
+    assert "0 % were right" in ((await run(replace(request, rubrics=()), tmp_path / "run")).headline or "")
     assert len(asked.bodies) == 10
 
 
