@@ -24,8 +24,6 @@ from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.settle import Settler
 from steelyard.evaluation.source import Source
 
-HIRED_AT_ONCE = 16
-
 
 @dataclass(frozen=True)
 class World:
@@ -107,15 +105,9 @@ class Attempt:
 
     def _staff(self, group: asyncio.TaskGroup) -> None:
         """As many workers as the pool can take calls; those of vanished replicas wait for others."""
-        group.create_task(self._hire(group))
-
-    async def _hire(self, group: asyncio.TaskGroup) -> None:
-        """A few at a time, so that the first calls are sent while other connections are still being opened."""
-        while self._workers < self._pool.capacity and not self._backlog.finished.is_set():
-            for _ in range(self._workers, min(self._pool.capacity, self._workers + HIRED_AT_ONCE)):
-                group.create_task(self._work())
-                self._workers += 1
-            await asyncio.sleep(0)
+        for _ in range(self._workers, self._pool.capacity):
+            group.create_task(self._work())
+            self._workers += 1
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
