@@ -49,11 +49,16 @@ class Asked:
         return np.nan_to_num(np.asarray(self.scores["score"].to_numpy(), dtype=np.float64))
 
 
-def check_reducers(names: Sequence[str]) -> None:
-    """UsageError for a reducer that there is not."""
+def check_reducers(names: Sequence[str], replications: int | None = None) -> None:
+    """UsageError for a reducer that there is not, or that so many answers to a question are too few for."""
     for name in names:
-        if name not in NAMES and _pass_at(name) is None:
+        k = _pass_at(name)
+        if name not in NAMES and k is None:
             raise UsageError(f"reducer {name!r}: should be {', '.join(NAMES)} or pass@k, such as pass@5")
+        if k is not None and replications is not None and k > replications:
+            raise UsageError(
+                f"reducer {name}: needs at least {k} answers to each question; {replications} are asked for"
+            )
 
 
 def reduced(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple[Metric, ...]:

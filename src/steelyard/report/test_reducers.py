@@ -103,3 +103,11 @@ def test_a_vote_on_right_and_wrong_is_a_proportion() -> None:
 def test_an_unknown_reducer_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="should be mean, majority, best or pass@k"):
         check_reducers([name])
+
+
+def test_more_draws_than_answers_are_refused_before_anything_is_asked() -> None:
+    check_reducers(["pass@4", "majority"], replications=4)
+    with pytest.raises(
+        UsageError, match="pass@5: needs at least 5 answers to each question; 4 are asked for"
+    ):
+        check_reducers(["pass@5"], replications=4)

@@ -9,6 +9,7 @@ import orjson
 from steelyard.errors import UsageError
 from steelyard.report.attest import signing_key
 from steelyard.report.publish import publish
+from steelyard.report.reducers import check_reducers
 from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
