@@ -1,15 +1,32 @@
 """The limit of one replica, in simulated time."""
 
+import asyncio
 import heapq
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steelyard.evaluation.doubles import (
+    Fixed,
+    epoch,
+    good_answer,
+    json_answer,
+    make_spec,
+    make_stores,
+    make_world,
+    replica,
+    write_dataset,
+)
+from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.limit import AUTO, Concurrency, Limit
+from steelyard.evaluation.plan import plan_of
+from steelyard.evaluation.progress import Progress
 
 INSTANT = 0.001
 
@@ -139,3 +156,27 @@ def test_a_fixed_one_stays_as_it_is() -> None:
 def test_what_is_no_concurrency(most: int, start: int | None) -> None:
     with pytest.raises(ValueError, match="is none"):
         Concurrency(most, start=start)
+
+
+async def test_an_evaluation_settles_below_what_a_replica_refuses() -> None:
+    busy = 0
+
+    async def half(row: Mapping[str, Any]) -> web.StreamResponse:
+        nonlocal busy
+        if busy >= 16:
+            return json_answer({}, status=429, headers={"Retry-After": "0"})
+        busy += 1
+        await asyncio.sleep(0.01)
+        busy -= 1
+        return await good_answer(row)
+
+    stores, seen = make_stores(), list[Progress]()
+    await write_dataset(stores.dataset, 600)
+    world = replace(make_world(), watch=seen.append)
+    async with replica(half) as server:
+        plan = plan_of(make_spec(workersPerReplica=32))
+        summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), world)
+    assert 16 <= summary.refused == summary.retries <= 0.05 * 600 + 16
+    told = seen[0].snapshot()
+    assert (told["refused"], told["done"], told["secondsLeft"]) == (summary.refused, 600, 0.0)
+    assert told["admitted"] <= 18
