@@ -22,6 +22,8 @@ from steelyard.runs.request import (
 
 Json = Any
 
+VERDICT = "judge.Verdict"
+
 
 @dataclass(frozen=True)
 class Flags:
@@ -45,7 +47,7 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     flags.one_of("api", ("chat", "completions"))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
-    for flag in ("judge_url", "judge_criteria", "judge_api_key_env"):
+    for flag in ("judge_url", "judge_criteria", "judge_prompt", "judge_api_key_env"):
         if flag in flags.given and "judge_model" not in flags.given:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
     base, folder = _base(flags)
@@ -75,12 +77,15 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
     if "bad_rows" in flags.given:
         changes["policy"] = flags.given["bad_rows"].capitalize()
     if "judge_model" in flags.given:
-        changes |= _judges(flags, replace(base, **changes))
+        changes |= judges_of(flags, replace(base, **changes))
     return changes
 
 
-def _judges(flags: Flags, request: RunRequest) -> dict[str, Json]:
-    """The judges of the flags, and the rubric that reads them where no other one was asked for."""
+def judges_of(flags: Flags, request: RunRequest) -> dict[str, Json]:
+    """The judges of the flags, and the rubrics with the one that reads what they say."""
+    changes: dict[str, Json] = {}
+    if "judge_prompt" in flags.given:
+        changes["template"] = values.read("--judge-prompt", flags.given["judge_prompt"])
     criteria = values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
     judges = tuple(
         JudgeSpec(
@@ -89,10 +94,12 @@ def _judges(flags: Flags, request: RunRequest) -> dict[str, Json]:
             name="judge" if number == 0 else f"judge-{number + 1}",
             api_key_env=flags.given.get("judge_api_key_env", request.api_key_env),
             criteria=criteria,
+            **changes,
         )
         for number, model in enumerate(flags.given["judge_model"])
     )
-    return {"judges": judges, "rubrics": request.rubrics or (RubricSpec("judge.Verdict"),)}
+    read = any(rubric.reference.partition("?")[0] in {VERDICT, "verdict"} for rubric in request.rubrics)
+    return {"judges": judges, "rubrics": (*request.rubrics, *(() if read else (RubricSpec(VERDICT),)))}
 
 
 def _base(flags: Flags) -> tuple[RunRequest, Path | None]:

@@ -125,6 +125,12 @@ def run(
     judge_criteria: Annotated[
         Text, typer.Option(metavar="TEXT", help="What makes an answer right: text, or @FILE.")
     ] = None,
+    judge_prompt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The judges' prompt: Jinja of question, response, target, criteria."
+        ),
+    ] = None,
     judge_api_key_env: Annotated[
         Text, typer.Option(metavar="NAME", help="The variable with their key; by default --api-key-env's.")
     ] = None,

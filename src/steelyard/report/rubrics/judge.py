@@ -23,6 +23,7 @@ from steelyard.report.statistics import (
     clusters_of,
     codes_of,
     proportion,
+    wilson,
 )
 from steelyard.report.summary import What, summarise_scores
 
@@ -169,6 +170,12 @@ def kappa_estimate(
     value = float(_kappa(sums.sum(axis=0, keepdims=True), size)[0, 0])
     if not np.isfinite(value):
         return Estimate(None, None, None, "undefined: both judges said one thing alone", len(first))
+    if (first == second).all():  # every resample says 1, which is no interval
+        chance = float(((sums[:, 1 : 1 + size].sum(axis=0) / len(first)) ** 2).sum())
+        least = wilson(1.0, count)[0]
+        return Estimate(
+            value, (least - chance) / (1 - chance), 1.0, "Wilson score of the agreement", len(first)
+        )
     low, high = bootstrap(sums, lambda drawn: _kappa(drawn, size), seed=seed, resamples=resamples)
     method = f"percentile bootstrap, {resamples:,} resamples of {count:,} questions"
     if count < 2 or not np.isfinite(low[0]):

@@ -103,3 +103,12 @@ def test_rows_that_nobody_judged_are_an_error_that_names_them() -> None:
         Verdict().score(answered(index=4))
     with pytest.raises(NoVerdicts, match="no judge 'z' of the answer to row 0; there are: a"):
         Verdict(judge="z").score(answered("good"))
+
+
+def test_judges_that_always_agreed_are_not_sure_to() -> None:
+    codes = np.asarray([0, 1] * 10)
+    found = kappa_estimate(codes, codes, np.arange(20))
+    assert found.value == pytest.approx(1)
+    assert found.high == 1
+    assert found.low is not None
+    assert 0.6 < found.low < 0.75  # Wilson's lower bound of 20 of 20 is 0.839: (0.839 − 0.5) / 0.5
