@@ -19,7 +19,8 @@ from steelyard.runs.request import RunRequest
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
-    """UsageError for a rubric that does not fit rows with these columns."""
+    """UsageError for a rubric that does not fit rows with these columns, or a reducer that fits no such run."""
+    check_reducers(request.reducers, request.replications)
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
         lost = [name for name in rubric.columns if present(name, columns) is None and not optional(name)]
