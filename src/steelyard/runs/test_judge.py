@@ -1,6 +1,5 @@
 """Judge models: their calls are runs of their own, what they say is stored, and what cannot be read is a row error."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,23 +148,3 @@ def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, foun
 def test_a_judge_that_was_cut_off_is_told_so() -> None:
     read = Parser(JudgeSpec("judge"))({"text": "Well, the ans", "finish_reason": "length"})
     assert "cut off" in read["error"]
-
-
-async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from steelyard.cli.main import app
-
-    (tmp_path / "prompt.txt").write_text(
-        "Grade:\n[Answer to grade]\n{{ response }}\n[Criteria] {{ criteria }}"
-    )
-    async with endpoint(model_and_judges) as asked:
-        request = replace(judged_request(tmp_path, asked, rows=4), judges=(), rubrics=())
-        await run(request, tmp_path / "run", no_key())
-        options = ["--judge-model", "j", "--judge-prompt", str(tmp_path / "prompt.txt")]
-        command = ["eval", "score", str(tmp_path / "run"), *options]
-        done = await asyncio.to_thread(CliRunner().invoke, app, command)
-        assert done.exit_code == 0, done.output
-        assert asked.prompts[4].startswith("Grade:\n")
-    assert "Judged of 4 answers: 50.0 %" in done.output
-    assert RunFolder(tmp_path / "run").request().judges[0].model == "j"

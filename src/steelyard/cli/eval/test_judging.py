@@ -1,0 +1,41 @@
+"""Judges named by flags."""
+
+import asyncio
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from steelyard.cli.main import app
+from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard.runs.folder import RunFolder
+from steelyard.runs.run import run
+from steelyard.runs.world import World
+
+
+def model_and_judge(prompt: str) -> str:
+    """A judge that likes even numbers."""
+    if "[Answer to grade]" not in prompt:
+        return echo(prompt)
+    number = int(prompt.partition("[Answer to grade]\n")[2].partition("\n")[0])
+    return f"VERDICT: {'correct' if number % 2 == 0 else 'incorrect'}"
+
+
+async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text(
+        "Grade:\n[Answer to grade]\n{{ response }}\n[Criteria] {{ criteria }}"
+    )
+    async with endpoint(model_and_judge) as asked:
+        request = make_request(write_prompts(tmp_path / "p.parquet", 4), asked.url)
+        await run(request, tmp_path / "run", World(environment={}))
+        options = ["--judge-model", "j", "--judge-prompt", str(tmp_path / "prompt.txt")]
+        command = ["eval", "score", str(tmp_path / "run"), *options]
+        done = await asyncio.to_thread(CliRunner().invoke, app, command)
+        assert done.exit_code == 0, done.output
+        assert asked.prompts[4].startswith("Grade:\n")
+    assert "Judged of 4 answers: 50.0 %" in done.output
+    assert RunFolder(tmp_path / "run").request().judges[0].model == "j"
+
+
+def test_what_is_said_of_a_judge_needs_one(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["eval", "run", "p.jsonl", "--model", "m", "--judge-url", "http://h/v1"])
+    assert "--judge-url: needs --judge-model" in str(done.exception)
