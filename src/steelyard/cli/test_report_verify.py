@@ -1,0 +1,77 @@
+"""`steelyard report verify` as a user gives it: what it says, and its exit status."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from typer.testing import CliRunner, Result
+
+from steelyard.cli.main import app
+from steelyard.errors import UsageError
+from steelyard.report.test_verify import KEY
+from steelyard.runs.doubles import endpoint, make_request, write_prompts
+from steelyard.runs.request import RubricSpec
+from steelyard.runs.run import run
+
+ROWS = [{"prompt": f"say {number}", "target": str(number)} for number in range(6)]
+
+
+def verify(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["report", "verify", *map(str, arguments)])
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A run with a signed report; the public key lies beside it."""
+    write_prompts(tmp_path / "prompts.parquet", ROWS)
+    private = tmp_path / "key.pem"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "public.pem").write_bytes(public)
+    async with endpoint(lambda prompt: prompt.split()[1]) as asked:
+        request = make_request(tmp_path / "prompts.parquet", asked.url, rubrics=(RubricSpec("exact-match"),))
+        await run(request, tmp_path / "run", sign_key=private)
+    return tmp_path
+
+
+def test_a_run_is_verified_from_its_folder_alone(folder: Path) -> None:
+    for name in ("report.html", "report.json"):
+        done = verify(folder / "run" / name, "--key", folder / "public.pem")
+        assert done.exit_code == 0, done.output
+        assert " checks passed, 0 failed, 0 left out" in done.output
+        assert "exact-match: 6 rows scored again" in done.output
+    assert "is signed; its signature needs --key" in verify(folder / "run/report.html").output
+
+
+def test_a_fault_is_exit_status_1(folder: Path) -> None:
+    path = folder / "run/run.yaml"
+    path.write_text(path.read_text() + "\n")
+    done = verify(folder / "run/report.html", "--key", folder / "public.pem")
+    assert done.exit_code == 1
+    assert "FAULT     What was asked: run.yaml has the SHA-256" in done.output
+
+
+def test_results_may_lie_elsewhere(folder: Path) -> None:
+    (folder / "page").mkdir()
+    for name in ("report.html", "report.json", "scores.parquet", "attestation.json", "run.yaml"):
+        (folder / "run" / name).rename(folder / "page" / name)
+    assert verify(folder / "page/report.html", "--results", folder / "run").exit_code == 0
+    with pytest.raises(UsageError, match="has no folder inputs/"):
+        raise verify(folder / "page/report.html").exception or AssertionError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("run/run.yaml",), r"should be a report\.html or a report\.json"),
+        (("no/report.html",), "there is no such file"),
+        (("run/report.html", "--key", "key.pem"), r"--key .*key\.pem: is no key in PEM"),
+        (("run/report.html", "--results", "."), "has no folder inputs/"),
+    ],
+)
+def test_a_usage_fault_is_exit_status_2(folder: Path, arguments: tuple[str, ...], fault: str) -> None:
+    done = verify(*(each if each.startswith("--") else folder / each for each in arguments))
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.exit_code == 2
+    with pytest.raises(UsageError, match=fault):
+        raise done.exception
