@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
@@ -15,7 +16,7 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.backlog import Work
 from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.pool import Pool
-from steelyard.storage.store import Store
+from steelyard.storage.store import StorageError, Store
 
 LOCAL_SECONDS = 1.0
 REMOTE_SECONDS = 5.0
@@ -59,7 +60,8 @@ class Progress:
         return self.pool.in_flight if self.pool else 0
 
     async def write(self) -> None:
-        await self.store.put(layout.PROGRESS, orjson.dumps(self.snapshot()))
+        with suppress(StorageError):
+            await self.store.put(layout.PROGRESS, orjson.dumps(self.snapshot()))
 
     async def keep(self) -> None:
         """Write it now and then, until cancelled: often on a local disk, at most every 5 s elsewhere."""

@@ -117,6 +117,11 @@ class FullStore(ObjectStore):
         super().__init__(url)
         self.room = room
 
+    async def put(self, key: str, data: bytes) -> None:
+        if self.room == 0 and key == layout.PROGRESS:
+            raise StorageFull(f"{self.url}/{key}: no space left")
+        await super().put(key, data)
+
     async def create(self, key: str, data: bytes) -> None:
         if key.startswith(layout.PARTS) and key.endswith(".parquet"):
             if self.room == 0:
@@ -139,6 +144,17 @@ async def test_full_storage_ends_the_attempt_which_can_be_resumed() -> None:
     assert rows_of(output, await verify(plan_of(SPEC), dataset, output, epoch(1))) == expected_rows(
         SPEC, ROWS
     )
+
+
+async def test_progress_that_cannot_be_written_fails_nothing() -> None:
+    name = secrets.token_hex(8)
+    dataset, output = open_store(f"memory://{name}/dataset"), FullStore(f"memory://{name}/output", room=1)
+    spec = make_spec()
+    await write_dataset(dataset, ROWS)
+    async with replica() as server:
+        stores = Stores(dataset, output)
+        summary = await evaluate(plan_of(spec), stores, Fixed({server.address}), epoch(1), make_world())
+    assert (summary.total, output.room) == (ROWS, 0)
 
 
 async def test_a_late_part_of_a_fenced_writer_does_not_count() -> None:
