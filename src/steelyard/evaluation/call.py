@@ -42,8 +42,8 @@ class Failure:
 
     @property
     def overload(self) -> bool:
-        """Whether the replica says that it gets too many calls."""
-        return self.status == 429 or (self.status == 503 and self.retry_after > 0)
+        """Whether the replica says that it gets too many calls. (503 is said of other trouble as well.)"""
+        return self.status == 429
 
 
 Outcome = bytes | Failure
