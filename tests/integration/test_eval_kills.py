@@ -81,13 +81,15 @@ def moved(place: Place, folder: Path) -> Place:
 
 
 FEW = 30
+WHOLE = "/run/"
+"""Part of every path in a run's folder."""
 
 
 async def moments(tmp_path: Path) -> list[str]:
     """Every moment at which an undisturbed run could be killed, in order."""
     place, counted = Place(tmp_path / "counted", FEW).write(), tmp_path / "moments"
     async with endpoint(seconds=0) as server:
-        process = await place.start(server, under=(*DRIVER, "0", str(place.run), str(counted)), **DRIVEN)
+        process = await place.start(server, under=(*DRIVER, "0", WHOLE, str(counted)), **DRIVEN)
         assert (await ended(process)).status == 0
     place.check()
     return counted.read_text().splitlines()
@@ -95,7 +97,7 @@ async def moments(tmp_path: Path) -> list[str]:
 
 async def kill_at(tmp_path: Path, at: int, wanted: str) -> int:
     """Killed at that moment, and gone on with: how many calls were paid twice."""
-    place = Place(tmp_path / f"{at}-{wanted.strip('./')}", FEW).write()
+    place = Place(tmp_path / str(at), FEW).write()
     async with endpoint(seconds=0) as server:
         under = (*DRIVER, str(at), wanted, "unused")
         died = await ended(await place.start(server, under=under, **DRIVEN))
@@ -123,4 +125,4 @@ async def test_killed_at_every_moment(tmp_path: Path) -> None:
     found = await moments(tmp_path)
     assert len(found) > 20
     for at in range(1, len(found) + 1):
-        await kill_at(tmp_path, at, str(tmp_path))
+        await kill_at(tmp_path, at, WHOLE)
