@@ -96,7 +96,7 @@ def _facts(
     dates = list(dict.fromkeys(date for r in requirements if (date := run_date(r.report.numbers.run))))
     if dates:
         yield "Run on", dates[0] if len(dates) == 1 else f"{len(dates)} occasions: {'; '.join(dates)}"
-    yield "Procedure", named({"id": subject.procedure}, "id")
+    yield "Procedure", subject.procedure_name or named({"id": subject.procedure}, "id")
     yield "Account", subject.account
 
 

@@ -20,6 +20,8 @@ class Subject:
     account: str
     procedure: str
     service: str
+    procedure_name: str = ""
+    """For people; the id stands beside it in the evidence."""
 
 
 @dataclass(frozen=True)

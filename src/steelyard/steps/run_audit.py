@@ -58,7 +58,13 @@ def _request(spec: AuditResourceSpec) -> Request:
             message = f"spec.storage.inputs: {key!r} should be a report's id"
             raise StepFailed("BadConfiguration", message, permanent=True)
     return Request(
-        subject=Subject(spec.id, spec.account, spec.auditProcedure, spec.inferenceService),
+        subject=Subject(
+            spec.id,
+            spec.account,
+            spec.auditProcedure,
+            spec.inferenceService,
+            spec.names.get("auditProcedure", ""),
+        ),
         reports={key: input_store(inputs, key) for key in ids},
         baseline=input_store(inputs, BASELINE) if BASELINE in inputs else None,
     )

@@ -61,6 +61,7 @@ def _request(spec: ReportResourceSpec) -> Request:
         "dataset": spec.dataset,
         "inferenceService": spec.inferenceService,
         "model": spec.model or "",
+        **{f"{field}Name": name for field, name in spec.names.items()},
     }
     return Request(
         rubric=spec.rubric,
