@@ -21,7 +21,8 @@ def statement_of(page: bytes, numbers: bytes) -> bytes:
     """The statement about the report that these two are."""
     told: dict[str, Json] = orjson.loads(numbers)
     subjects = [Named("report.html", _sha256(page)), Named("report.json", _sha256(numbers))]
-    subjects += [_named(each) for each in told["evidence"] if each["what"] in MADE]
+    made = [each for each in told["evidence"] if each["what"] in MADE]
+    subjects += [Named(each["path"], each["sha256"]) for each in made]
     scoring = orjson.dumps([told["scoring"], told["datasetView"]], option=orjson.OPT_SORT_KEYS)
     configuration = [_named(each) for each in told["evidence"] if each["what"] not in MADE]
     configuration.append(Named(f"scoring: {', '.join(told['scoring']['rubrics'])}", _sha256(scoring)))

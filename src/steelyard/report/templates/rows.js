@@ -126,8 +126,10 @@
       make("span", "where", `Row ${row.i}${repeated ? `, time ${row.r + 1}` : ""}`));
     if (row.p) summary.append(picture(row.p));
     if (!row.p) summary.append(make("span", "excerpt", ...marked(excerptOf(row))));
-    if (answer) summary.append(make("span", "answer", "→ ", ...marked(answer[1].slice(0, 160))));
-    const details = make("details", "", summary);
+    if (answer) summary.append(make("span", "answer", "→ ", ...marked(answer[1].length > 160 ? `${answer[1].slice(0, 160)}…` : answer[1])));
+    const target = row.s.length ? row.s[0][3] : null;
+    if (answer && state === "wrong" && target && target.length <= 40) summary.lastChild.append(make("span", "target", `, should be ${target}`));
+    const details = make("details", row.p ? "pictured" : "", summary);
     details.addEventListener("toggle", () => {
       if (details.open && details.childElementCount === 1) {
         const box = make("div", "whole");
