@@ -97,7 +97,7 @@ class UrlDiscovery:
 
     async def _addresses(self, url: str) -> frozenset[str]:
         host = URL(url).host or ""
-        if not url.startswith("http://") or host == "localhost" or _is_ip(host):
+        if not url.startswith("http://") or host == "localhost" or is_ip(host):
             return frozenset({url})
         try:
             hosts = await self._resolve(host)
@@ -142,7 +142,7 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def _is_ip(host: str) -> bool:
+def is_ip(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -5,6 +5,7 @@ counts only when its end has come: by its length, its last chunk, or the end of 
 """
 
 import asyncio
+import socket
 import zlib
 from collections.abc import Mapping
 
@@ -12,12 +13,13 @@ import aiohttp
 import httptools
 from yarl import URL
 
-from steelyard.discovery import ForeignSession, Verify
+from steelyard.discovery import ForeignSession, Verify, is_ip
 from steelyard.evaluation import call
 from steelyard.evaluation.call import Failure, Fault, Outcome
 
 IDLE_SECONDS = 4.0
 """How long a connection may wait for its next call: servers close them after five seconds and more."""
+RESOLVE_SECONDS = 5.0
 MAX_HEAD_BYTES = 1 << 16
 MAX_REFUSAL_BYTES = 1 << 18
 """An answer with an error that is longer is not waited for: its beginning is enough."""
@@ -43,6 +45,8 @@ class PlainClient:
         self._sent: dict[_Connection, float] = {}
         """What is in flight and when it times out, the oldest first."""
         self._alarm: asyncio.TimerHandle | None = None
+        self._resolving: asyncio.Task[list[str]] | None = None
+        self._resolved_at = 0.0
         self.closed = False
 
     async def call(self, body: bytes) -> Outcome:
@@ -75,8 +79,8 @@ class PlainClient:
     async def close(self) -> None:
         """Close every connection: calls in flight fail."""
         self.closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        for ending in filter(None, (self._alarm, self._resolving)):
+            ending.cancel()
         for connection in [*self._idle, *self._sent]:
             connection.close()
         self._idle.clear()
@@ -94,14 +98,38 @@ class PlainClient:
             async with asyncio.timeout_at(deadline):
                 if self._verify is not None:
                     await self._verify()
-                _, connection = await self._loop.create_connection(_Connection, self._host, self._port)
-                return connection
+                return await self._connect_anywhere()
         except TimeoutError:
             return call.unreachable("timed out")
         except ForeignSession as error:
             return Failure(Fault.FOREIGN, str(error))
         except (aiohttp.ClientError, OSError) as error:
             return call.unreachable(error)
+
+    async def _connect_anywhere(self) -> "_Connection":
+        """To the first of the host's addresses that takes it, which is asked first from then on."""
+        if self._resolving is None or self._resolved_at + RESOLVE_SECONDS < self._loop.time():
+            self._resolved_at = self._loop.time()
+            self._resolving = self._loop.create_task(self._resolve())
+            self._resolving.add_done_callback(_look_at)
+        places = await asyncio.shield(self._resolving)
+        error: OSError = OSError(f"{self._host} has no address")
+        for place in list(places):
+            try:
+                _, connection = await self._loop.create_connection(_Connection, place, self._port)
+            except OSError as refused:
+                error = refused
+                continue
+            places.remove(place)
+            places.insert(0, place)
+            return connection
+        raise error
+
+    async def _resolve(self) -> list[str]:
+        if is_ip(self._host):
+            return [self._host]
+        found = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
     def _time_out(self) -> None:
         self._alarm = None
@@ -111,6 +139,12 @@ class PlainClient:
                 self._alarm = self._loop.call_at(deadline, self._time_out)
                 return
             connection.fail(call.TIMED_OUT)
+
+
+def _look_at(task: asyncio.Task[list[str]]) -> None:
+    """At what it ended with: whoever asked may be gone."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Connection(asyncio.Protocol):

@@ -257,6 +257,19 @@ async def test_a_pinned_client_connects_there_whatever_the_name(opened: Open) ->
 
 
 @both
+async def test_a_name_with_an_address_where_nobody_listens_and_another(opened: Open) -> None:
+    async with script([OK], [OK]) as server:  # localhost is ::1 as well
+        client = opened(server.url.with_host("localhost"))
+        assert await client.call(b"{}") == b"fine"
+        await client.close()
+        client = opened(server.url.with_host("no-such-name.invalid"))
+        failure = await client.call(b"{}")
+        assert isinstance(failure, Failure)
+        assert failure.fault is Fault.UNREACHABLE
+        await client.close()
+
+
+@both
 async def test_a_cancelled_call_leaves_no_connection_that_waits_for_its_answer(opened: Open) -> None:
     async with script([0.05, http(b"late")], [OK]) as server:
         client = opened(server.url)
