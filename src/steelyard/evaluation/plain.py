@@ -79,8 +79,10 @@ class PlainClient:
     async def close(self) -> None:
         """Close every connection: calls in flight fail."""
         self.closed = True
-        for ending in filter(None, (self._alarm, self._resolving)):
-            ending.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._resolving is not None:
+            self._resolving.cancel()
         for connection in [*self._idle, *self._sent]:
             connection.close()
         self._idle.clear()
