@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
-from scipy.stats import rankdata
 
 from steelyard.report.statistics import TAIL, Estimate, Floats, Integers, wilson
 
@@ -92,6 +91,8 @@ class _Sides:
         groups = np.unique(codes[true]).size, np.unique(codes[~true]).size
         self.least = min(groups)
         self.units = groups[0]
+        from scipy.stats import rankdata  # 44 MB, for rubrics that draw no curve as well
+
         rank = rankdata(share)
         above = (rank[true] - rankdata(share[true])) / self.negatives
         below = 1 - (rank[~true] - rankdata(share[~true])) / self.positives
