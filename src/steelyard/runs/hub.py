@@ -140,11 +140,7 @@ class _Hub:
 
     def fetch(self, name: HubName, limit: int | None, path: Path) -> None:
         """Stream the rows into `path`, which appears whole or not at all."""
-        rows = self._told(
-            lambda: self._datasets.load_dataset(
-                name.name, name.config, split=name.split, revision=name.revision, streaming=True
-            )
-        )
+        rows = self._told(lambda: self._rows(name))
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".#{os.getpid()}-{path.name}")
         try:
@@ -152,6 +148,17 @@ class _Hub:
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
+
+    def _rows(self, name: HubName) -> Json:
+        builder = self._datasets.load_dataset_builder(name.name, name.config, revision=name.revision)
+        if hasattr(builder.config, "fragment_scan_options"):
+            # Arrow keeps every range that it reads ahead until a file's end: memory would grow with the file.
+            from pyarrow.dataset import ParquetFragmentScanOptions
+
+            builder.config.fragment_scan_options = ParquetFragmentScanOptions(
+                pre_buffer=False, use_buffered_stream=True, buffer_size=1 << 20
+            )
+        return builder.as_streaming_dataset(split=name.split)
 
     def _told(self, call: Callable[[], T]) -> T:
         try:

@@ -133,7 +133,7 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
     ("said", "found"),
     [
         ("VERDICT: correct", ("correct", 1.0)),
-        ("first VERDICT: correct\nbut then\nVerdict: **Incorrect**.", ("incorrect", 0.0)),
+        ("VERDICT: correct\nbut then\nVerdict: **Incorrect**.", ("incorrect", 0.0)),
         ("**VERDICT:** correct", ("correct", 1.0)),
         ("VERDICT: maybe", "the verdict 'maybe' is none of correct, incorrect"),
         ("The verdict is correct", "there is no verdict in: The verdict is correct"),

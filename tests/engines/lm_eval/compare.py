@@ -18,16 +18,18 @@ from tests.engines.lm_eval.tasks import TASKS, write_tasks
 Json = Any
 
 
-def by_lm_eval(task: str, server: Server, folder: Path) -> Json:
-    """lm-eval's own model of a local endpoint, with the server's tokenizer."""
+def by_lm_eval(task: str, server: Server, folder: Path, chat: bool) -> Json:
+    """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none."""
+    kind = "chat-completions" if chat else "completions"
     model_args = {
         "model": "m",
-        "base_url": f"{server.root}/v1/completions",
-        "tokenizer_backend": "remote",
+        "base_url": f"{server.root}/v1/{'chat/' if chat else ''}completions",
+        "tokenizer_backend": None if chat else "remote",
         "num_concurrent": 4,
     }
     found = simple_evaluate(
-        model="local-completions",
+        model=f"local-{kind}",
+        apply_chat_template=chat,
         model_args=model_args,
         tasks=[task],
         task_manager=TaskManager(include_path=str(folder)),
@@ -36,12 +38,12 @@ def by_lm_eval(task: str, server: Server, folder: Path) -> Json:
     return found["results"][task]
 
 
-def by_us(task: str, server: Server, folder: Path) -> tuple[int, Json]:
+def by_us(task: str, server: Server, folder: Path, chat: bool) -> tuple[int, Json]:
     """The command, and the numbers of its report."""
-    run = folder / f"run-{task}"
+    run = folder / f"run-{task}-{chat}"
     command = [
         *(sys.executable, "-c", "from steelyard.cli.main import main; main()"),
-        *("eval", "run", "--task", f"lm_eval:{task}?include_path={folder}"),
+        *("eval", "run", "--task", f"lm_eval:{task}?include_path={folder}{'&chat=true' if chat else ''}"),
         *("--url", f"{server.root}/v1", "--model", "m", "--output", str(run), "--display", "none"),
     ]
     status = subprocess.run(command, check=False).returncode
@@ -77,19 +79,20 @@ def main() -> int:
     write_tasks(folder)
     server = Server()
     wrong = 0
-    for task in TASKS:
-        theirs = numbers(by_lm_eval(task, server, folder))
+    for task, chat in [*((task, False) for task in TASKS), ("local_sums", True)]:
+        theirs = numbers(by_lm_eval(task, server, folder, chat))
         asked = len(server.bodies)
-        status, report = by_us(task, server, folder)
+        status, report = by_us(task, server, folder, chat)
         calls = len(server.bodies) - asked
         ours = in_report(report, task)
         same = bool(theirs) and status == 0 and ours == theirs
-        again = by_us(task, server, folder)[0] if task == "local_sums" else 0
+        again = by_us(task, server, folder, chat)[0] if task == "local_sums" else 0
         paid_again = len(server.bodies) - asked - calls
         same = same and again == 0 and paid_again == 0
         wrong += not same
         print(
-            f"{task}: {len(theirs)} numbers {'are the same' if same else 'DIFFER'}; {calls} calls, {paid_again} again"
+            f"{task}{' (chat)' if chat else ''}: {len(theirs)} numbers {'are the same' if same else 'DIFFER'}; "
+            f"{calls} calls, {paid_again} again"
         )
         if not same:
             print(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {again})")
