@@ -33,6 +33,7 @@ def kubernetes() -> int:
 SUITES = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
     "Chromium (accessibility)": browser.run,
+    "lm-eval (its numbers beside ours)": lm_eval.run,
 }
 
 
