@@ -196,7 +196,7 @@ _VALUES = st.recursive(
 _FIELDS = "data", "template", "rubrics", "limits", "sampling", "judges", "few_shot", "urls", "kind", "targe"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(document=st.dictionaries(st.sampled_from(_FIELDS), _VALUES, max_size=6), data=st.booleans())
 def test_whatever_stands_in_a_task_it_is_a_request_or_told(
     tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any], data: bool
@@ -209,7 +209,7 @@ def test_whatever_stands_in_a_task_it_is_a_request_or_told(
         load_task(path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(document=st.dictionaries(st.text(min_size=1, max_size=6), _VALUES, max_size=4))
 def test_every_value_has_the_place_where_it_stands(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
