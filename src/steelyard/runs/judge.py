@@ -83,7 +83,8 @@ async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
     try:
         outcome = await bring_to_its_end(request, folder.path, world)
     except UsageError as error:
-        raise UsageError(f"judge {spec.name}: {error}") from error
+        hint = "; a judge that is asked something else needs another name" if folder.run_json.exists() else ""
+        raise UsageError(f"judge {spec.name}: {error}{hint}") from error
     return outcome.stopped
 
 
