@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from steelyard.discovery import UrlDiscovery
 from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Caps, Prices, Usage
 from steelyard.evaluation.epoch import highest_epoch
@@ -92,6 +93,16 @@ def api_key(request: RunRequest, environment: Mapping[str, str] = os.environ) ->
             f"--api-key-env {request.api_key_env}: holds something that cannot stand in a header"
         )
     return key
+
+
+def check_urls(request: RunRequest) -> None:
+    """UsageError for a URL that cannot be asked. One with a password must never come to `run.yaml`."""
+    named = [("--url", request.urls), *((f"judge {judge.name}", judge.urls) for judge in request.judges)]
+    for where, urls in named:
+        try:
+            UrlDiscovery(urls)
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from error
 
 
 async def new_epoch(

@@ -16,7 +16,7 @@ from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged
 from steelyard.runs.calling import call_all
 from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
-from steelyard.runs.plans import api_key, new_epoch, plan_of
+from steelyard.runs.plans import api_key, check_urls, new_epoch, plan_of
 from steelyard.runs.prompts import check_rows
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_names
@@ -52,6 +52,7 @@ async def run(
 
 
 async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
+    check_urls(asked.request)
     check_names(asked.request.rubrics)
     check_grouping(asked)
     key = api_key(asked.request, world.environment)
