@@ -97,7 +97,7 @@ def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
     source = SourceSpec(str(folder.inputs_file))
     rows = open_rows(source)
     return Asked(
-        request=request,
+        request=_scored_as_before(request, folder),
         rows=rows,
         source=source,
         columns=tuple(name for name in rows.schema.names if name != INDEX),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.discovery import Discovery, UrlDiscovery
-from steelyard.errors import UsageError
 from steelyard.evaluation.attempt import World as EngineWorld
 from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
@@ -31,11 +30,7 @@ async def call_all(asked: Asked, plan: Plan, world: World) -> int:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it is not.
     """
-    try:
-        replicas = _Stoppable(UrlDiscovery(asked.request.urls))
-    except ValueError as error:
-        raise UsageError(f"--url: {error}") from error
-    calling = _Calling(asked, world, replicas)
+    calling = _Calling(asked, world, _Stoppable(UrlDiscovery(asked.request.urls)))
     try:
         return (await calling.run(plan)).resumed
     except Fenced as error:
@@ -140,7 +135,7 @@ class _Calling:
         """RunFailed when there is nothing but refusals; then the folder is as it was before."""
         if self.refusals is not None and await self._refused():
             said = await asyncio.to_thread(self.refusals.said)
-            await asyncio.to_thread(self.refusals.take_back)
+            await self.refusals.take_back()
             raise RunFailed(f"{', '.join(self.asked.request.urls)}: {said}")
 
     def _begin(self, progress: Progress) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from aiohttp import web
 
 from steelyard.runs.request import Limits, RunRequest, SourceSpec
+from steelyard.runs.world import World
 
 Json = Any
 Answer = Callable[[str], Json]
@@ -38,6 +39,18 @@ def prompt_of(body: Mapping[str, Json]) -> str:
 def echo(prompt: str) -> str:
     """The answer of a model that repeats the last word."""
     return prompt.rsplit(maxsplit=1)[-1]
+
+
+def stopping(world: World, after: int) -> Callable[[str], str]:
+    """Answers; the last one before the end of patience says stop."""
+    left = iter(range(after, -1, -1))
+
+    def answer(prompt: str) -> str:
+        if next(left, 0) == 0:
+            world.stop.set()
+        return echo(prompt)
+
+    return answer
 
 
 @asynccontextmanager

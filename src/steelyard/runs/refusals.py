@@ -4,6 +4,7 @@ Rows that are refused are recorded, and asked no more. Where an attempt got noth
 row, its record would only be in the way of the next one: so it is taken back.
 """
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
+from steelyard.evaluation.epoch import Epoch
 from steelyard.evaluation.progress import Progress
 from steelyard.runs.folder import RunFolder
 
@@ -56,8 +58,12 @@ class Refusals:
         told = f"status {status}" + (f": {body}" if body else "")
         return f"every row is refused ({told}). Look at {STATUSES[status]}; no row is recorded as an error"
 
-    def take_back(self) -> None:
-        """Forget what this attempt recorded. Blocking."""
+    async def take_back(self) -> None:
+        """Forget what this attempt recorded. Fenced where a later one counts on it by now."""
+        await Epoch(self.folder.outputs, self.epoch).check()
+        await asyncio.to_thread(self._remove)
+
+    def _remove(self) -> None:
         if self._done == 0:
             shutil.rmtree(self.folder.outputs.root)
             return

@@ -14,10 +14,11 @@ from aiohttp import web
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.evaluation.doubles import until
 from steelyard.runs.asked import ask
-from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
+from steelyard.runs.doubles import echo, endpoint, make_request, stopping, write_prompts
 from steelyard.runs.dry import estimate
 from steelyard.runs.export import exported
 from steelyard.runs.folder import Run, RunFolder, open_run
+from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.look import wrong_answers
 from steelyard.runs.plans import new_epoch
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
@@ -25,18 +26,6 @@ from steelyard.runs.run import run
 from steelyard.runs.scores import score_again
 from steelyard.runs.world import Interrupted, RunFailed, World
 from steelyard.storage.files import FileStore
-
-
-def stopping(world: World, after: int) -> Callable[[str], str]:
-    """Answers; the last one before the end of patience says stop."""
-    left = iter(range(after, -1, -1))
-
-    def answer(prompt: str) -> str:
-        if next(left, 0) == 0:
-            world.stop.set()
-        return echo(prompt)
-
-    return answer
 
 
 def refused(number: int) -> Callable[[str], Any]:
@@ -94,7 +83,10 @@ async def test_a_run_goes_on_from_its_folder_alone(tmp_path: Path) -> None:
             await run(request, tmp_path / "run", world)
         prompts.unlink()
         outcome = await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")
-    assert outcome.exit_code == 0
+        assert outcome.exit_code == 0
+        scored = replace(request, rubrics=(RubricSpec("exact-match"),))
+        assert (await run(scored, tmp_path / "run")).headline
+        assert (await run(request, tmp_path / "run")).headline  # by what it was scored before
     assert len(asked.bodies) == 150
 
 
@@ -198,40 +190,6 @@ async def test_under_abort_a_refused_row_ends_the_run_and_names_itself(tmp_path:
     assert asked.prompts.count("say 3") == 1
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
-async def test_an_endpoint_that_refuses_every_row_leaves_nothing_in_the_way(
-    tmp_path: Path, status: int
-) -> None:
-    prompts = write_prompts(tmp_path / "p.parquet")
-    async with endpoint(lambda _: web.Response(status=status, text="no such key")) as asked:
-        with pytest.raises(RunFailed, match=f"every row is refused .status {status}: no such key"):
-            await run(make_request(prompts, asked.url), tmp_path / "run")
-    async with endpoint() as asked:
-        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
-
-
-async def test_going_on_without_the_key_records_nothing(tmp_path: Path) -> None:
-    prompts = write_prompts(tmp_path / "p.parquet", 100)
-    world = World()
-    async with endpoint(stopping(world, 20)) as asked:
-        with pytest.raises(Interrupted):
-            await run(make_request(prompts, asked.url), tmp_path / "run", world)
-        before = len(asked.bodies)
-    async with endpoint(lambda _: web.Response(status=401)) as asked:
-        with pytest.raises(RunFailed, match="every row is refused"):
-            await run(make_request(prompts, asked.url), tmp_path / "run")
-    async with endpoint() as asked:
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
-    assert (outcome.exit_code, outcome.resumed, len(asked.bodies)) == (0, before, 100 - before)
-
-
-async def test_rows_that_are_all_refused_for_what_is_in_them_are_recorded(tmp_path: Path) -> None:
-    prompts = write_prompts(tmp_path / "p.parquet", 3)
-    async with endpoint(lambda _: web.Response(status=400, text="too long")) as asked:
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
-    assert outcome.exit_code == 3
-
-
 async def test_a_run_that_is_cancelled_calls_no_more(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 500)
     async with endpoint() as asked:
@@ -253,6 +211,18 @@ async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
     assert {headers["Authorization"] for headers in asked.headers} == {"Bearer sk-secret-1234"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"sk-secret" not in written
+
+
+@pytest.mark.parametrize("whose", ["model", "judge"])
+async def test_a_password_in_a_url_is_refused_before_it_is_written(tmp_path: Path, whose: str) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    bare, told = "http://127.0.0.1:1/v1", "http://u:hunter2@127.0.0.1:1/v1"
+    judge = JudgeSpec("j", urls=(bare if whose == "model" else told,))
+    request = make_request(prompts, told if whose == "model" else bare, judges=(judge,))
+    with pytest.raises(UsageError, match="has no user") as refusal:
+        await run(request, tmp_path / "run")
+    assert "hunter2" not in str(refusal.value)
+    assert not (tmp_path / "run").exists()
 
 
 async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:

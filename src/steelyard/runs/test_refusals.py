@@ -1,0 +1,58 @@
+"""Endpoints that refuse every row, for whoever asks or for what is in the rows: what of it is recorded."""
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.errors import Fenced
+from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
+from steelyard.runs.folder import RunFolder
+from steelyard.runs.refusals import Refusals
+from steelyard.runs.run import run
+from steelyard.runs.world import Interrupted, RunFailed, World
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_an_endpoint_that_refuses_every_row_leaves_nothing_in_the_way(
+    tmp_path: Path, status: int
+) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    async with endpoint(lambda _: web.Response(status=status, text="no such key")) as asked:
+        with pytest.raises(RunFailed, match=f"every row is refused .status {status}: no such key"):
+            await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as asked:
+        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
+
+
+async def test_going_on_without_the_key_records_nothing(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 100)
+    world = World()
+    async with endpoint(stopping(world, 20)) as asked:
+        with pytest.raises(Interrupted):
+            await run(make_request(prompts, asked.url), tmp_path / "run", world)
+        before = len(asked.bodies)
+    async with endpoint(lambda _: web.Response(status=401)) as asked:
+        with pytest.raises(RunFailed, match="every row is refused"):
+            await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert (outcome.exit_code, outcome.resumed, len(asked.bodies)) == (0, before, 100 - before)
+
+
+async def test_rows_that_are_all_refused_for_what_is_in_them_are_recorded(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 3)
+    async with endpoint(lambda _: web.Response(status=400, text="too long")) as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert outcome.exit_code == 3
+
+
+async def test_what_another_command_counts_on_by_now_is_not_taken_back(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    refusals = Refusals(folder, epoch="0000000001-a-0001")
+    await folder.outputs.create(f"{layout.PARTS}part-0-{refusals.epoch}-1.parquet", b"")
+    await folder.outputs.create(f"{layout.EPOCHS}0000000002-b-0001", b"")
+    with pytest.raises(Fenced):
+        await refusals.take_back()
+    assert list(folder.outputs.root.rglob("*.parquet"))
