@@ -11,7 +11,6 @@ from pathlib import Path
 
 from steelyard.kube.resource import PODS, Json
 from steelyard.local.kubelet import children, processes, shim
-from steelyard.local.kubelet.conftest import nothing_left_of, processes_of
 from steelyard.local.kubelet.records import LOST, PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
@@ -25,6 +24,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
@@ -196,11 +196,12 @@ async def test_down_ends_every_pod_and_says_it_was_a_disruption(machine: Machine
     assert condition(pod, "DisruptionTarget")["status"] == "True"
 
 
+ROOT = Path(__file__).parent.parent.parent
 KUBELET = """
 import asyncio, sys
 from pathlib import Path
 from steelyard.kube.resource import PODS
-from steelyard.local.kubelet.test_adoption import make_waiting
+from tests.kubelet.test_adoption import make_waiting
 from steelyard.local.kubelet.testing import Machine, make_config
 async def main():
     machine = Machine(make_config(Path(sys.argv[1])))
@@ -213,7 +214,7 @@ asyncio.run(main())
 
 async def test_a_kubelet_killed_with_its_process_is_succeeded_by_another(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    process = subprocess.Popen([sys.executable, "-c", KUBELET, str(state)])  # noqa: ASYNC220
+    process = subprocess.Popen([sys.executable, "-c", KUBELET, str(state)], cwd=ROOT)  # noqa: ASYNC220
     async with asyncio.timeout(10):
         while not list(state.glob("pods/*/volumes/shared/runs")):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -8,7 +8,6 @@ import pytest
 
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import PODS, Json
-from steelyard.local.kubelet.conftest import nothing_left_of
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -19,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from tests.kubelet.conftest import nothing_left_of
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"
 
