@@ -1,4 +1,4 @@
-"""Are there such rubrics? Asked before the first call, and without importing them: that takes its time."""
+"""What is known of rubrics by their names. It is asked before the first call, and imports none: that takes its time."""
 
 import re
 from collections.abc import Sequence
@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 from steelyard.runs.request import RubricSpec
 
 GROUP = "steelyard.rubrics"
+VERDICT = "judge.Verdict"
+"""The rubric that reads what judges said."""
 
 
 def check_names(rubrics: Sequence[RubricSpec]) -> None:
@@ -20,6 +22,10 @@ def check_names(rubrics: Sequence[RubricSpec]) -> None:
             from steelyard.report.rubrics import find_rubric
 
             find_rubric(rubric.reference)
+
+
+def reads_verdicts(rubrics: Sequence[RubricSpec]) -> bool:
+    return any(rubric.reference.partition("?")[0] in {VERDICT, _alias(VERDICT)} for rubric in rubrics)
 
 
 def _alias(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Arguments that several commands of `steelyard eval` take."""
+"""Arguments and options that several commands of `steelyard eval` take."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,3 +6,34 @@ from typing import Annotated
 import typer
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+ReducerOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Over replications: mean, majority, best, pass@k.")
+]
+GroupOption = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Scores by this column, too.")]
+ClusterOption = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Rows of one value depend on each other.")
+]
+SignKeyOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
+]
+JudgeModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="A model that is asked to judge each answer (rubric verdict); again for more."
+    ),
+]
+JudgeUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="URL", help="Where the judges are; by default where the model is."),
+]
+JudgeCriteriaOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What makes an answer right: text, or @FILE.")
+]
+JudgePromptOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The judges' prompt: Jinja of question, response, target, criteria."),
+]
+JudgeKeyOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The variable with their key; by default the model's."),
+]

@@ -19,10 +19,9 @@ from steelyard.runs.request import (
     SourceSpec,
     from_document,
 )
+from steelyard.runs.rubric_names import VERDICT, reads_verdicts
 
 Json = Any
-
-VERDICT = "judge.Verdict"
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     flags.one_of("api", ("chat", "completions"))
     flags.one_of("format", get_args(Format))
     flags.one_of("bad_rows", ("skip", "abort"))
-    for flag in ("judge_url", "judge_criteria", "judge_prompt", "judge_api_key_env"):
-        if flag in flags.given and "judge_model" not in flags.given:
-            raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
+    check_judging(flags)
     base, folder = _base(flags)
     request = replace(base, **_changes(flags, base))
     if not request.model:
@@ -81,25 +78,34 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
     return changes
 
 
+def check_judging(flags: Flags) -> None:
+    """UsageError for what is said of a judge where none is named."""
+    for flag in ("judge_url", "judge_criteria", "judge_prompt", "judge_api_key_env"):
+        if flag in flags.given and "judge_model" not in flags.given:
+            raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
+
+
 def judges_of(flags: Flags, request: RunRequest) -> dict[str, Json]:
     """The judges of the flags, and the rubrics with the one that reads what they say."""
     changes: dict[str, Json] = {}
     if "judge_prompt" in flags.given:
         changes["template"] = values.read("--judge-prompt", flags.given["judge_prompt"])
+    urls = values.urls(flags.given.get("judge_url", []), "--judge-url") or request.urls
     criteria = values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
     judges = tuple(
         JudgeSpec(
             model=model,
-            urls=values.urls(flags.given.get("judge_url", [])) or request.urls,
+            urls=urls,
             name="judge" if number == 0 else f"judge-{number + 1}",
             api_key_env=flags.given.get("judge_api_key_env", request.api_key_env),
             criteria=criteria,
+            target=request.prompt.target,
             **changes,
         )
         for number, model in enumerate(flags.given["judge_model"])
     )
-    read = any(rubric.reference.partition("?")[0] in {VERDICT, "verdict"} for rubric in request.rubrics)
-    return {"judges": judges, "rubrics": (*request.rubrics, *(() if read else (RubricSpec(VERDICT),)))}
+    more = () if reads_verdicts(request.rubrics) else (RubricSpec(VERDICT),)
+    return {"judges": judges, "rubrics": (*request.rubrics, *more)}
 
 
 def _base(flags: Flags) -> tuple[RunRequest, Path | None]:

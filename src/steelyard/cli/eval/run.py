@@ -5,6 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
+from steelyard.cli.eval.arguments import (
+    ClusterOption,
+    GroupOption,
+    JudgeCriteriaOption,
+    JudgeKeyOption,
+    JudgeModelOption,
+    JudgePromptOption,
+    JudgeUrlOption,
+    ReducerOption,
+    SignKeyOption,
+)
+
 Text = str | None
 Many = list[str] | None
 Number = int | None
@@ -80,13 +92,9 @@ def run(
     replications: Annotated[
         Number, typer.Option(metavar="N", min=1, help="How often each row is asked.")
     ] = None,
-    reducer: Annotated[
-        Many, typer.Option(metavar="NAME", help="Over replications: mean, majority, best, pass@k.")
-    ] = None,
-    group_by: Annotated[Many, typer.Option(metavar="COLUMN", help="Scores by this column, too.")] = None,
-    cluster_by: Annotated[
-        Text, typer.Option(metavar="COLUMN", help="Rows of one value depend on each other.")
-    ] = None,
+    reducer: ReducerOption = None,
+    group_by: GroupOption = None,
+    cluster_by: ClusterOption = None,
     limit: Annotated[Number, typer.Option(metavar="N", min=1, help="The first rows only.")] = None,
     sample: Annotated[Number, typer.Option(metavar="N", min=1, help="So many rows, drawn at random.")] = None,
     seed: Annotated[Number, typer.Option(metavar="N", min=0, help="For --sample; by default 0.")] = None,
@@ -110,30 +118,12 @@ def run(
     max_time: Annotated[
         Text, typer.Option(metavar="TIME", help="Stop after this long: 90s, 15m, 2h.")
     ] = None,
-    sign_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
-    ] = None,
-    judge_model: Annotated[
-        Many,
-        typer.Option(
-            metavar="NAME", help="A model that judges each answer (rubric verdict); again for more."
-        ),
-    ] = None,
-    judge_url: Annotated[
-        Many, typer.Option(metavar="URL", help="Where the judges are; by default where the model is.")
-    ] = None,
-    judge_criteria: Annotated[
-        Text, typer.Option(metavar="TEXT", help="What makes an answer right: text, or @FILE.")
-    ] = None,
-    judge_prompt: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The judges' prompt: Jinja of question, response, target, criteria."
-        ),
-    ] = None,
-    judge_api_key_env: Annotated[
-        Text, typer.Option(metavar="NAME", help="The variable with their key; by default --api-key-env's.")
-    ] = None,
+    sign_key: SignKeyOption = None,
+    judge_model: JudgeModelOption = None,
+    judge_url: JudgeUrlOption = None,
+    judge_criteria: JudgeCriteriaOption = None,
+    judge_prompt: JudgePromptOption = None,
+    judge_api_key_env: JudgeKeyOption = None,
     task: Annotated[
         Text, typer.Option(metavar="TASK", help="lm_eval:NAME, a task of the installed lm-eval.")
     ] = None,

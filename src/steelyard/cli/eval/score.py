@@ -1,11 +1,21 @@
 """`steelyard eval score`: scores what was answered by another rubric. No call is made, but of judges that it names."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from steelyard.cli.eval.arguments import RunArgument
+from steelyard.cli.eval.arguments import (
+    ClusterOption,
+    GroupOption,
+    JudgeCriteriaOption,
+    JudgeKeyOption,
+    JudgeModelOption,
+    JudgePromptOption,
+    JudgeUrlOption,
+    ReducerOption,
+    RunArgument,
+    SignKeyOption,
+)
 
 
 def score(
@@ -14,42 +24,21 @@ def score(
         list[str] | None,
         typer.Option(metavar="RUBRIC", help="How to score; the first one leads. In place of those before."),
     ] = None,
-    reducer: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Over replications: mean, majority, best, pass@k."),
-    ] = None,
-    group_by: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Scores by this column, too.")
-    ] = None,
-    cluster_by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Rows of one value depend on each other.")
-    ] = None,
-    judge_model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A model that judges each answer (this calls); again for more."),
-    ] = None,
-    judge_url: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="Where the judges are; by default where the model is."),
-    ] = None,
-    judge_criteria: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What makes an answer right: text, or @FILE.")
-    ] = None,
-    judge_prompt: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The judges' prompt: Jinja of question, response, target, criteria."
-        ),
-    ] = None,
-    sign_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
-    ] = None,
+    reducer: ReducerOption = None,
+    group_by: GroupOption = None,
+    cluster_by: ClusterOption = None,
+    judge_model: JudgeModelOption = None,
+    judge_url: JudgeUrlOption = None,
+    judge_criteria: JudgeCriteriaOption = None,
+    judge_prompt: JudgePromptOption = None,
+    judge_api_key_env: JudgeKeyOption = None,
+    sign_key: SignKeyOption = None,
 ) -> None:
     """Score a run again, by other rubrics, and make its report anew. Only judges are called."""
     import asyncio
     from dataclasses import replace
 
-    from steelyard.cli.eval.asking import Flags, judges_of
+    from steelyard.cli.eval.asking import Flags, check_judging, judges_of
     from steelyard.errors import UsageError
     from steelyard.runs.folder import open_run
     from steelyard.runs.request import RubricSpec
@@ -63,12 +52,13 @@ def score(
         "judge_url": judge_url,
         "judge_criteria": judge_criteria,
         "judge_prompt": judge_prompt,
+        "judge_api_key_env": judge_api_key_env,
     }
     given = {name: value for name, value in judging.items() if value}
+    flags = Flags(given)
+    check_judging(flags)
     if judge_model:
-        request = replace(request, **judges_of(Flags(given), request))
-    elif given:
-        raise UsageError(f"--{min(given).replace('_', '-')}: needs --judge-model")
+        request = replace(request, **judges_of(flags, request))
     if not request.rubrics:
         raise UsageError("--rubric: is missing; it should say how to score, such as exact-match")
     if reducer:

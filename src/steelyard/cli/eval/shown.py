@@ -4,6 +4,7 @@ Each is a `Listener` of the run; `ends` is told when nothing more comes.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import IO, Any, Protocol
 from steelyard.cli.eval.wording import count, duration
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.world import Listener
+from steelyard.runs.world import Listener, Silence
 
 Json = Any
 PLAIN_SECONDS = 5.0
@@ -136,20 +137,8 @@ class Lines:
         print(json.dumps({"event": event, **fields}, ensure_ascii=False), file=self._out, flush=True)
 
 
-class Nothing:
+class Nothing(Silence):
     """Errors and the exit status only."""
-
-    def begins(self, folder: RunFolder, total: int, done: int) -> None:
-        return None
-
-    def progress(self, snapshot: Mapping[str, Json]) -> None:
-        return None
-
-    def step(self, text: str) -> None:
-        return None
-
-    def warning(self, text: str) -> None:
-        return None
 
     def says(self, text: str) -> None:
         return None
@@ -163,8 +152,6 @@ class Nothing:
 
 def open_shown(name: str | None) -> Shown:
     """The display called `name`; by default live in a terminal that may be coloured, else plain."""
-    import os
-
     match name:
         case None | "auto":
             live = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

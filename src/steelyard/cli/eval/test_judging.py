@@ -3,9 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from steelyard.cli.eval.asking import Flags, request_of
 from steelyard.cli.main import app
+from steelyard.errors import UsageError
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.run import run
@@ -36,6 +39,21 @@ async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp
     assert RunFolder(tmp_path / "run").request().judges[0].model == "j"
 
 
-def test_what_is_said_of_a_judge_needs_one(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["eval", "run", "p.jsonl", "--model", "m", "--judge-url", "http://h/v1"])
-    assert "--judge-url: needs --judge-model" in str(done.exception)
+def test_a_judge_named_by_a_flag_sees_the_target_of_the_task(tmp_path: Path) -> None:
+    write_prompts(tmp_path / "p.parquet", [{"prompt": "q", "gold": "g"}])
+    task = tmp_path / "task.yaml"
+    task.write_text("{data: {path: p.parquet}, target: gold, model: m, urls: ['http://h/v1']}")
+    request, _ = request_of(Flags({"prompts": str(task), "judge_model": ["j"]}))
+    assert [judge.target for judge in request.judges] == ["gold"]
+    assert [rubric.reference for rubric in request.rubrics] == ["judge.Verdict"]
+
+
+@pytest.mark.parametrize("flag", ["--judge-url", "--judge-api-key-env"])
+def test_what_is_said_of_a_judge_needs_one(tmp_path: Path, flag: str) -> None:
+    done = CliRunner().invoke(app, ["eval", "run", "p.jsonl", "--model", "m", flag, "http://h/v1"])
+    assert f"{flag}: needs --judge-model" in str(done.exception)
+
+
+def test_a_wrong_url_of_a_judge_is_named_by_its_flag() -> None:
+    with pytest.raises(UsageError, match="--judge-url h:8000"):
+        request_of(Flags({"prompts": "p.jsonl", "judge_model": ["j"], "judge_url": ["h:8000"]}))

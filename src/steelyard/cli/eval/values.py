@@ -17,7 +17,7 @@ def concurrency(text: str) -> int | None:
     """A number, or None for `auto`."""
     if text == "auto":
         return None
-    if not text.isdigit() or not 1 <= int(text) <= 65536:
+    if not text.isdecimal() or not 1 <= int(text) <= 65536:
         raise UsageError(f"--concurrency {text}: should be a number from 1 on, or auto")
     return int(text)
 
@@ -33,13 +33,13 @@ def seconds(flag: str, text: str) -> float:
     return total
 
 
-def urls(given: Sequence[str]) -> tuple[str, ...]:
+def urls(given: Sequence[str], flag: str = "--url") -> tuple[str, ...]:
     """Base URLs without the slash at their end."""
     for url in given:
         if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", url):
-            raise UsageError(f"--url {url}: should be a base URL such as http://host:8000/v1")
+            raise UsageError(f"{flag} {url}: should be a base URL such as http://host:8000/v1")
         if re.search(r"/(chat/)?completions/?$", url):
-            raise UsageError(f"--url {url}: should end before /chat/completions and /completions")
+            raise UsageError(f"{flag} {url}: should end before /chat/completions and /completions")
     return tuple(dict.fromkeys(url.rstrip("/") for url in given))
 
 
