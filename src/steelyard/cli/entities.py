@@ -189,7 +189,6 @@ def label(
     platform: PlatformOptions,
 ) -> None:
     """Set or take away labels."""
-
     plural = one_of(collection_name(kind), ENTITIES, "labels")
     patch = dict(_label(each) for each in labels)
     with platform.connect() as client:
@@ -205,7 +204,6 @@ def delete(
     platform: PlatformOptions,
 ) -> None:
     """Delete entities; what still runs of them is ended."""
-
     plural = collection_name(kind)
     with platform.connect() as client:
         collection = getattr(client, plural)
@@ -224,7 +222,6 @@ def terminate(
     platform: PlatformOptions,
 ) -> None:
     """End a workflow that runs, such as an inference session."""
-
     plural = one_of(collection_name(kind), WORKFLOWS, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)

@@ -58,7 +58,6 @@ def download(
     platform: PlatformOptions,
 ) -> None:
     """Get the files of an entity. A dataset's rows, an evaluation's outputs, a report's page."""
-
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
@@ -76,7 +75,6 @@ def logs(
     platform: PlatformOptions,
 ) -> None:
     """Print what the Pods of a workflow have written."""
-
     plural = one_of(collection_name(kind), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
@@ -124,7 +122,6 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None
 
 
 def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
-
     with platform.connect() as client:
         collection = getattr(client, kind)
         collection.download(one_id(collection, id), folder)

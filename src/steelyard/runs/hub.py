@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
-from steelyard.runs.request import SourceSpec
+from steelyard.runs.request import HUB, SourceSpec
 
 Json = Any
 T = TypeVar("T")
-PREFIX = "hf:"
 BATCH = 1024
 MISSING = "reading datasets of the hub needs the extra hub: pip install 'steelyard[hub]'"
 _NAME = re.compile(
@@ -43,7 +42,7 @@ class HubName:
 
     def __str__(self) -> str:
         config = f"/{self.config}" if self.config else ""
-        return f"{PREFIX}{self.name}{config}{f'@{self.split}' if self.split else ''}" + (
+        return f"{HUB}{self.name}{config}{f'@{self.split}' if self.split else ''}" + (
             f"#{self.revision}" if self.revision else ""
         )
 

@@ -59,7 +59,9 @@ class SourceSpec(_Strict):
     @property
     def stem(self) -> str:
         """What a folder is named after."""
-        name = self.location.removeprefix("hf:").partition("@")[0].rstrip("/").rpartition("/")[2]
+        name = (
+            self.location.removeprefix(HUB).partition("@")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+        )
         return name.partition(".")[0] or "run"
 
 
