@@ -19,13 +19,12 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.readers import FORMATS, Reader, format_of
-from steelyard.runs.request import SourceSpec
+from steelyard.runs.request import HUB, SourceSpec
 
 Json = Any
 Numbers = npt.NDArray[np.int64]
 GROUP_ROWS = 4096
 GROUP_BYTES = 8 << 20
-HUB = "hf:"
 FEW = 20
 
 
@@ -196,7 +195,7 @@ def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[Jso
     column = batch.column(batch.schema.get_field_index(name))
     try:
         index = column.cast(pa.int64())
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f"{location}: {name} must hold whole numbers: {error}") from error
     if index.null_count:
         raise UsageError(f"{location}: {name} must not be empty")

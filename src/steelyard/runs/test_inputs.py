@@ -124,6 +124,14 @@ def test_lines_that_begin_later_columns_have_them_all(tmp_path: Path) -> None:
     assert rows[-1] == {"_index_": 5000, "a": 1.5, "b": ["x"]}
 
 
+@pytest.mark.parametrize("index", ['"x"', "[1]", "null"], ids=["text", "a list", "nothing"])
+def test_an_index_that_is_no_number_is_told(tmp_path: Path, index: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(f'{{"_index_": {index}, "prompt": "q"}}\n')
+    with pytest.raises(UsageError, match="_index_ must"):
+        rows_of(SourceSpec(str(path)))
+
+
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text("prompt\n")
