@@ -135,6 +135,7 @@ async def test_a_certificate_that_nobody_trusts_gets_no_call(tmp_path: Path, tls
     assert (refused.status, server.calls) == (1, 0)
     assert server.url in refused.said
     assert "every replica failed" in refused.said
+    assert "certificate verify failed" in refused.said
 
 
 async def test_what_stays_wrong_is_an_error_of_its_row_alone(tmp_path: Path) -> None:

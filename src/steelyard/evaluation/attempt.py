@@ -127,7 +127,7 @@ class Attempt:
             durations.append(loop.time() - sent_at)
             self._pool.release(replica, outcome, sent_at)
             if isinstance(outcome, Failure):
-                self._judge_pool()
+                self._judge_pool(outcome)
             elif self._clock is None:
                 self._start_clock(loop)
             self._settler.settle(work, replica.address, outcome)
@@ -157,16 +157,11 @@ class Attempt:
         )
         self._clock = loop.call_later(seconds, self._fail, error)
 
-    def _judge_pool(self) -> None:
+    def _judge_pool(self, last: Failure) -> None:
         if self._pool.exhausted:
             limit = self._plan.client.transientErrorRetryLimit
-            self._fail(
-                EvaluationFailed(
-                    "ReplicasFailing",
-                    f"every replica failed more than {limit} times in a row",
-                    permanent=False,
-                )
-            )
+            message = f"every replica failed more than {limit} times in a row; the last: {last.message}"
+            self._fail(EvaluationFailed("ReplicasFailing", message, permanent=False))
 
     def _fail(self, error: EvaluationFailed) -> None:
         if not self._failure.done():
