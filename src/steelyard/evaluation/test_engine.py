@@ -187,7 +187,9 @@ async def test_replicas_that_all_fail_end_the_attempt_which_may_be_repeated(stor
 
     await write_dataset(stores.dataset, 100)
     async with replica(broken) as one:
-        with pytest.raises(EvaluationFailed, match="more than 1 times in a row; the last: status 500") as error:
+        with pytest.raises(
+            EvaluationFailed, match="more than 1 times in a row; the last: status 500"
+        ) as error:
             await run(
                 stores, make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"}), one
             )
