@@ -98,7 +98,9 @@ async def test_another_question_needs_another_name(tmp_path: Path) -> None:
         request = judged_request(tmp_path, asked, rows=4)
         await run(request, tmp_path / "run", no_key())
         changed = replace(request, judges=(JudgeSpec("judge", criteria="It rhymes."),))
-        with pytest.raises(UsageError, match=r"judge judge: .* begun with another prompt file.* another name$"):
+        with pytest.raises(
+            UsageError, match=r"judge judge: .* begun with another prompt file.* another name$"
+        ):
             await run(changed, tmp_path / "run", no_key())
 
 
