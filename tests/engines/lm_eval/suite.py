@@ -1,6 +1,5 @@
 """lm-eval's suite: `compare` in an environment made from the lock beside this file, once per machine."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -8,32 +7,11 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from tests.engines.build import Missing
+from tests.engines.locked import environment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 LOCK = HERE / "lm_eval.txt"
-
-
-def environment() -> Path:
-    """The interpreter of an environment with exactly what the lock says. Missing where it cannot be had."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
-    folder = Path(base) / "steelyard" / "engines" / f"lm-eval-{digest}"
-    python = folder / "bin" / "python"
-    if (folder / "complete").exists():
-        return python
-    uv = str(Path(sys.executable).parent / "uv")
-    commands = (
-        [uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)],
-        [uv, "pip", "install", "-q", "--python", str(python), "--require-hashes", "-r", str(LOCK)],
-    )
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Missing(f"lm-eval cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
-    (folder / "complete").touch()
-    return python
 
 
 def write_entry_points(folder: Path) -> None:
@@ -48,7 +26,7 @@ def write_entry_points(folder: Path) -> None:
 
 def run() -> int:
     """The exit status of the comparison."""
-    python = environment()
+    python = environment("lm-eval", LOCK)
     with tempfile.TemporaryDirectory(prefix="steelyard-lm-eval-") as scratch:
         folder, work = Path(scratch) / "info", Path(scratch) / "work"
         folder.mkdir()
