@@ -3,8 +3,7 @@
 Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
 meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
 days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. What is left of uploads
-that came to nothing goes, too (`uploads.py`). Started by the platform's
-process or by `steelyard service reaper`.
+that came to nothing goes, too (`uploads.py`). Started by the platform's process or by `steelyard service reaper`.
 """
 
 import asyncio
