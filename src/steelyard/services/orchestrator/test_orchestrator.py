@@ -333,11 +333,15 @@ async def test_the_claims_have_the_last_word(bench: Bench) -> None:
     bench.limits = Slots(1)
     bench.start()
     await bench.create(make_dataset(status="Ready"))
-    await has_status(bench, "d1", "Ready")
-    unheard = await bench.claim("d1")
-    assert unheard
+
+    async def is_known() -> bool:
+        return await bench.claim("d1") is not None
+
+    await until(is_known)
+    known = await bench.claim("d1")
+    assert known
     unheard = replace(
-        unheard, id="x1", kind="Model", status="Admitted", terminal_at=None, admitted_at=bench.now
+        known, id="x1", kind="Model", status="Admitted", terminal_at=None, admitted_at=bench.now
     )
     await bench.claims.apply([("x1", unheard)], bench.log.epoch, {})
     await bench.create(MODEL)
