@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
@@ -30,13 +30,22 @@ class BadRubricArgument(UsageError):
 
 def find_rubric(reference: str, known: Iterable[EntryPoint] | None = None) -> Rubric:
     """The rubric that `reference` names, made with its arguments."""
-    points = sorted(entry_points(group=GROUP) if known is None else known, key=lambda point: point.name)
     name, _, query = reference.partition("?")
+    return _make(_point(name, entry_points(group=GROUP) if known is None else known), query)
+
+
+def takes(name: str) -> tuple[str, ...]:
+    """The arguments that the rubric of this name takes. Raises NoSuchRubric."""
+    return _fields(_point(name, entry_points(group=GROUP)).load())
+
+
+def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
+    points = sorted(known, key=lambda point: point.name)
     found = [point for point in points if name in (point.name, alias(point.name))]
     exact = [point for point in found if point.name == name]
     match exact or found:
         case [point]:
-            return _make(point, query)
+            return point
         case []:
             there = ", ".join(point.name for point in points) or "none"
             raise NoSuchRubric(f"there is no rubric {name!r}; installed: {there}")
@@ -50,7 +59,7 @@ def alias(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.rpartition(".")[2]).lower()
 
 
-def _arguments(query: str) -> dict[str, str]:
+def arguments_of(query: str) -> dict[str, str]:
     """`a=1&b=2`; `%26` is an ampersand, and a plus is a plus, as patterns need it."""
     pairs = (part.partition("=") for part in query.split("&") if part)
     return {unquote(name): unquote(given) for name, _, given in pairs}
@@ -58,17 +67,21 @@ def _arguments(query: str) -> dict[str, str]:
 
 def _make(point: EntryPoint, query: str) -> Rubric:
     kind = point.load()
-    arguments = _arguments(query)
-    takes = [field.name for field in dataclasses.fields(kind) if field.init]
+    arguments = arguments_of(query)
+    there = _fields(kind)
     for argument in arguments:
-        if argument not in takes:
+        if argument not in there:
             raise BadRubricArgument(
-                f"rubric {point.name} has no argument {argument!r}; it takes: {', '.join(takes) or 'none'}"
+                f"rubric {point.name} has no argument {argument!r}; it takes: {', '.join(there) or 'none'}"
             )
     try:
         return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
         raise BadRubricArgument(f"rubric {point.name}, {_told(error)}") from error
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind) if field.init)
 
 
 def _told(error: ValidationError) -> str:

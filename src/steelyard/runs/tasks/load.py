@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import orjson
 from pydantic import ValidationError
@@ -116,25 +116,21 @@ def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Jso
 
 def _reference(rubric: str | dict[str, Json], target: str | None) -> str:
     """`name?argument=value`, with the task's target for a rubric that takes one."""
+    from steelyard.report.rubrics.find import arguments_of, takes
+
     if isinstance(rubric, str):
         name, _, query = rubric.partition("?")
-        arguments = dict(parse_qsl(query, keep_blank_values=True))
+        arguments = arguments_of(query)
     else:
         name = str(rubric["name"])
         arguments = {key: _argument(value) for key, value in rubric.items() if key != "name"}
-    if target is not None and "target" not in arguments and _takes_target(name):
+    if target is not None and "target" not in arguments and "target" in takes(name):
         arguments["target"] = target
     return f"{name}?{urlencode(arguments, quote_via=quote)}" if arguments else name
 
 
 def _argument(value: Json) -> str:
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-
-
-def _takes_target(name: str) -> bool:
-    from steelyard.report.rubrics import find_rubric
-
-    return hasattr(find_rubric(name), "target")
 
 
 def _limits(limits: TaskLimits) -> Limits:

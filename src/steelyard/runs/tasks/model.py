@@ -28,7 +28,7 @@ def _seconds(value: Json) -> Json:
 
 
 def _base_url(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/\s?#]+[^\s?#]*", value):
+    if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", value):
         raise ValueError("should be a base URL such as http://host:8000/v1")
     if re.search(r"/(chat/)?completions/?$", value):
         raise ValueError("should end before /chat/completions and /completions")

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import UsageError
+from steelyard.report.rubrics import find_rubric
+from steelyard.report.rubrics.text import Regex
 from steelyard.runs.request import Limits, PriceSpec, RubricSpec, SourceSpec
 from steelyard.runs.tasks import load_task
 from steelyard.runs.tasks.places import Place, read
@@ -92,6 +94,10 @@ bad_rows: abort
         ("data:\n  path: rows.jsonl\n  limit: '5'\n", "3:10: data.limit: '5': should be a whole number"),
         ("data: {path: rows.jsonl}\nsystem: no\n", "2:9: system: False: should be text; put it in quotes"),
         ("data: {path: rows.jsonl}\nurls: [ftp://x]\n", "2:8: urls[0]: 'ftp://x': should be a base URL"),
+        (
+            "data: {path: rows.jsonl}\nurls: ['http://u:p@h']\n",
+            "2:8: urls[0]: 'http://u:p@h': should be a base URL",
+        ),
         ("data: {path: rows.jsonl}\ntemplate: |\n  a\n  {{ b\n", "4:1: template: "),
         (
             "data: {path: rows.jsonl}\nlimits: {timeout: soon}\n",
@@ -230,3 +236,17 @@ def test_text_may_be_anything_but_that_is_told() -> None:
 def test_the_reference_in_the_docs_is_what_the_models_say() -> None:
     page = (EXAMPLES[0].parents[2] / "docs" / "tasks.md").read_text()
     assert in_page(page) == page, "python -m steelyard.runs.tasks.reference writes it anew"
+
+
+@pytest.mark.parametrize(
+    ("rubric", "reference"),
+    [
+        ("{name: text.Regex, pattern: 'x+', group: 0}", "text.Regex?pattern=x%2B&group=0&target=answer"),
+        ("'text.Regex?pattern=x+&group=0'", "text.Regex?pattern=x%2B&group=0&target=answer"),
+    ],
+    ids=["as an object", "as on the command line"],
+)
+def test_a_pattern_comes_to_its_rubric_as_it_was_written(tmp_path: Path, rubric: str, reference: str) -> None:
+    path = write_task(tmp_path, f"data: {{path: rows.jsonl}}\ntarget: answer\nrubrics: [{rubric}]\n")
+    assert load_task(path).rubrics == (RubricSpec(reference),)
+    assert find_rubric(reference) == Regex("x+", 0, target="answer")
