@@ -71,7 +71,8 @@ def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Groupe
     for code in np.unique(codes).tolist():
         inside, name = codes == code, NONE if code < 0 else names[code]
         if binary:
-            estimate = proportion(values[inside] == 1, clusters[inside])
+            scored = inside & there
+            estimate = proportion(values[scored] == 1, clusters[scored])
         else:
             estimate = score_mean(pa.table({"score": values[inside]}), clusters[inside], lead.unit)
         between, p = from_the_rest(values[there], inside[there], clusters[there], lead.unit)

@@ -45,8 +45,8 @@ class Asked:
 
     @property
     def values(self) -> Floats:
-        """An answer without a score has none to add."""
-        return np.nan_to_num(np.asarray(self.scores["score"].to_numpy(), dtype=np.float64))
+        """NaN of an answer without a score: it adds nothing, and a question without any is left out."""
+        return np.asarray(self.scores["score"].to_numpy(), dtype=np.float64)
 
 
 def check_reducers(names: Sequence[str], replications: int | None = None) -> None:
@@ -112,13 +112,20 @@ def _estimated(asked: Asked, name: str, values: Floats, shown: tuple[str, str, U
 
 
 def _mean(asked: Asked) -> Floats:
-    sums = np.bincount(asked.question, weights=asked.values, minlength=asked.questions)
-    return np.asarray(sums / asked.times, dtype=np.float64)
+    return _means(asked.values, asked.question, asked.questions)
+
+
+def _means(values: Floats, group: Integers, groups: int) -> Floats:
+    """The mean of each group's scores; NaN where it has none."""
+    scored = np.isfinite(values)
+    sums = np.bincount(group[scored], weights=values[scored], minlength=groups)
+    counts = np.bincount(group[scored], minlength=groups)
+    return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
 
 
 def _best(asked: Asked) -> Floats:
-    best = np.full(asked.questions, -np.inf)
-    np.maximum.at(best, asked.question, asked.values)
+    best = np.full(asked.questions, np.nan)
+    np.fmax.at(best, asked.question, asked.values)
     return best
 
 
@@ -131,14 +138,13 @@ def _majority(asked: Asked) -> Floats:
     width = len(texts) + 1
     answers, place = np.unique(asked.question * width + codes + 1, return_inverse=True)
     votes = np.bincount(place).astype(np.float64)
-    score = np.bincount(place, weights=asked.values) / votes
+    score = _means(asked.values, place.astype(np.int64), answers.size)
     votes[answers % width == 0] = 0.5  # silence: less than any answer
     question = answers // width
     most = np.zeros(asked.questions)
     np.maximum.at(most, question, votes)
-    wins = (votes == most[question]).astype(np.float64)
-    won = np.bincount(question, weights=wins * score, minlength=asked.questions)
-    return np.asarray(won / np.bincount(question, weights=wins, minlength=asked.questions), dtype=np.float64)
+    wins = votes == most[question]
+    return _means(score[wins], question[wins], asked.questions)
 
 
 def _pass(asked: Asked, k: int) -> Floats:
@@ -148,13 +154,13 @@ def _pass(asked: Asked, k: int) -> Floats:
         raise UsageError(
             f"reducer pass@{k}: needs at least {k} answers to each question; row {index} has {int(times.min())}"
         )
-    right = np.bincount(asked.question, weights=_correct(asked), minlength=asked.questions)
-    return pass_at_k(times, right.astype(np.int64), k)
-
-
-def _correct(asked: Asked) -> Floats:
-    correct: Any = asked.scores["correct"]
-    return np.asarray(pc.fill_null(correct, False).to_numpy(), dtype=np.float64)
+    scored = np.isfinite(asked.values)
+    column: Any = asked.scores["correct"]
+    correct = scored & np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
+    right = np.bincount(asked.question[correct], minlength=asked.questions)
+    known = np.bincount(asked.question[scored], minlength=asked.questions)
+    chances = pass_at_k(np.maximum(known, k), right, k)
+    return np.asarray(np.where(known >= k, chances, np.nan), dtype=np.float64)
 
 
 def _pass_at(name: str) -> int | None:

@@ -1,5 +1,7 @@
 """Groups against scipy, and as the page shows them."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +15,9 @@ LEAD = Metric("accuracy", "Accuracy", Estimate(0.5, 0.4, 0.6, "test", 10))
 NUMBER = Metric("chars", "Length", Estimate(0.5, 0.4, 0.6, "test", 10), "number")
 
 
-def make_scores(groups: dict[str | None, list[float]], cluster: list[int] | None = None) -> pa.Table:
+def make_scores(
+    groups: Mapping[str | None, Sequence[float | None]], cluster: list[int] | None = None
+) -> pa.Table:
     rows = [(name, score) for name, values in groups.items() for score in values]
     columns = {
         "_index_": pa.array(range(len(rows)), pa.int64()),
@@ -53,6 +57,11 @@ def test_even_clusters_are_their_means() -> None:
     _, p = from_the_rest(values.ravel(), inside, np.repeat(np.arange(30), 4), "number")
     means = values.mean(axis=1)
     assert p == pytest.approx(ttest_ind(means[:8], means[8:], equal_var=False).pvalue)
+
+
+def test_an_answer_without_a_score_is_not_a_wrong_one() -> None:
+    found = grouped(make_scores({"a": [1.0, None], "b": [1.0, 0.0]}), "subject", LEAD, True)
+    assert [(group.estimate.value, group.estimate.n) for group in found.groups] == [(1.0, 1), (0.5, 2)]
 
 
 def test_three_that_are_all_right_are_no_discovery() -> None:

@@ -18,7 +18,7 @@ from steelyard.report.statistics import Estimate
 LEAD = Metric("accuracy", "Accuracy", Estimate(0.5, 0.4, 0.6, "test", 10))
 
 
-def make_scores(*questions: Sequence[tuple[str | None, float]]) -> pa.Table:
+def make_scores(*questions: Sequence[tuple[str | None, float | None]]) -> pa.Table:
     """One list of (what was said, its score) for each question."""
     rows = [(i, said, score) for i, answers in enumerate(questions) for said, score in answers]
     index, said, score = zip(*rows, strict=True)
@@ -37,6 +37,7 @@ def value(scores: pa.Table, name: str) -> float | None:
 
 
 RIGHT, WRONG = ("8", 1.0), ("3", 0.0)
+UNJUDGED = ("5", None)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -87,6 +88,15 @@ def test_the_best_of_a_question_counts() -> None:
 
 def test_each_question_counts_the_same_in_the_mean() -> None:
     assert value(make_scores([RIGHT] * 9, [WRONG]), "mean") == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("mean", 0.75), ("majority", 0.75), ("best", 1.0), ("pass@2", 1.0)]
+)
+def test_an_answer_without_a_score_is_not_a_wrong_one(name: str, expected: float) -> None:
+    scores = make_scores([RIGHT, RIGHT, UNJUDGED], [RIGHT, WRONG, UNJUDGED], [UNJUDGED] * 3)
+    estimate = reduced(scores, LEAD, [name])[0].estimate
+    assert (estimate.value, estimate.n) == (expected, 2)  # nothing is known of the third question
 
 
 def test_a_vote_on_right_and_wrong_is_a_proportion() -> None:
