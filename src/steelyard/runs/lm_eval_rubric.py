@@ -23,7 +23,8 @@ _SCHEMA = schema(
     ("likelihood", pa.float64()),
     ("greedy", pa.bool_()),
 )
-_SHARES = {"acc", "acc_norm", "acc_mutual_info", "acc_bytes", "exact_match", "f1", "em", "brier_score"}
+_SHARES = {"acc", "acc_norm", "acc_mutual_info", "acc_bytes", "exact_match", "f1", "em"}
+"""Metrics from 0 to 1, but of some tasks (squadv2), which count to 100."""
 _TWO_SIDED = 1.959963984540054
 
 
@@ -92,7 +93,7 @@ def likelihood_of(told: str, context: int, index: int) -> tuple[float, bool]:
 
 
 def _results(task: str, found: Mapping[str, Any], missing: int) -> Results:
-    metrics = tuple(_metrics(found))
+    metrics = tuple(metrics_of(found))
     lead = metrics[0].estimate
     value = "nothing" if lead.value is None else f"{lead.value:.4f}"
     limits = ["lm-eval's own code made these numbers; its standard errors know nothing of clusters."]
@@ -113,7 +114,8 @@ def _results(task: str, found: Mapping[str, Any], missing: int) -> Results:
     )
 
 
-def _metrics(found: Mapping[str, Any]) -> list[Metric]:
+def metrics_of(found: Mapping[str, Any]) -> list[Metric]:
+    """Every number in lm-eval's dictionary of results."""
     results = {**found["results"], **found.get("groups", {})}
     metrics = []
     for task, numbers in results.items():
@@ -125,15 +127,19 @@ def _metrics(found: Mapping[str, Any]) -> list[Metric]:
             error = numbers.get(f"{metric}_stderr,{kept}")
             name = f"{task}.{metric}" + ("" if kept == "none" else f".{kept}")
             title = f"{task}: {metric}" + ("" if kept == "none" else f" ({kept})")
-            estimate = _estimate(float(value), error, int(size))
-            metrics.append(Metric(name, title, estimate, "share" if metric in _SHARES else "number"))
+            share = metric in _SHARES and 0 <= value <= 1
+            estimate = _estimate(float(value), error, int(size), share=share)
+            metrics.append(Metric(name, title, estimate, "share" if share else "number"))
     if not metrics:
         raise ReportFailed("NothingToScore", "lm-eval found no number")
     return metrics
 
 
-def _estimate(value: float, error: object, size: int) -> Estimate:
+def _estimate(value: float, error: object, size: int, *, share: bool) -> Estimate:
     if not isinstance(error, int | float):
         return Estimate(value, None, None, "lm-eval tells no standard error", size)
     half = _TWO_SIDED * float(error)
-    return Estimate(value, value - half, value + half, "lm-eval's standard error, normal", size, float(error))
+    low, high = value - half, value + half
+    if share:
+        low, high = max(0.0, low), min(1.0, high)
+    return Estimate(value, low, high, "lm-eval's standard error, normal", size, float(error))

@@ -14,7 +14,7 @@ from steelyard.report.results import Answer, Json
 from steelyard.report.rubrics import find_rubric
 from steelyard.runs.lm_eval_model import Request, build
 from steelyard.runs.lm_eval_replay import CannotReplay, scored
-from steelyard.runs.lm_eval_rubric import NoTokens, Task, likelihood_of
+from steelyard.runs.lm_eval_rubric import NoTokens, Task, likelihood_of, metrics_of
 from steelyard.runs.lm_eval_tasks import TaskName, parse_name, task_request
 
 
@@ -76,6 +76,24 @@ def test_what_the_endpoint_does_not_tell_is_an_error_that_names_the_row() -> Non
         likelihood_of(tokens([0, 3], [None, -1.0], [None, -1.0]), 9, 8)
     with pytest.raises(NoTokens, match=r"row 8: .* no likelihood"):
         likelihood_of(tokens([0, 3], [None, -1.0], [None, -1.0]), 0, 8)
+
+
+def test_a_share_stays_one_and_what_is_none_is_a_number() -> None:
+    numbers = {
+        "acc,none": 0.99,
+        "acc_stderr,none": 0.02,
+        "f1,none": 81.5,
+        "brier_score,none": 0.4,
+        "alias": "x",
+    }
+    found = metrics_of({"results": {"x": numbers}})
+    assert [(metric.name, metric.unit) for metric in found] == [
+        ("x.acc", "share"),
+        ("x.f1", "number"),
+        ("x.brier_score", "number"),
+    ]
+    assert found[0].estimate.high == 1.0
+    assert found[0].estimate.low == pytest.approx(0.99 - 1.96 * 0.02, abs=1e-4)
 
 
 def test_a_row_is_scored_by_whether_it_was_answered() -> None:
