@@ -22,6 +22,7 @@ from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.judge_verdicts import VERDICT, Verdicts
 from steelyard.runs.request import RunRequest, canonical
+from steelyard.runs.rubric_names import reads_verdicts
 from steelyard.storage.files import FileStore
 
 Json = Any
@@ -33,10 +34,11 @@ BATCH = 4096
 def judged_output(folder: RunFolder, request: RunRequest) -> FileStore:
     """What the rubrics of `request` score: the output with verdicts where one of them reads them."""
     store = FileStore(folder.path.absolute() / JUDGED)
-    reads = any(
-        rubric.reference.partition("?")[0] in {"judge.Verdict", "verdict"} for rubric in request.rubrics
+    return (
+        store
+        if reads_verdicts(request.rubrics) and (store.root / layout.MANIFEST).exists()
+        else folder.outputs
     )
-    return store if reads and (store.root / layout.MANIFEST).exists() else folder.outputs
 
 
 async def write_judged(run: Run, specs: Sequence[JudgeSpec], found: Sequence[Verdicts]) -> Manifest:
