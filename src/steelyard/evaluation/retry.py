@@ -37,7 +37,7 @@ def retry_after(header: str | None, now: datetime) -> float:
     """The seconds that a Retry-After header asks for: a number, or a date; 0 when there is none to understand."""
     if header is None:
         return 0.0
-    if header.strip().isdigit():
+    if header.strip().isdecimal():
         return float(header)
     try:
         return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())

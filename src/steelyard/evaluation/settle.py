@@ -40,6 +40,15 @@ class Settler:
         """Whether answers have to be counted against a cap."""
         return self.plan.caps.max_tokens is not None or self.plan.caps.max_cost is not None
 
+    @cached_property
+    def _key(self) -> str:
+        return self.plan.headers.get("Authorization", "").rpartition(" ")[2]
+
+    def _text(self, body: bytes) -> str:
+        """A service may repeat the key that it was asked with; it is written down nowhere."""
+        text = body.decode(errors="replace")
+        return text.replace(self._key, "[the key]") if self._key else text
+
     def settle(self, work: Work, address: str, outcome: Outcome) -> None:
         """The call of `work` on the replica at `address` ended with `outcome`."""
         match outcome:
@@ -112,7 +121,7 @@ class Settler:
     def _give_up(self, work: Work, address: str | None, reason: str, failure: Failure) -> None:
         message = f"{reason}: {failure.message}"[:_MESSAGE_CHARACTERS]
         if self.plan.client.badRequestPolicy == "Abort":
-            body = failure.body[:200].decode(errors="replace")
+            body = self._text(failure.body)[:200]
             name = f"index {work.index}, replication {work.replication}"
             raise EvaluationFailed(
                 "BadRequest",
@@ -120,7 +129,7 @@ class Settler:
                 permanent=True,
                 row=str(work.index),
             )
-        body_text = failure.body.decode(errors="replace") if failure.body else None
+        body_text = self._text(failure.body) if failure.body else None
         error = RowError(
             reason, message, failure.status, body_text, work.attempts, address, work.failed or ()
         )

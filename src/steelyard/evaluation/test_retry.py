@@ -56,6 +56,7 @@ def test_the_limit_counts_retries() -> None:
         ("Mon, 31 Dec 2029 00:00:00 GMT", 0.0),
         ("soon", 0.0),
         ("-3", 0.0),
+        ("²", 0.0),
     ],
 )
 def test_retry_after(header: str | None, seconds: float) -> None:

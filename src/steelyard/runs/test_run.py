@@ -213,6 +213,22 @@ async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
     assert b"sk-secret" not in written
 
 
+@pytest.mark.parametrize("policy", ["Skip", "Abort"])
+async def test_a_key_that_the_service_repeats_is_not_written(tmp_path: Path, policy: str) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet", 2)
+    world = World(environment={"OPENAI_API_KEY": "sk-secret-1234"})
+    said = {"say 0": web.Response(status=400, text="who is sk-secret-1234?")}
+    async with endpoint(lambda prompt: said.get(prompt, "1")) as asked:
+        request = make_request(prompts, asked.url, policy=policy)
+        if policy == "Abort":
+            with pytest.raises(RunFailed, match=r"who is \[the key\]\?"):
+                await run(request, tmp_path / "run", world)
+            return
+        await run(request, tmp_path / "run", world)
+    ((_, error),) = open_run(tmp_path / "run").row_errors.items()
+    assert error["body"] == "who is [the key]?"
+
+
 @pytest.mark.parametrize("whose", ["model", "judge"])
 async def test_a_password_in_a_url_is_refused_before_it_is_written(tmp_path: Path, whose: str) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
