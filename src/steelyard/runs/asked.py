@@ -40,12 +40,16 @@ class Asked:
 
 def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     """Look at the source, before anything is written. Blocking; UsageError says what is wrong."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {folder}: is a file; it should be a folder, new or of this run")
     try:
         rows = open_rows(request.source)
     except UsageError:
         if folder is None or (kept := _kept(request, RunFolder(folder))) is None:
             raise
         return kept
+    if not rows.count:
+        raise UsageError(f"{request.source.location}: has no rows to ask")
     columns = tuple(new for new, _ in mapped(rows.schema, request.source.columns, request.source.location))
     identity = identity_of(request, rows.files)
     wanted = chosen(request.source, rows.count)

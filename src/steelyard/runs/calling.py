@@ -30,7 +30,10 @@ async def call_all(asked: Asked, plan: Plan, world: World) -> int:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it is not.
     """
-    calling = _Calling(asked, world, _Stoppable(UrlDiscovery(asked.request.urls)))
+    replicas = UrlDiscovery(asked.request.urls)
+    if not await replicas.addresses():  # the engine waits for a name that comes; a person has mistyped it
+        raise RunFailed(f"{', '.join(asked.request.urls)}: no such host is known; nothing was asked")
+    calling = _Calling(asked, world, _Stoppable(replicas))
     try:
         return (await calling.run(plan)).resumed
     except Fenced as error:

@@ -115,14 +115,19 @@ def _csv(path: Path) -> Reader:
         try:
             yield from _pieces(opened(kinds))
         except pa.ArrowInvalid as error:
-            raise UsageError(f"{path}: is not CSV: {error}") from error
+            raise _no_csv(path, error) from error
 
     try:
         names = opened({}).schema.names
     except pa.ArrowInvalid as error:
-        raise UsageError(f"{path}: is not CSV: {error}") from error
+        raise _no_csv(path, error) from error
     kinds: dict[str, pa.DataType] = dict.fromkeys(names, pa.string())
     return _Table(pa.schema(kinds), sum(batch.num_rows for batch in read()), read)
+
+
+def _no_csv(path: Path, error: Exception) -> UsageError:
+    said = "its text should be UTF-8, and is not" if "UTF8" in str(error) else f"is not CSV: {error}"
+    return UsageError(f"{path}: {said}")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 
-from steelyard.runs.request import RubricSpec
+from steelyard.errors import UsageError
+from steelyard.runs.request import RubricSpec, RunRequest
 
 GROUP = "steelyard.rubrics"
 VERDICT = "judge.Verdict"
@@ -26,6 +27,12 @@ def check_names(rubrics: Sequence[RubricSpec]) -> None:
 
 def reads_verdicts(rubrics: Sequence[RubricSpec]) -> bool:
     return any(rubric.reference.partition("?")[0] in {VERDICT, _alias(VERDICT)} for rubric in rubrics)
+
+
+def check_verdicts(request: RunRequest) -> None:
+    """UsageError for a rubric of verdicts where no judge gives any."""
+    if reads_verdicts(request.rubrics) and not request.judges:
+        raise UsageError("--rubric verdict: reads what judges say; name one with --judge-model")
 
 
 def _alias(name: str) -> str:

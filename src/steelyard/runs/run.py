@@ -19,7 +19,7 @@ from steelyard.runs.inputs import first_rows, prepare
 from steelyard.runs.plans import api_key, check_urls, new_epoch, plan_of
 from steelyard.runs.prompts import check_rows
 from steelyard.runs.request import RunRequest
-from steelyard.runs.rubric_names import check_names
+from steelyard.runs.rubric_names import check_names, check_verdicts
 from steelyard.runs.world import Interrupted, Outcome, RunFailed, World
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 
@@ -54,7 +54,14 @@ async def run(
 async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     check_urls(asked.request)
     check_names(asked.request.rubrics)
+    check_verdicts(asked.request)
     check_grouping(asked)
+    if (
+        asked.folder.verified and asked.request.rubrics
+    ):  # `run.yaml` is to name no rubric that cannot score it
+        from steelyard.runs.scores import check_rubrics
+
+        await asyncio.to_thread(check_rubrics, asked.request, asked.columns)
     key = api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
     await _settle_folder(asked, plan)

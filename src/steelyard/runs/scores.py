@@ -16,6 +16,7 @@ from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
 from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
+from steelyard.runs.rubric_names import check_verdicts
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
@@ -33,6 +34,7 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
 
 async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
     """Score by other rubrics, which `run.yaml` names from then on."""
+    check_verdicts(request)
     headline = await score(folder, request, sign_key)
     await folder.write(request)
     return headline
