@@ -99,7 +99,11 @@ def _text(system: str | None, shots: Sequence[tuple[Json, str]]) -> str:
 def _shown(render: Render, row: Row, number: int) -> Json:
     try:
         return render(row)
-    except (ValueError, KeyError) as error:
+    except KeyError as error:
+        raise UsageError(
+            f"few-shot row {number + 1}: has no column {error}; it has {', '.join(row)}"
+        ) from error
+    except ValueError as error:
         raise UsageError(f"few-shot row {number + 1}: {error}") from error
 
 

@@ -50,6 +50,12 @@ def test_completions_get_the_same_as_one_text() -> None:
     assert body(spec, {"prompt": "2+2="}) == {"model": "m", "prompt": "Sums.\n\n1+1= 2\n\n2+2="}
 
 
+def test_a_few_shot_row_without_the_column_says_what_it_has() -> None:
+    spec = PromptSpec(few_shot=({"q": "1+1", "answer": "2"},))
+    with pytest.raises(UsageError, match="few-shot row 1: has no column 'prompt'; it has q, answer"):
+        requests(spec, "m", COLUMNS, "p.csv")
+
+
 def test_a_list_of_messages_is_sent_as_it_is() -> None:
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     assert body(PromptSpec(), {"prompt": messages})["messages"] == messages

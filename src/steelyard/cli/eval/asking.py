@@ -178,6 +178,8 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Json], ...]
         rows = open_rows(SourceSpec(str(path)))
     except UsageError as error:
         raise UsageError(f"--few-shot {error}") from error
+    if not rows.count:
+        raise UsageError(f"--few-shot {path}: has no rows to show")
     if rows.count > 1000:
         raise UsageError(
             f"--few-shot {path}: has {rows.count} rows; all of them would stand before each prompt"

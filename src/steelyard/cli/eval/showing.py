@@ -91,9 +91,13 @@ def errors(run: Run) -> str:
 
 def failures(run: Run, most: int) -> str:
     """Wrong answers in full."""
+    if not run.folder.scores.exists():
+        return (
+            f"{run.folder.path}: is not scored; steelyard eval score {run.folder.path} --rubric exact-match"
+        )
     wrong = look.wrong_answers(run, most)
     if not wrong:
-        return f"{run.folder.path}: no wrong answer, or nothing was scored"
+        return f"{run.folder.path}: no wrong answer"
     shown = dict.fromkeys(score["_index_"] for score in wrong)
     return "\n\n".join(row(run, index) for index in shown)
 

@@ -86,6 +86,13 @@ def test_a_fault_names_its_flag(given: dict[str, Any], fault: str) -> None:
         request_of(Flags({key: value for key, value in flags.items() if value not in (None, [])}))
 
 
+def test_few_shot_rows_have_to_be_there(tmp_path: Path) -> None:
+    empty = tmp_path / "shots.jsonl"
+    empty.touch()
+    with pytest.raises(UsageError, match=r"--few-shot .*shots\.jsonl: has no rows to show"):
+        asked(few_shot=empty)
+
+
 def test_a_line_tells_what_there_is_to_tell() -> None:
     assert line(SNAPSHOT) == (
         "1,234 of 10,000, 120.5/s, 60 in flight of 64, 1 row error, 2 retries, 1,020 tokens, 0.5 spent, "
