@@ -1,3 +1,5 @@
+"""Which option an answer chooses, and which one is right."""
+
 import time
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Rubrics by their names and arguments; a wrong one is told with what there is."""
+
 from importlib.metadata import EntryPoint
 
 import pytest

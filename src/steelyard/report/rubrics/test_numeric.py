@@ -1,3 +1,5 @@
+"""The number of a text as Python reads it, and what is near enough to the target's."""
+
 import math
 from fractions import Fraction
 from typing import Any

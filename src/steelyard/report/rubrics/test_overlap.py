@@ -1,3 +1,5 @@
+"""BLEU, chrF and ROUGE beside sacrebleu's and Lin's own numbers."""
+
 from typing import Any
 
 import numpy as np

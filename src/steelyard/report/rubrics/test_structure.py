@@ -1,3 +1,5 @@
+"""JSON in answers, valid by a schema or not, and why."""
+
 import time
 from pathlib import Path
 from typing import Any

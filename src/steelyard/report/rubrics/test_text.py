@@ -1,3 +1,5 @@
+"""Rubrics of text, beside SQuAD's own script."""
+
 import re
 import string
 import time
