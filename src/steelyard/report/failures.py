@@ -21,7 +21,8 @@ HIDDEN = frozenset({"_index_", "label"})
 
 def wrong_questions(scores: pa.Table) -> pa.Table:
     """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first."""
-    wrong = scores.filter(pc.invert(scores["correct"]))
+    needed = [name for name in ("_index_", "probability") if name in scores.column_names]
+    wrong = scores.select(needed).filter(pc.invert(scores["correct"]))
     sure = (
         wrong["probability"]
         if "probability" in wrong.column_names

@@ -8,6 +8,7 @@ refused.
 
 import asyncio
 import hashlib
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,25 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def opened(path: Path) -> pq.ParquetFile:
+    """To be read in pieces: a large row group is never in memory whole."""
+    return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+
+
+def mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A Parquet file as a table that lies on disk: texts that nobody looks at take no memory. Blocking."""
+    with tempfile.NamedTemporaryFile(suffix=".arrow") as there, opened(path) as source:
+        kept = source.schema_arrow if columns is None else _select(source.schema_arrow, columns)
+        with pa.ipc.new_file(there.name, kept) as sink:
+            for batch in source.iter_batches(BATCH, columns=columns):
+                sink.write_batch(batch.select(kept.names))
+        return pa.ipc.open_file(pa.memory_map(there.name)).read_all()
+
+
+def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in columns], schema.metadata)
+
+
 class Questions:
     """The dataset's columns that a rubric reads, found by `_index_`."""
 
@@ -94,7 +114,7 @@ class Questions:
 
     def _read(self, path: Path, columns: Sequence[str]) -> pa.Table:
         if self._view.adapter is None:
-            return pq.read_table(path, columns=_names(columns, pq.read_schema(path).names))
+            return mapped(path, _names(columns, pq.read_schema(path).names))
         shown = (self._view(row) for row in rows_of(path))
         return pa.Table.from_pylist([{name: row[name] for name in _names(columns, row)} for row in shown])
 
@@ -111,14 +131,17 @@ class Questions:
             )
         if not self._columns.num_columns:  # a table without columns forgets how many rows it has
             return [{} for _ in indexes]
-        return self._columns.take(self._order[found]).to_pylist()
+        places = self._order[found]
+        first = places.min()  # taking from few chunks: from all of them would copy the whole column first
+        near = self._columns.slice(first, places.max() - first + 1)
+        return near.take(places - first).to_pylist()
 
     def whole_rows(self, indexes: Sequence[int]) -> dict[int, dict[str, Any]]:
         """All columns of a few rows, for people to look at."""
         wanted = pa.array(sorted(indexes), pa.int64())
         shown: dict[int, dict[str, Any]] = {}
         for path in self._files:
-            for batch in pq.ParquetFile(path).iter_batches(BATCH):
+            for batch in opened(path).iter_batches(BATCH):
                 few = batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
                 shown |= {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
         return shown
@@ -126,7 +149,7 @@ class Questions:
 
 def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answer]]:
     """The rows of one verified file, each with its question."""
-    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+    for batch in opened(path).iter_batches(BATCH):
         rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
         if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
             raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
@@ -138,7 +161,7 @@ def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answe
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    for batch in pq.ParquetFile(path).iter_batches(BATCH):
+    for batch in opened(path).iter_batches(BATCH):
         yield from batch.to_pylist(maps_as_pydicts="strict")
 
 

@@ -14,18 +14,17 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.document import Found, Subject, make_document
 from steelyard.report.failures import describe, indexes_shown, texts_of, wrong_questions
-from steelyard.report.joined import Questions, local_copy, make_view, sha256_of
+from steelyard.report.joined import Questions, local_copy, make_view, mapped, sha256_of
 from steelyard.report.page import Section, numbers_json, page
 from steelyard.report.reducers import check_reducers
 from steelyard.report.results import Results, Rubric
-from steelyard.report.rows import MOST_BYTES, Rows, choose, sentence_of
+from steelyard.report.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
 from steelyard.report.rows_drawn import Drawn, drawn
 from steelyard.report.rows_errors import Records, keys_of, keys_shown, read_records, row_errors
 from steelyard.report.rows_pages import MOST_PAGED, RowPages
@@ -142,7 +141,7 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
     tables = [each.table for each in judged]
     gone_wrong = [
         *scored.errors.unanswered(),
-        *(index for each in judged for index in _indexes(each.wrong)),
+        *(index for each in judged for index in _indexes(each.wrong.slice(0, MOST_ROWS))),
     ]
     indexes, times = tables[0]["_index_"].to_numpy(), len(manifest.replications)
     chosen = choose(indexes, list(dict.fromkeys(gone_wrong)), times)
@@ -182,7 +181,7 @@ class _Judged:
 
 
 def _judge(scored: Scored, number: int) -> _Judged:
-    table = pq.read_table(scored.scores[number])
+    table = mapped(scored.scores[number])
     results = summarise(scored.rubrics[number], table, scored.request.reducers)
     return _Judged(table, results, wrong_questions(table))
 

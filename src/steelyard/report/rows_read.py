@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from steelyard.report.joined import BATCH
+from steelyard.report.joined import BATCH, opened
 from steelyard.report.statistics import Integers
 
 Json = Any
@@ -66,7 +65,7 @@ class Reading:
         self._chosen = pa.array(chosen, pa.int64())
         self._failed: list[pa.Table] = []
         self._rows: list[pa.Table] = []
-        self._places: list[Integers] = []
+        self._picked: list[list[pa.Table]] = [[] for _ in scores]
         self._done = 0
         self.tokens = Tokens()
 
@@ -83,14 +82,11 @@ class Reading:
     @property
     def scores(self) -> list[pa.Table]:
         """Their scores, by each rubric."""
-        places = np.concatenate(self._places)
-        return [table.take(places) for table in self._scores]
+        return [pa.concat_tables(each) for each in self._picked]
 
     def add(self, path: Path, every: Take | None = None) -> None:
         """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
-        for batch in pq.ParquetFile(path).iter_batches(
-            BATCH, columns=["_index_", "_replication_", "responses"]
-        ):
+        for batch in opened(path).iter_batches(BATCH, columns=["_index_", "_replication_", "responses"]):
             table = pa.Table.from_batches([batch])
             self.tokens.add(batch.column("responses"))
             self._failed.append(
@@ -98,9 +94,11 @@ class Reading:
             )
             mask = pc.is_in(table["_index_"], value_set=self._chosen)
             self._rows.append(table.filter(mask))
-            self._places.append(self._done + np.flatnonzero(np.asarray(mask)))
+            beside = [each.slice(self._done, table.num_rows) for each in self._scores]
+            for picked, each in zip(self._picked, beside, strict=True):
+                picked.append(each.filter(mask))
             if every is not None:
-                every(table, [each.slice(self._done, table.num_rows) for each in self._scores])
+                every(table, beside)
             self._done += table.num_rows
 
 
@@ -109,7 +107,7 @@ def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
     wanted = None if indexes is None else pa.array(indexes, pa.int64())
     tables = []
     for path in dataset:
-        for batch in pq.ParquetFile(path).iter_batches(BATCH):
+        for batch in opened(path).iter_batches(BATCH):
             few = (
                 batch if wanted is None else batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
             )
