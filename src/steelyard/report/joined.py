@@ -88,15 +88,12 @@ def opened(path: Path) -> pq.ParquetFile:
 def mapped(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """A Parquet file as a table that lies on disk: texts that nobody looks at take no memory. Blocking."""
     with tempfile.NamedTemporaryFile(suffix=".arrow") as there, opened(path) as source:
-        kept = source.schema_arrow if columns is None else _select(source.schema_arrow, columns)
+        names = source.schema_arrow.names if columns is None else list(columns)
+        kept = source.schema_arrow.empty_table().select(names).schema
         with pa.ipc.new_file(there.name, kept) as sink:
-            for batch in source.iter_batches(BATCH, columns=columns):
-                sink.write_batch(batch.select(kept.names))
+            for batch in source.iter_batches(BATCH, columns=names):
+                sink.write_batch(batch.select(names))
         return pa.ipc.open_file(pa.memory_map(there.name)).read_all()
-
-
-def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in columns], schema.metadata)
 
 
 class Questions:
