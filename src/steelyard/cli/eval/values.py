@@ -1,16 +1,15 @@
 """The values of `steelyard eval`'s flags as what they mean; each fault is one line that names the flag."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from steelyard.errors import UsageError
+from steelyard.runs import notation
 from steelyard.runs.request import PriceSpec
 
 Json = Any
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def concurrency(text: str) -> int | None:
@@ -24,23 +23,22 @@ def concurrency(text: str) -> int | None:
 
 def seconds(flag: str, text: str) -> float:
     """`90`, `90s`, `15m`, `2h30m`."""
-    pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not pieces or "".join(number + unit for number, unit in pieces) != text:
-        raise UsageError(f"{flag} {text}: should be a time such as 90s, 15m or 2h")
-    total = sum(float(number) * _SECONDS[unit or "s"] for number, unit in pieces)
-    if total <= 0:
-        raise UsageError(f"{flag} {text}: should be more than nothing")
-    return total
+    try:
+        return notation.seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} {text}: {error}") from error
 
 
 def urls(given: Sequence[str], flag: str = "--url") -> tuple[str, ...]:
-    """Base URLs without the slash at their end."""
-    for url in given:
-        if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", url):
-            raise UsageError(f"{flag} {url}: should be a base URL such as http://host:8000/v1")
-        if re.search(r"/(chat/)?completions/?$", url):
-            raise UsageError(f"{flag} {url}: should end before /chat/completions and /completions")
-    return tuple(dict.fromkeys(url.rstrip("/") for url in given))
+    """Base URLs, each once."""
+    return tuple(dict.fromkeys(_base_url(flag, url) for url in given))
+
+
+def _base_url(flag: str, url: str) -> str:
+    try:
+        return notation.base_url(url)
+    except ValueError as error:
+        raise UsageError(f"{flag} {url}: {error}") from error
 
 
 def columns(given: Sequence[str]) -> dict[str, str]:

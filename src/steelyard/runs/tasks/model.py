@@ -6,33 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
+from steelyard.runs import notation
 from steelyard.runs.request import API_KEY_ENV, Format
 
 Json = Any
 Text = Annotated[str, Field(min_length=1)]
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _seconds(value: Json) -> Json:
     """`90`, `90s`, `2h30m` as seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
-    elif isinstance(value, str) and re.fullmatch(r"(\d+(\.\d+)?[smhd])+", value):
-        pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", value)
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in pieces)
-    else:
-        raise ValueError("should be a time such as 90s, 15m or 2h")
-    if seconds <= 0:
-        raise ValueError("should be more than nothing")
-    return seconds
-
-
-def _base_url(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", value):
-        raise ValueError("should be a base URL such as http://host:8000/v1")
-    if re.search(r"/(chat/)?completions/?$", value):
-        raise ValueError("should end before /chat/completions and /completions")
-    return value.rstrip("/")
+        return notation.positive(float(value))
+    return notation.seconds(value if isinstance(value, str) else "")
 
 
 def _pattern(value: str) -> str:
@@ -46,7 +31,7 @@ def _pattern(value: str) -> str:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]
-Url = Annotated[str, AfterValidator(_base_url)]
+Url = Annotated[str, AfterValidator(notation.base_url)]
 Parse = Annotated[str, AfterValidator(_pattern)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Folder = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

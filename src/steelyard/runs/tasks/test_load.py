@@ -103,6 +103,10 @@ bad_rows: abort
             "data: {path: rows.jsonl}\nlimits: {timeout: soon}\n",
             "2:19: limits.timeout: 'soon': should be a time",
         ),
+        (
+            "data: {path: rows.jsonl}\nlimits: {timeout: .inf}\n",
+            "2:19: limits.timeout: inf: should be more than",
+        ),
         ("data: {path: rows.jsonl}\nlimits: {max_cost: 1}\n", "2:10: limits.max_cost: needs limits.prices"),
         ("data: {path: rows.jsonl}\nbad_rows: keep\n", "2:11: bad_rows: 'keep': should be skip or abort"),
         (
