@@ -14,7 +14,7 @@ from steelyard.evaluation.limit import AUTO, Concurrency
 from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader
 from steelyard.evaluation.plan import Plan
 from steelyard.runs.prompts import requests
-from steelyard.runs.request import ENDPOINTS, Limits, RunRequest, digest_of
+from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, digest_of
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
 from steelyard.storage.store import Store
@@ -84,8 +84,10 @@ def settings_of(request: RunRequest) -> dict[str, Json]:
 
 
 def api_key(request: RunRequest, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The key; UsageError where a variable was named that is not set."""
+    """The key, where there is one; UsageError where a variable was named that is not set."""
     key = environment.get(request.api_key_env, "").strip()
+    if not key and request.api_key_env != API_KEY_ENV:
+        raise UsageError(f"--api-key-env {request.api_key_env}: is not set")
     if not key:
         return None
     if not key.isascii() or not key.isprintable():

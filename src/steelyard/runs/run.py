@@ -62,7 +62,7 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
         from steelyard.runs.scores import check_rubrics
 
         await asyncio.to_thread(check_rubrics, asked.request, asked.columns)
-    key = api_key(asked.request, world.environment)
+    key = None if asked.folder.verified else api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
     await _settle_folder(asked, plan)
     try:

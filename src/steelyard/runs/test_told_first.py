@@ -11,7 +11,7 @@ from steelyard.errors import UsageError
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import RunFailed
+from steelyard.runs.world import RunFailed, World
 
 WRONG: dict[str, Callable[[Any], Any]] = {
     "--rubric verdict: .* --judge-model": lambda request: replace(request, rubrics=(RubricSpec("verdict"),)),
@@ -50,6 +50,15 @@ async def test_a_host_that_there_is_not_is_told_and_not_waited_for(tmp_path: Pat
     request = make_request(write_prompts(tmp_path / "p.parquet"), "http://nobody.invalid/v1")
     with pytest.raises(RunFailed, match=r"nobody.invalid/v1: no such host is known"):
         await run(request, tmp_path / "run")
+
+
+async def test_a_key_that_was_named_has_to_be_set_while_there_are_calls_to_make(tmp_path: Path) -> None:
+    async with endpoint() as asked:
+        request = make_request(write_prompts(tmp_path / "p.parquet"), asked.url, api_key_env="MY_KEY")
+        with pytest.raises(UsageError, match="--api-key-env MY_KEY: is not set"):
+            await run(request, tmp_path / "run", World(environment={}))
+        await run(request, tmp_path / "run", World(environment={"MY_KEY": "k"}))
+        assert (await run(request, tmp_path / "run", World(environment={}))).resumed == 20
 
 
 async def test_a_file_is_no_folder_for_a_run(tmp_path: Path) -> None:
