@@ -42,6 +42,7 @@ def score(
     from steelyard.errors import UsageError
     from steelyard.runs.folder import open_run
     from steelyard.runs.request import RubricSpec
+    from steelyard.runs.rubric_names import check_names
     from steelyard.runs.scores import score_again
     from steelyard.runs.world import RunFailed
 
@@ -61,6 +62,7 @@ def score(
         request = replace(request, **judges_of(flags, request))
     if not request.rubrics:
         raise UsageError("--rubric: is missing; it should say how to score, such as exact-match")
+    check_names(request.rubrics)  # before a judge is paid
     if reducer:
         request = replace(request, reducers=tuple(reducer))
     if group_by:

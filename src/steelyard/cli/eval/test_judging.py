@@ -32,6 +32,9 @@ async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp
         await run(request, tmp_path / "run", World(environment={}))
         options = ["--judge-model", "j", "--judge-prompt", str(tmp_path / "prompt.txt")]
         command = ["eval", "score", str(tmp_path / "run"), *options]
+        wrong = await asyncio.to_thread(CliRunner().invoke, app, [*command, "--rubric", "exact-mach"])
+        assert "there is no rubric 'exact-mach'" in str(wrong.exception)
+        assert len(asked.prompts) == 4  # no judge was asked
         done = await asyncio.to_thread(CliRunner().invoke, app, command)
         assert done.exit_code == 0, done.output
         assert asked.prompts[4].startswith("Grade:\n")
