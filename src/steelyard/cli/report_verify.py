@@ -12,7 +12,7 @@ MARKS = {"fine": "ok      ", "fault": "FAULT   ", "left out": "left out"}
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="The report.html or report.json.")],
+    file: Annotated[Path, typer.Argument(help="The report.html or report.json, or their folder.")],
     results: Annotated[
         Path | None,
         typer.Option(
@@ -29,7 +29,7 @@ def verify(
     from steelyard.report.attest import public_key
     from steelyard.report.verify import Check, folder_of, verify_report
 
-    places = _places(folder_of(file), results)
+    places = _places(folder_of(file / "report.html" if file.is_dir() else file), results)
     signer = None if key is None else public_key(key)
 
     async def checked() -> list[Check]:

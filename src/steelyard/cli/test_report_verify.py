@@ -35,7 +35,7 @@ async def folder(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_verified_from_its_folder_alone(folder: Path) -> None:
-    for name in ("report.html", "report.json"):
+    for name in ("report.html", "report.json", ""):
         done = verify(folder / "run" / name, "--key", folder / "public.pem")
         assert done.exit_code == 0, done.output
         assert " checks passed, 0 failed, 0 left out" in done.output
