@@ -36,7 +36,7 @@ from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics import Estimate, clusters_of, proportion
 from steelyard.report.summary import What, summarise_scores
-from steelyard.report.wording import count, interval, percent
+from steelyard.report.wording import count, counted, interval, percent
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),
@@ -175,9 +175,10 @@ def _brier(stated: Mapping[str, float], label: str) -> float:
 def _headline(accuracy: Estimate, answered: Estimate) -> str:
     if accuracy.value is None:
         return "There are no answers to score."
-    asked = "answers" if answered.value == 1 else "questions asked"
-    right = "were right" if answered.value == 1 else "were answered right"
-    return f"Of {count(accuracy.n)} {asked}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
+    all_answered = answered.value == 1
+    asked = counted(accuracy.n, "answer") if all_answered else f"{counted(accuracy.n, 'question')} asked"
+    right = "were right" if all_answered else "were answered right"
+    return f"Of {asked}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
 
 
 def _metrics(

@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 
 from steelyard.report.results import Metric
 from steelyard.report.statistics import TAIL, Estimate
-from steelyard.report.wording import count
+from steelyard.report.wording import counted
 
 POWER = 0.8
 CORRELATION = 0.5
@@ -82,7 +82,7 @@ def power_line(lead: Metric, questions: int, clusters: int | None = None) -> str
     if found is None:
         return None
     return (
-        f"This size, {count(questions)} questions, can see a difference of {difference(found.paired, lead.unit)} "
+        f"This size, {counted(questions, 'question')}, can see a difference of {difference(found.paired, lead.unit)} "
         f"between systems asked the same questions (80 % power at 5 %, if their scores correlate by "
         f"{CORRELATION:g}), and of {difference(found.unpaired, lead.unit)} where the questions are others."
     )

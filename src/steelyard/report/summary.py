@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from steelyard.report import figures
 from steelyard.report.results import Metric, Results
 from steelyard.report.statistics import Estimate, Integers, clusters_of, mean, proportion, wilson
-from steelyard.report.wording import count, interval, percent
+from steelyard.report.wording import count, counted, interval, percent
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,13 @@ def _headline(lead: Estimate, answered: Estimate, what: What) -> str:
     if lead.value is None:
         return "There are no answers to score."
     if what.binary:
-        asked = "answers" if answered.value == 1 else "questions asked"
-        right = "were right" if answered.value == 1 else "were answered right"
-        return f"Of {count(lead.n)} {asked}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
+        all_answered = answered.value == 1
+        asked = counted(lead.n, "answer") if all_answered else f"{counted(lead.n, 'question')} asked"
+        right = "were right" if all_answered else "were answered right"
+        return f"Of {asked}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
     if what.unit == "share":
         value, between = percent(lead.value), interval(lead)
     else:
         value = f"{lead.value:.3f}"
         between = "unknown" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
-    return f"{what.title} of {count(lead.n)} answers: {value} on average (95 % interval {between})."
+    return f"{what.title} of {counted(lead.n, 'answer')}: {value} on average (95 % interval {between})."

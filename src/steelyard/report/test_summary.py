@@ -29,6 +29,14 @@ def test_right_and_wrong_is_a_share() -> None:
     assert len(results.metrics) == 1
 
 
+def test_one_is_one() -> None:
+    one = make_scores([1.0])
+    what = What("exact_match", "Exact match")
+    assert summarise_scores(one, what).headline.startswith("Of 1 answer, 100 % were right")
+    mean = What("length", "Length", binary=False)
+    assert summarise_scores(one, mean).headline.startswith("Length of 1 answer: ")
+
+
 def test_silence_is_told() -> None:
     results = summarise_scores(make_scores([1.0, 0.0], ["x", None]), What("m", "M"))
     assert results.headline.startswith("Of 2 questions asked, 50.0 % were answered right")

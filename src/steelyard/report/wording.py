@@ -7,6 +7,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 answer`, `2,000 answers`."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def percent(share: float) -> str:
     return f"{_points(share)} %"
 
