@@ -36,7 +36,7 @@ from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics import Estimate, clusters_of, proportion
 from steelyard.report.summary import What, summarise_scores
-from steelyard.report.wording import count, counted, interval, percent
+from steelyard.report.wording import count, counted, interval, percent, unanswered
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),
@@ -261,7 +261,7 @@ def _limits(
         said.append("Questions asked several times count as one where intervals are made.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
-        said.append(f"{count(missing)} questions got no answer; they count as wrong.")
+        said.append(unanswered(missing))
     if certain and certain.rows < accuracy.n:
         said.append(
             f"Only {count(certain.rows)} answers came with probabilities; calibration is theirs alone."

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.joined import BATCH, opened
+from steelyard.report.joined import BATCH, mapped, opened
 from steelyard.report.statistics import Integers
 
 Json = Any
@@ -104,18 +104,29 @@ class Reading:
 
 def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
     """Gives the whole rows of the dataset by `_index_`, in the order asked for: of these indexes, or of every one."""
-    wanted = None if indexes is None else pa.array(indexes, pa.int64())
-    tables = []
-    for path in dataset:
-        for batch in opened(path).iter_batches(BATCH):
-            few = (
-                batch if wanted is None else batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
-            )
-            tables.append(pa.Table.from_batches([few]))
+    tables = [mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
     whole = pa.concat_tables(tables, promote_options="default")
     order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
     known = whole["_index_"].to_numpy()[order]
-    return lambda told: whole.take(order[np.searchsorted(known, np.asarray(told, dtype=np.int64))])
+
+    def rows(told: Any) -> pa.Table:
+        places = order[np.searchsorted(known, np.asarray(told, dtype=np.int64))]
+        if not places.size:
+            return whole.slice(0, 0)
+        first = places.min()  # taking from few chunks: from all of them would copy the whole table first
+        return whole.slice(first, places.max() - first + 1).take(places - first)
+
+    return rows
+
+
+def _some(path: Path, indexes: Integers) -> pa.Table:
+    wanted = pa.array(indexes, pa.int64())
+    with opened(path) as file:
+        few = [
+            batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
+            for batch in file.iter_batches(BATCH)
+        ]
+        return pa.Table.from_batches(few, file.schema_arrow)
 
 
 def _sum(before: int | None, more: int | None) -> int | None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from steelyard.report import figures
 from steelyard.report.results import Metric, Results
 from steelyard.report.statistics import Estimate, Integers, clusters_of, mean, proportion, wilson
-from steelyard.report.wording import count, counted, interval, percent
+from steelyard.report.wording import count, counted, interval, percent, unanswered
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, .
         said.append(f"{count(scores.num_rows - lead.n)} answers have no score; they are left out.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
-        said.append(f"{count(missing)} questions got no answer; they count as wrong.")
+        said.append(unanswered(missing))
     return tuple(said)
 
 

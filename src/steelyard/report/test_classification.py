@@ -107,7 +107,7 @@ def test_a_missing_answer_is_wrong_and_is_said() -> None:
     assert results.headline.startswith(
         "Of 4 questions asked, 75.0 % were answered right (95 % interval 30.1 to 95.4 %)"
     )
-    assert "1 questions got no answer; they count as wrong." in results.limits
+    assert "1 question got no answer; it counts as wrong." in results.limits
     assert results.numbers["confusion"]["matrix"] == [[1, 0, 1], [0, 2, 0]]
     assert _metric(results, "answered").value == 0.75
 

@@ -41,7 +41,7 @@ def test_silence_is_told() -> None:
     results = summarise_scores(make_scores([1.0, 0.0], ["x", None]), What("m", "M"))
     assert results.headline.startswith("Of 2 questions asked, 50.0 % were answered right")
     assert [metric.name for metric in results.metrics] == ["m", "answered"]
-    assert results.limits[-1] == "1 questions got no answer; they count as wrong."
+    assert results.limits[-1] == "1 question got no answer; it counts as wrong."
 
 
 def test_a_mean_of_shares_stays_between_nothing_and_all() -> None:

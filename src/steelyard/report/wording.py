@@ -12,6 +12,12 @@ def counted(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def unanswered(questions: int) -> str:
+    """`1 question got no answer; it counts as wrong.`"""
+    counts = "it counts" if questions == 1 else "they count"
+    return f"{counted(questions, 'question')} got no answer; {counts} as wrong."
+
+
 def percent(share: float) -> str:
     return f"{_points(share)} %"
 

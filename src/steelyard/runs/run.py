@@ -56,6 +56,10 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     check_names(asked.request.rubrics)
     check_verdicts(asked.request)
     check_grouping(asked)
+    if sign_key is not None:  # a key that is none is told before the calls are paid
+        from steelyard.report.attest import signing_key
+
+        await asyncio.to_thread(signing_key, sign_key)
     if (
         asked.folder.verified and asked.request.rubrics
     ):  # `run.yaml` is to name no rubric that cannot score it

@@ -314,6 +314,15 @@ async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -
     assert asked.bodies == []
 
 
+async def test_a_key_to_sign_with_that_is_none_is_told_before_the_first_call(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    (tmp_path / "key.pem").write_text("no key")
+    async with endpoint() as asked:
+        with pytest.raises(UsageError, match=r"--sign-key .*key\.pem"):
+            await run(make_request(prompts, asked.url), tmp_path / "run", sign_key=tmp_path / "key.pem")
+    assert asked.bodies == []
+
+
 def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "x" * 400}, {"prompt": None}])
     prompt = PromptSpec(sampling={"max_tokens": 50})
