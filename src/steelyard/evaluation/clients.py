@@ -7,6 +7,7 @@ it, where httptools is installed.
 from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -55,7 +56,7 @@ class AiohttpClient:
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=1 << 18,
-            trust_env=url.scheme == "https",
+            proxy=proxy_of(url),  # not aiohttp's trust_env: a .netrc would stand in the key's way
         )
 
     @property
@@ -85,6 +86,13 @@ class AiohttpClient:
             return call.unreachable(error)
         except (aiohttp.ClientError, OSError) as error:
             return call.lost(f"{type(error).__name__}: {error}")
+
+
+def proxy_of(url: URL) -> str | None:
+    """The proxy that the environment names for an https URL (`HTTPS_PROXY`, unless `NO_PROXY` has the host)."""
+    if url.scheme != "https" or url.host is None or proxy_bypass(url.host):
+        return None
+    return getproxies().get("https")
 
 
 async def _read(response: aiohttp.ClientResponse) -> Outcome:

@@ -20,7 +20,7 @@ from yarl import URL
 from steelyard.discovery import ForeignSession, Verify
 from steelyard.evaluation import call, plain
 from steelyard.evaluation.call import Client, Failure, Fault
-from steelyard.evaluation.clients import AiohttpClient, open_client
+from steelyard.evaluation.clients import AiohttpClient, open_client, proxy_of
 from steelyard.evaluation.plain import PlainClient
 
 Open = Callable[..., Client]
@@ -321,6 +321,26 @@ async def test_a_server_whose_certificate_nobody_signed(tmp_path: Path) -> None:
     assert failure.fault is Fault.UNREACHABLE
     assert "TLS failed" in failure.message
     assert "self-signed" in failure.message
+
+
+async def test_no_file_of_passwords_stands_in_the_way_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    client = open_client(URL("https://127.0.0.1:1"), 2.0, headers={"Authorization": "Bearer key"})
+    failure = await client.call(b"{}")
+    await client.close()
+    assert isinstance(failure, Failure)
+    assert failure.fault is Fault.UNREACHABLE
+
+
+def test_the_proxy_of_the_environment_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "inside")
+    assert proxy_of(URL("https://outside/v1")) == "http://proxy:3128"
+    assert proxy_of(URL("https://inside/v1")) is None
+    assert proxy_of(URL("http://outside/v1")) is None
 
 
 async def test_a_server_that_speaks_no_tls() -> None:
