@@ -50,7 +50,8 @@ class Child:
         """The pid and start time, while it runs."""
         if self._process is None or self._process.returncode is not None:
             return None
-        return self._process.pid, process_started(self._process.pid)
+        started = process_started(self._process.pid)
+        return (self._process.pid, started) if started else None  # it has ended, and nobody has said so yet
 
     async def start(self, timeout: float) -> None:
         """Start it and wait until it says that it is ready; a first start that fails is the user's to know."""

@@ -54,8 +54,9 @@ async def test_a_child_that_dies_is_started_again_and_said(tmp_path: Path) -> No
     first = child.identity
     assert first is not None
     os.kill(first[0], signal.SIGKILL)
-    await until(lambda: child.identity not in (None, first))
+    await until(lambda: child.restarts and child.identity is not None)
     assert child.restarts == 1
+    assert child.identity != first
     assert "demo was killed by signal 9" in said[0]
     await child.end(20)
 
