@@ -78,7 +78,29 @@ BUILT_IN = (
 )
 DYFF = (EVALUATIONS, MODELS, INFERENCE_SERVICES, INFERENCE_SESSIONS, REPORTS, AUDITS)
 
-_BY_KIND = {(each.api_version, each.kind): each for each in (*BUILT_IN, *DYFF)}
+TF_JOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
+PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+MX_JOBS = Resource("kubeflow.org", "v1", "mxjobs", "MXJob")
+JAX_JOBS = Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob")
+XGBOOST_JOBS = Resource("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob")
+PADDLE_JOBS = Resource("kubeflow.org", "v1", "paddlejobs", "PaddleJob")
+MPI_JOBS = Resource("kubeflow.org", "v1", "mpijobs", "MPIJob")
+DL_JOBS = Resource("dyff.io", "v1alpha1", "dljobs", "DLJob")
+FRAMEWORKS = Resource("dyff.io", "v1alpha1", "frameworks", "Framework", namespaced=False)
+TRAINING = (TF_JOBS, PYTORCH_JOBS, MX_JOBS, JAX_JOBS, XGBOOST_JOBS, PADDLE_JOBS, MPI_JOBS, DL_JOBS)
+
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"
+)
+VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+FOREIGN = (ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)
+
+_BY_KIND = {
+    (each.api_version, each.kind): each for each in (*BUILT_IN, *DYFF, *TRAINING, FRAMEWORKS, *FOREIGN)
+}
 
 
 def resource_of(obj: Json) -> Resource:

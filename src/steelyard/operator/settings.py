@@ -1,5 +1,7 @@
 """The operator's settings. `steelyard.settings` reads them from the one settings file."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -22,11 +24,48 @@ class StepResources(_Settings):
     memory_limit: str = Field(default="2Gi", description="Memory above which the step is ended.")
 
 
+class TrainingSettings(_Settings):
+    """What training jobs get where they say nothing. Times are in seconds."""
+
+    kinds: tuple[str, ...] = Field(
+        default=("TFJob", "PyTorchJob", "MXJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob", "DLJob"),
+        description="The kinds that this operator looks after; leave out those of another operator.",
+    )
+    gang_scheduler: Literal["", "volcano", "scheduler-plugins"] = Field(
+        default="", description="Makes a PodGroup per job for this scheduler."
+    )
+    backoff_limit: int | None = Field(
+        default=6, ge=0, description="Restarts of a job that gives no runPolicy.backoffLimit; null: no limit."
+    )
+    restart_delay_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        description="Before the second restart, doubled for each further one; the first waits not.",
+    )
+    longest_restart_delay_seconds: float = Field(
+        default=300.0, ge=0, description="The most that doubling reaches."
+    )
+    termination_seconds: int = Field(
+        default=60, ge=1, description="After its grace period, a Pod on a lost node is deleted by force."
+    )
+    lost_node_seconds: int = Field(
+        default=120, ge=1, description="A Pod whose node has been lost for so long is replaced."
+    )
+    cluster_domain: str = Field(
+        default="", description="Appended to host names in TF_CONFIG, as v1's operator does."
+    )
+    kubectl_delivery_image: str = Field(
+        default="mpioperator/kubectl-delivery",
+        description="MPIJob: the image that brings kubectl to the launcher.",
+    )
+
+
 class OperatorSettings(_Settings):
     """What the operator needs to know besides the resources themselves. Times are in seconds."""
 
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
+    training: TrainingSettings = Field(default=TrainingSettings(), description="Training jobs.")
     step_resources: StepResources = Field(
         default=StepResources(), description="What a step's container gets."
     )

@@ -1,0 +1,145 @@
+"""What a framework is to the operator: its replica types, its container and port, its environment, its success rule.
+
+A framework of ours is a file in `frameworks/` with one `Framework`; a team's own is a resource of kind `Framework`,
+which `definition.py` turns into the same.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.operator.training.model import Place, RestartPolicy, Role, Scope, Tally, TrainingJob
+
+Json = dict[str, Any]
+
+Value = str | Json
+"""Of an environment variable: text, or what goes into `valueFrom`."""
+
+
+@dataclass(frozen=True)
+class RoleKind:
+    """A replica type that a framework knows. `minimum` and `maximum` bound its replicas; None: no bound."""
+
+    name: str
+    minimum: int = 0
+    maximum: int | None = None
+    scope: Scope = "Job"
+    """What starts again when one of its replicas failed, unless the job says otherwise."""
+    default_replicas: int = 1
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a success rule says of a job at this moment."""
+
+    running: bool
+    succeeded: bool
+
+
+@dataclass(frozen=True)
+class Words:
+    """The messages of a kind's conditions, with {kind}, {name}, {namespace}; {count} and {role} of failed replicas."""
+
+    created: str = "{kind} {name} is created."
+    running: str = "{kind} {name} is running."
+    succeeded: str = "{kind} {name} is successfully completed."
+    failed: str = "{kind} {name} is failed because {count} {role} replica(s) failed."
+    restarting: str = "{kind} {name} is restarting because {count} {role} replica(s) failed."
+    suspended: str = "{kind} {name} is suspended."
+    resumed: str = "{kind} {name} is resumed."
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One replica of a job, and how it reaches the others."""
+
+    job: TrainingJob
+    place: Place
+
+    @property
+    def role(self) -> Role:
+        return self.job.roles[self.place.role]
+
+    def count(self, role: str) -> int:
+        """Replicas of a type; 0 where the job has none."""
+        return self.job.roles[role].count if role in self.job.roles else 0
+
+    def host(self, role: str, index: int) -> str:
+        """The stable name of a replica, within its namespace."""
+        return self.job.framework.host(self.job, Place(role, index))
+
+    def port(self, role: str, index: int) -> int:
+        """The main port of a replica."""
+        return self.job.framework.port_of(self.job, Place(role, index))
+
+
+def service_name(job: TrainingJob, place: Place) -> str:
+    """v1: each replica has a headless Service of its Pod's name."""
+    return job.replica_name(place)
+
+
+def _nothing(job: TrainingJob) -> tuple[Json, ...]:
+    return ()
+
+
+def _accept(job: TrainingJob) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Everything that the operator knows of one framework. The functions are pure."""
+
+    kind: str
+    """Of the resource: PyTorchJob."""
+    label: str
+    """Value of the label `training.kubeflow.org/operator-name`: pytorchjob-controller."""
+    specs: str
+    """The field below `spec` with the replica types: pytorchReplicaSpecs."""
+    roles: tuple[RoleKind, ...]
+    container: str
+    """Name of the container whose end decides, and whose ports count."""
+    port_name: str
+    port: int
+    environment: Callable[[Placement], Mapping[str, Value]]
+    """Variables of one replica, in order. What the user's container sets itself is left as it is."""
+    standing: Callable[[TrainingJob, Tally], Standing]
+    """Whether the job runs or has succeeded. Failure is the operator's to judge, by restart policy and rules."""
+    every_container: bool = True
+    """Whether all containers get the environment, or the named one alone."""
+    restart: RestartPolicy = "Never"
+    """Where a replica type gives no policy."""
+    masters: tuple[str, ...] = ("Master",)
+    """The types whose replica 0 has the label job-role=master, the first that the job has; else Worker 0."""
+    scalable: str = ""
+    """The type that the scale subresource scales."""
+    services: bool = True
+    """Whether each replica has a Service of its own."""
+    subdomain: bool = False
+    """Instead: one headless Service of the job's name, and names <replica>.<job> (DLJob)."""
+    words: Words = field(default_factory=Words)
+    check: Callable[[TrainingJob], None] = _accept
+    """Raises Invalid for what the schema cannot say."""
+    extras: Callable[[TrainingJob], tuple[Json, ...]] = _nothing
+    """Further children, without owner (ConfigMap, Role …), made before the Pods."""
+
+    def role(self, name: str) -> RoleKind | None:
+        return next((each for each in self.roles if each.name == name), None)
+
+    def host(self, job: TrainingJob, place: Place) -> str:
+        name = job.replica_name(place)
+        return f"{name}.{job.name}" if self.subdomain else name
+
+    def port_of(self, job: TrainingJob, place: Place) -> int:
+        """The container's port of the framework's name, the framework's own where there is none; on a host's network
+        the one that was chosen for the replica."""
+        if place in job.memory.ports:
+            return job.memory.ports[place]
+        template = job.roles[place.role].template
+        for container in template["spec"]["containers"]:
+            if container["name"] != self.container:
+                continue
+            for port in container.get("ports") or ():
+                if port.get("name") == self.port_name:
+                    return int(port["containerPort"])
+        return self.port

@@ -1,0 +1,1 @@
+"""One small file per framework; `ALL` names them."""
