@@ -1,6 +1,7 @@
 """What every step has in common: its configuration file, its log, its last words and its exit status.
 
-A step is `async def main(config, log)`; `run_step(main, NAME)` is all that its `__main__` does.
+A step is `async def main(config, log)`; `run_step(main, NAME)` is all that its `__main__` does. What `main` returns, if
+anything, is the message of its last words.
 """
 
 import argparse
@@ -77,7 +78,7 @@ class Log:
             self.kept.add(text)
 
 
-StepMain = Callable[[StepConfig, Log], Awaitable[None]]
+StepMain = Callable[[StepConfig, Log], Awaitable[str | None]]
 
 
 def run_step(main: StepMain, name: str) -> NoReturn:
@@ -116,9 +117,11 @@ def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:
         ), EXIT_PERMANENT
 
 
-def _outcome(runner: asyncio.Runner, step: Awaitable[None], kept: KeptLog | None) -> tuple[Termination, int]:
+def _outcome(
+    runner: asyncio.Runner, step: Awaitable[str | None], kept: KeptLog | None
+) -> tuple[Termination, int]:
     try:
-        runner.run(_until_terminated(step, kept))
+        said = runner.run(_until_terminated(step, kept))
     except StepFailed as error:
         termination = Termination(code=error.code, message=error.message, row=error.row)
         return termination, EXIT_PERMANENT if error.permanent else EXIT_RETRY
@@ -130,7 +133,7 @@ def _outcome(runner: asyncio.Runner, step: Awaitable[None], kept: KeptLog | None
         return Termination(code="Terminated", message="ended by SIGTERM before it was done"), EXIT_RETRY
     except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the reason has to reach the condition
         return Termination(code="Internal", message=f"{type(error).__name__}: {error}"), EXIT_RETRY
-    return Termination(code="Complete", message=""), EXIT_OK
+    return Termination(code="Complete", message=said or ""), EXIT_OK
 
 
 def _last_words(log: Log, termination: Termination, status: int) -> int:
@@ -140,14 +143,14 @@ def _last_words(log: Log, termination: Termination, status: int) -> int:
     return status
 
 
-async def _until_terminated(step: Awaitable[None], kept: KeptLog | None) -> None:
+async def _until_terminated(step: Awaitable[str | None], kept: KeptLog | None) -> str | None:
     """Await the step, while its log goes to storage; SIGTERM cancels it, so that its `finally` blocks run."""
     task = asyncio.ensure_future(step)
     keeping = asyncio.create_task(kept.keep()) if kept else None
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        await task
+        return await task
     finally:
         # From here on it comes too late: how the step ends is settled. The handler goes with the loop.
         loop.add_signal_handler(signal.SIGTERM, lambda: None)

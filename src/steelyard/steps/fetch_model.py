@@ -20,8 +20,10 @@ from steelyard.steps.volume import (
     VolumeFile,
     VolumeManifest,
     checked_path,
+    input_store,
     keep,
     opened,
+    read_manifest,
     seal,
     spec_of,
 )
@@ -71,7 +73,7 @@ async def main(config: StepConfig, log: Log) -> None:
         try:
             async with progress.kept(fetching.look):
                 kept = [await _keep(output, remote, scratch, fetching) for remote in fetching.remotes]
-            await seal(output, VolumeManifest(source=_described(spec), files=kept))
+            await seal(output, VolumeManifest(source=await _described(spec), files=kept))
         except VolumeConflict as error:
             raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
         await progress.tell(fetching.total, "complete", last=True)
@@ -109,8 +111,8 @@ async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFil
             raise StepFailed("NotImplemented", message, permanent=True)
 
 
-def _described(spec: ModelResourceSpec) -> dict[str, str]:
-    """Where the files came from, as the manifest says it."""
+async def _described(spec: ModelResourceSpec) -> dict[str, str]:
+    """Where the files came from, as the manifest says it; of a training job's output also how it came about."""
     if spec.source.huggingFaceHub is not None:
         return {
             "kind": "HuggingFaceHub",
@@ -119,7 +121,8 @@ def _described(spec: ModelResourceSpec) -> dict[str, str]:
         }
     if spec.source.gitLFS is not None:
         return {"kind": "GitLFS", "url": spec.source.gitLFS.url}
-    return {"kind": spec.source.kind}
+    manifest = await read_manifest(input_store(spec.storage.inputs, "source"))
+    return {**(manifest.source if manifest else {}), "kind": spec.source.kind}
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from steelyard.schema.data import File
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
-from steelyard.steps.volume import OURS, checked_path, input_store, sha256_of
+from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, sha256_of
 
 FETCH_FAILED = "FetchFailed"
 
@@ -45,18 +46,20 @@ class RemoteFile:
 
 
 async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
-    """Files that lie in storage: those that the artifact lists, or all where it lists none."""
+    """Files that lie in storage: those that the artifact lists, else those of its manifest, else all."""
     store = input_store(spec.storage.inputs, "source")
 
-    def at(path: str, size: int, md5: bytes | None = None) -> RemoteFile:
+    def at(path: str, size: int, **known: Any) -> RemoteFile:
         async def fetch(local: Path) -> None:
             await store.download(path, local)
 
-        return RemoteFile(path, fetch, size, md5=md5)
+        return RemoteFile(path, fetch, size, **known)
 
     listed = spec.artifact.volume.files if spec.artifact.volume else []
     if listed:
-        return [at(_path(file, k), file.size, md5_given(file, k)) for k, file in enumerate(listed)]
+        return [at(_path(file, k), file.size, md5=md5_given(file, k)) for k, file in enumerate(listed)]
+    if manifest := await read_manifest(store):
+        return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
     found = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
     if not found:  # nothing there yet: the upload may come later
         raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)

@@ -1,0 +1,168 @@
+"""The step that carries what a training job has left behind into storage, with the SHA-256 of every file.
+
+`python -m steelyard.steps.carry_output --config FILE`, in a Job of its own after the training job has succeeded: the
+program that trained holds no credential of the storage. Its last words have the digests, which go to the job's status.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from steelyard.schema.resources import Storage
+from steelyard.schema.steps import StepConfig
+from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.fetch_volume import MOUNTS, folder_of
+from steelyard.steps.progress import Progress
+from steelyard.steps.volume import (
+    PIECE,
+    VolumeConflict,
+    VolumeFile,
+    VolumeManifest,
+    checked_path,
+    keep,
+    opened,
+    seal,
+    spec_of,
+)
+from steelyard.storage.store import Store
+
+LINEAGE = "lineage.json"
+"""What a program may leave beside its output: digests of its `code` and its `data`, as an object of texts."""
+LINEAGE_BYTES = 64 << 10
+CLAIMS = ("code", "data")
+INVALID = "OutputInvalid"
+
+
+class OutputSpec(BaseModel):
+    """What the step is told: which folder, where to, and what is known of how it came about."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    path: str
+    lineage: dict[str, str] = Field(default_factory=dict)
+    storage: Storage = Field(default_factory=Storage)
+
+
+@dataclass
+class Carrying:
+    """How far the carrying is, in bytes."""
+
+    total: int
+    done: int = 0
+    now: str = ""
+    kept: list[VolumeFile] = field(default_factory=list)
+
+    def look(self) -> tuple[int, str]:
+        return self.done, self.now
+
+
+async def main(config: StepConfig, log: Log) -> str:
+    spec = spec_of(config, OutputSpec)
+    folder = folder_of(spec.path, json.loads(os.environ.get(MOUNTS, "{}")))
+    output = opened(spec.storage.output, "spec.storage.output")
+    paths = await asyncio.to_thread(lambda: sorted(files_below(folder)))
+    if not paths:
+        message = f"there is no file in {spec.path}: the program should write to the folder $STEELYARD_OUTPUT"
+        raise StepFailed("OutputMissing", message, permanent=True)
+    source = {**claims(folder), **spec.lineage}
+    carrying = Carrying(sum((folder / path).stat().st_size for path in paths))
+    progress = Progress(output, "bytes", carrying.total)
+    try:
+        async with progress.kept(carrying.look):
+            await _carry(folder, paths, output, carrying)
+        await seal(output, VolumeManifest(source=source, files=carrying.kept))
+    except VolumeConflict as error:
+        raise StepFailed(INVALID, str(error), permanent=True) from error
+    await progress.tell(carrying.total, "complete", last=True)
+    log.info("the output is kept", files=len(carrying.kept), bytes=carrying.done)
+    return last_words(carrying.kept, source)
+
+
+async def _carry(folder: Path, paths: Sequence[str], output: Store, carrying: Carrying) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        local = Path(scratch) / "file"
+        for path in paths:
+            carrying.now = path
+            await asyncio.to_thread(copy, folder, path, local)
+            carrying.kept.append(kept := await keep(output, path, local))
+            carrying.done += kept.size
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Every file's path below the folder. Raises StepFailed for what is neither a file nor a folder."""
+    if not folder.is_dir():
+        raise StepFailed("OutputMissing", f"there is no folder {folder}", permanent=True)
+    for path in folder.rglob("*"):
+        if path.is_dir() and not path.is_symlink():
+            continue
+        relative = str(path.relative_to(folder))
+        if not path.is_file():
+            raise StepFailed(INVALID, f"{relative} is neither a file nor a folder", permanent=True)
+        yield checked_path(relative, "a file of the output")
+
+
+def copy(folder: Path, path: str, local: Path) -> None:
+    """One file of the output, read once: what is digested and what is kept are the same bytes."""
+    with inside(folder, path) as source, local.open("wb") as target:
+        shutil.copyfileobj(source, target, PIECE)
+
+
+@contextmanager
+def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
+    """A file of the output, open. Raises StepFailed unless it is a plain file that lies there.
+
+    The folder is the user's: a link may lead anywhere, and may be put there at any moment, so what counts is the file
+    that was really opened.
+    """
+    with os.fdopen(os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+        real = Path(os.readlink(f"/proc/self/fd/{source.fileno()}"))
+        if not real.is_relative_to(folder.resolve()):
+            raise StepFailed(INVALID, f"{path} is a link that leads out of the output", permanent=True)
+        if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+            raise StepFailed(INVALID, f"{path} is neither a file nor a folder", permanent=True)
+        yield source
+
+
+def claims(folder: Path) -> dict[str, str]:
+    """What the program itself says of its code and its data, in `lineage.json`. Its word, not our measurement."""
+    if not (folder / LINEAGE).is_file():
+        return {}
+    with inside(folder, LINEAGE) as file:
+        text = file.read(LINEAGE_BYTES)
+    try:
+        said = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise StepFailed(INVALID, f"{LINEAGE} is not JSON: {error}", permanent=True) from error
+    if not isinstance(said, dict):
+        message = f"{LINEAGE} should be an object such as {{'data': 'sha256:…'}}"
+        raise StepFailed(INVALID, message, permanent=True)
+    return {name: str(said[name])[:256] for name in CLAIMS if name in said}
+
+
+def digest_of(files: Sequence[VolumeFile]) -> str:
+    """One digest of many files: that of the lines that `sha256sum` prints for them, in the order of their paths."""
+    lines = "".join(f"{each.sha256}  {each.path}\n" for each in sorted(files, key=lambda each: each.path))
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
+
+def last_words(files: Sequence[VolumeFile], source: dict[str, str]) -> str:
+    """For the job's status: how much there is, and the digests of output, code and data."""
+    claimed = {name: source[name] for name in CLAIMS if name in source}
+    size = sum(each.size for each in files)
+    return json.dumps({"files": len(files), "bytes": size, "output": digest_of(files), **claimed})
+
+
+if __name__ == "__main__":
+    run_step(main, "carry_output")
