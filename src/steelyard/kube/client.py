@@ -15,9 +15,10 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from steelyard.kube.cluster import Json, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.cluster import Json, LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
 from steelyard.kube.kubeconfig import Token, load
+from steelyard.kube.resource import PODS
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"
@@ -139,6 +140,28 @@ class RestCluster:
                     raise error_from_status(event["object"])
                 yield WatchEvent(event["type"], event["object"])
 
+    async def logs(
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        since: str = "",
+        tail: int | None = None,
+    ) -> AsyncIterator[LogLine]:
+        given: dict[str, Any] = {"container": container, "sinceTime": since, "tailLines": tail}
+        query = {name: str(value) for name, value in given.items() if value not in ("", None)}
+        query |= {name: "true" for name, asked in (("follow", follow), ("previous", previous)) if asked}
+        query["timestamps"] = "true"
+        timeout = _WATCH_TIMEOUT if follow else _TIMEOUT
+        path = PODS.path(namespace, quote(pod), "log")
+        async with self._answer("GET", path, query, timeout=timeout) as answer:
+            async for line in _lines(answer.content, unended=True):
+                moment, _, text = line.partition(b" ")
+                yield LogLine(moment.decode(errors="replace"), text.decode(errors="replace"))
+
     async def close(self) -> None:
         if self._session:
             await self._session.close()
@@ -195,14 +218,17 @@ class RestCluster:
         return self._session
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Whole lines of any length; StreamReader.readline has a limit that large objects pass."""
+async def _lines(content: aiohttp.StreamReader, *, unended: bool = False) -> AsyncGenerator[bytes, None]:
+    """Whole lines of any length; StreamReader.readline has a limit that large objects pass. `unended`: also a last
+    one without its end."""
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line:
                 yield line
+    if rest and unended:
+        yield rest
 
 
 def _error(answer: aiohttp.ClientResponse, body: bytes) -> ApiError:

@@ -10,7 +10,17 @@ from typing import Literal, Protocol
 
 from steelyard.kube.resource import Json, Resource
 
-__all__ = ["Cluster", "Json", "ObjectList", "Patch", "Resource", "WatchEvent", "WatchType"]
+__all__ = [
+    "Cluster",
+    "Json",
+    "LogLine",
+    "ObjectList",
+    "Patch",
+    "PodLogs",
+    "Resource",
+    "WatchEvent",
+    "WatchType",
+]
 
 Patch = Json | list[Json]  # merge patch, JSON patch
 WatchType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -30,6 +40,14 @@ class WatchEvent:
 
     type: WatchType
     object: Json
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line that a container wrote, without its end, and when (RFC 3339, as the API says it)."""
+
+    time: str
+    text: str
 
 
 class Cluster(Protocol):
@@ -95,3 +113,22 @@ class Cluster(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class PodLogs(Protocol):
+    """What containers have written. Apart from `Cluster`, since few who work on objects read logs."""
+
+    def logs(
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        since: str = "",
+        tail: int | None = None,
+    ) -> AsyncIterator[LogLine]:
+        """Lines in order. `follow` goes on until the container ends; `since` is a time, whose whole second may come
+        again; `previous` is the container before its last restart. ApiError 400 where it has not started."""
+        ...

@@ -60,6 +60,7 @@ class Informer:
         *,
         namespace: str | None = None,
         label_selector: str = "",
+        field_selector: str = "",
         indexes: Mapping[str, Index] | None = None,
         transform: Callable[[Json], Json] = drop_managed_fields,
         on_change: Change = _ignore,
@@ -71,6 +72,7 @@ class Informer:
         self._resource = resource
         self._namespace = namespace
         self._label_selector = label_selector
+        self._field_selector = field_selector
         self._transform = transform
         self._on_change = on_change
         self._pace = pace or Pace()
@@ -133,11 +135,17 @@ class Informer:
             self._namespace,
             resource_version=self._version,
             label_selector=self._label_selector,
+            field_selector=self._field_selector,
             timeout_seconds=seconds,
         )
 
     async def _list(self) -> None:
-        found = await self._cluster.list(self._resource, self._namespace, label_selector=self._label_selector)
+        found = await self._cluster.list(
+            self._resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
         listed = {key_of(obj): obj for obj in found.items}
         for key in self._objects.keys() - listed.keys():
             self._set(key, None)

@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from steelyard.kube import rules
-from steelyard.kube.cluster import Json, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.cluster import Json, LogLine, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.errors import ApiError
 from steelyard.kube.patches import apply_patch
+from steelyard.kube.resource import PODS
 from steelyard.kube.selectors import Matcher, everything, matcher
 from steelyard.kube.store import Change, Snapshot, Store, key_of
 
@@ -35,6 +37,8 @@ class MemoryCluster:
         self.store = Store(now, self._wake)
         self.before_call: Hook | None = None
         self.after_call: Hook | None = None
+        self.written: dict[str, list[LogLine]] = {}
+        """What each Pod's containers have written, by the Pod's uid; tests put it here."""
         self._watches: set[asyncio.Event] = set()
         self._epoch = 0  # watches of an earlier epoch end
 
@@ -131,6 +135,25 @@ class MemoryCluster:
                     yield event
         if timeout_seconds is not None:
             yield WatchEvent("BOOKMARK", _bookmark(resource, version))
+
+    async def logs(
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        since: str = "",
+        tail: int | None = None,
+    ) -> AsyncIterator[LogLine]:
+        """What is written by now; followed or not, it ends there."""
+        uid = (await self.get(PODS, pod, namespace))["metadata"]["uid"]
+        if uid not in self.written:
+            raise ApiError(f"container {container!r} in pod {pod!r} is waiting to start", status=400)
+        lines = [each for each in self.written[uid] if each.time >= since]
+        for line in lines[max(len(lines) - tail, 0) :] if tail is not None else lines:
+            yield line
 
     async def close(self) -> None:
         self.end_watches()

@@ -174,3 +174,19 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, user: Json, context: str | 
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user))
     with pytest.raises(KubeconfigError, match=text):
         load(path, context=context)
+
+
+async def test_logs_are_lines_with_their_times(serve: Serve) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path_qs)
+        return web.Response(
+            text="2026-01-01T00:00:00.5Z first  line\n2026-01-01T00:00:01Z \n2026-01-01T00:00:02Z cut"
+        )
+
+    cluster = RestCluster(await serve(answer))
+    lines = [(each.time[17:], each.text) async for each in cluster.logs("p", "ns", container="c", tail=3)]
+    assert lines == [("00.5Z", "first  line"), ("01Z", ""), ("02Z", "cut")]
+    assert asked == ["/api/v1/namespaces/ns/pods/p/log?container=c&tailLines=3&timestamps=true"]
+    await cluster.close()
