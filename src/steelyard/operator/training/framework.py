@@ -4,11 +4,11 @@ A framework of ours is a file in `frameworks/` with one `Framework`; a team's ow
 which `definition.py` turns into the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.operator.training.model import Place, RestartPolicy, Role, Scope, Tally, TrainingJob
+from steelyard.operator.training.model import Place, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
 
 Json = dict[str, Any]
 
@@ -18,14 +18,18 @@ Value = str | Json
 
 @dataclass(frozen=True)
 class RoleKind:
-    """A replica type that a framework knows. `minimum` and `maximum` bound its replicas; None: no bound."""
+    """A replica type that a framework knows. `minimum` and `maximum` bound its replicas, where a job has the type."""
 
     name: str
     minimum: int = 0
     maximum: int | None = None
+    required: bool = False
+    """Whether a job has to have it."""
     scope: Scope = "Job"
     """What starts again when one of its replicas failed, unless the job says otherwise."""
     default_replicas: int = 1
+    indexed: bool = True
+    """Whether its Pods have their index in their names; else it has one replica, named `<job>-<type>` (Launcher)."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,20 @@ def _nothing(job: TrainingJob) -> tuple[Json, ...]:
     return ()
 
 
+def _no_rules(job: TrainingJob) -> "tuple[Rule, ...]":
+    return ()
+
+
 def _accept(job: TrainingJob) -> None:
     return None
+
+
+def _same(placement: Placement, pod: Json) -> Json:
+    return pod
+
+
+def _scope_of_role(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
+    return role.scope
 
 
 @dataclass(frozen=True)
@@ -98,13 +114,15 @@ class Framework:
     """The field below `spec` with the replica types: pytorchReplicaSpecs."""
     roles: tuple[RoleKind, ...]
     container: str
-    """Name of the container whose end decides, and whose ports count."""
+    """Name of the container whose end decides, and whose ports count; see `container_of`."""
     port_name: str
     port: int
     environment: Callable[[Placement], Mapping[str, Value]]
     """Variables of one replica, in order. What the user's container sets itself is left as it is."""
     standing: Callable[[TrainingJob, Tally], Standing]
     """Whether the job runs or has succeeded. Failure is the operator's to judge, by restart policy and rules."""
+    insists: bool = True
+    """Whether every template has to have a container of that name; else the first one stands in for it."""
     every_container: bool = True
     """Whether all containers get the environment, or the named one alone."""
     restart: RestartPolicy = "Never"
@@ -118,13 +136,31 @@ class Framework:
     subdomain: bool = False
     """Instead: one headless Service of the job's name, and names <replica>.<job> (DLJob)."""
     words: Words = field(default_factory=Words)
+    words_alone: Words | None = None
+    """Instead, where the job has none of `masters`; see `words_of`."""
+    scope: Callable[[RoleKind, Collection[str], Json], Scope] = _scope_of_role
+    """What starts again by default when a replica of a type failed, given the types that the job has and its spec."""
+    rules: Callable[[TrainingJob], tuple[Rule, ...]] = _no_rules
+    """Failure rules that come after the job's own."""
     check: Callable[[TrainingJob], None] = _accept
     """Raises Invalid for what the schema cannot say."""
     extras: Callable[[TrainingJob], tuple[Json, ...]] = _nothing
     """Further children, without owner (ConfigMap, Role …), made before the Pods."""
+    decorate: Callable[[Placement, Json], Json] = _same
+    """Of a Pod that is complete otherwise, the Pod with what else the framework needs: volumes, an account."""
+
+    def words_of(self, job: TrainingJob) -> Words:
+        """The messages of this job's conditions."""
+        led = any(name in job.roles for name in self.masters)
+        return self.words if led or self.words_alone is None else self.words_alone
 
     def role(self, name: str) -> RoleKind | None:
         return next((each for each in self.roles if each.name == name), None)
+
+    def container_of(self, pod_spec: Json) -> str:
+        """The name of the container that decides, of a Pod or a template."""
+        names = [str(each["name"]) for each in pod_spec["containers"]]
+        return self.container if self.insists or self.container in names else names[0]
 
     def host(self, job: TrainingJob, place: Place) -> str:
         name = job.replica_name(place)
@@ -137,7 +173,7 @@ class Framework:
             return job.memory.ports[place]
         template = job.roles[place.role].template
         for container in template["spec"]["containers"]:
-            if container["name"] != self.container:
+            if container["name"] != self.container_of(template["spec"]):
                 continue
             for port in container.get("ports") or ():
                 if port.get("name") == self.port_name:

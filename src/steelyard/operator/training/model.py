@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from steelyard.operator.settings import TrainingSettings
+
 if TYPE_CHECKING:
     from steelyard.operator.training.framework import Framework
 
@@ -87,6 +89,8 @@ class Replica:
     place: Place
     attempt: int = 0
     """The attempt that should be there; a Pod of an earlier one is ended. Its Pod carries it as a label."""
+    pod: str = ""
+    """Name of its Pod."""
     uid: str = ""
     """Of the Pod of this attempt, once it was seen."""
     phase: Phase = "Pending"
@@ -135,6 +139,7 @@ class TrainingJob:
     policy: RunPolicy
     rules: tuple[Rule, ...] = ()
     memory: Memory = Memory()
+    settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
     def kind(self) -> str:
@@ -176,7 +181,9 @@ class TrainingJob:
 
     def replica_name(self, place: Place) -> str:
         """Of the Pod, and where there is one of the Service: `<job>-<type in lower case>-<index>`."""
-        return f"{self.name}-{place.role.lower()}-{place.index}"
+        role = self.framework.role(place.role)
+        name = f"{self.name}-{place.role.lower()}"
+        return name if role and not role.indexed else f"{name}-{place.index}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,188 @@
+"""MPIJob: a launcher that starts processes on the workers by `kubectl exec`, and the account that lets it.
+
+Workers have no Services: `mpirun` goes through the API server, by the names in the hostfile.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value
+from steelyard.operator.training.model import Invalid, Place, Replica, TrainingJob
+from steelyard.operator.training.standing import all_of, led_by
+
+Json = dict[str, Any]
+LAUNCHER, WORKER = "Launcher", "Worker"
+CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
+_AGENT = f"{CONFIG}/kubexec.sh"
+
+
+def environment(at: Placement) -> Mapping[str, Value]:
+    """The launcher's; workers get theirs from `mpirun`. A launcher without GPUs is shown none of its node's."""
+    if at.place.role != LAUNCHER:
+        return {}
+    hidden = (
+        {}
+        if _wants_gpu(at.role.template)
+        else {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+    )
+    return {
+        "OMPI_MCA_plm_rsh_agent": _AGENT,
+        "OMPI_MCA_orte_default_hostfile": f"{CONFIG}/hostfile",
+        **hidden,
+        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": _AGENT,
+    }
+
+
+def _wants_gpu(template: Json) -> bool:
+    limits = [(each.get("resources") or {}).get("limits") or {} for each in template["spec"]["containers"]]
+    return any(name.endswith("/gpu") for each in limits for name in each)
+
+
+def _launcher(job: TrainingJob) -> str:
+    return job.replica_name(Place(LAUNCHER, 0))
+
+
+def _account(job: TrainingJob) -> str:
+    """The user's own account for the launcher, or ours."""
+    return str(job.roles[LAUNCHER].template["spec"].get("serviceAccountName") or _launcher(job))
+
+
+def extras(job: TrainingJob) -> tuple[Json, ...]:
+    """The files of /etc/mpi, and leave for the launcher to run commands in the workers, and in no other Pod."""
+    name = _launcher(job)
+    own = [_object("ServiceAccount", "v1", name, job)] if _account(job) == name else []
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": _account(job), "namespace": job.namespace}
+    rbac = "rbac.authorization.k8s.io/v1"
+    return (
+        _object("ConfigMap", "v1", f"{job.name}-config", job, data=_files(job)),
+        *own,
+        _object("Role", rbac, name, job, rules=_leave(job)),
+        _object("RoleBinding", rbac, name, job, subjects=[subject], roleRef=role),
+    )
+
+
+def _object(kind: str, version: str, name: str, job: TrainingJob, **fields: Any) -> Json:
+    metadata = {"name": name, "namespace": job.namespace, "labels": {"app": job.name}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def _workers(job: TrainingJob) -> list[Place]:
+    return [place for place in job.places if place.role == WORKER]
+
+
+def _leave(job: TrainingJob) -> list[Json]:
+    names = [job.replica_name(place) for place in _workers(job)]
+    look = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
+    run = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
+    return [look, run] if names else [look]  # a rule without names would be one for all Pods
+
+
+def _files(job: TrainingJob) -> Json:
+    slots = job.spec.get("slotsPerWorker") or 1
+    places = [Place(LAUNCHER, 0)] if _wants_gpu(job.roles[LAUNCHER].template) else []
+    hosts = [job.replica_name(place) for place in (*places, *_workers(job))]
+    running = [job.replica_name(place) for place in (*places, *_running(job))]
+    return {
+        "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
+        "kubexec.sh": _kubexec(job.spec.get("mainContainer") or ""),
+        "discover_hosts.sh": "\n".join(["#!/bin/sh", *(f"echo {host}:{slots}" for host in running)]),
+    }
+
+
+def _running(job: TrainingJob) -> list[Place]:
+    """Workers that were running when the status was last written: elastic programs ask for them."""
+    remembered = job.memory.replicas
+    return [place for place in _workers(job) if remembered.get(place, Replica(place)).phase == "Running"]
+
+
+def _kubexec(container: str) -> str:
+    chosen = f" --container {container}" if container else ""
+    return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{KUBECTL}/kubectl exec ${{POD_NAME}}{chosen} -- /bin/sh -c "$*"'
+
+
+def decorate(at: Placement, pod: Json) -> Json:
+    """Mounts for the first container; the launcher's account and kubectl; workers that wait where they say nothing."""
+    spec = pod["spec"]
+    launcher = at.place.role == LAUNCHER
+    first, *others = spec["containers"]
+    mounts = [_mount("mpi-job-kubectl", KUBECTL)] if launcher and _delivered(at) else []
+    mounts.append(_mount("mpi-job-config", CONFIG))
+    first = {**first, "volumeMounts": [*first.get("volumeMounts", ()), *mounts]}
+    if not launcher and not first.get("command"):
+        first |= {"command": ["sleep"], "args": ["365d"]}
+    changed = {**spec, "containers": [first, *others]}
+    changed["volumes"] = [*spec.get("volumes", ()), *_volumes(at)]
+    if launcher:
+        changed["serviceAccountName"] = _account(at.job)
+        changed["initContainers"] = [*spec.get("initContainers", ()), *_delivery(at)]
+    return {**pod, "spec": {key: value for key, value in changed.items() if value != []}}
+
+
+def _delivered(at: Placement) -> bool:
+    """Whether an init container brings kubectl; with the setting empty, the launcher's image has it."""
+    return bool(at.job.settings.kubectl_delivery_image)
+
+
+def _mount(name: str, path: str) -> Json:
+    return {"name": name, "mountPath": path}
+
+
+def _volumes(at: Placement) -> list[Json]:
+    scripts, plain = 0o555, 0o444
+    modes = {"kubexec.sh": scripts}
+    if at.place.role == LAUNCHER:
+        modes |= {"hostfile": plain, "discover_hosts.sh": scripts}
+    items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
+    config = {"name": "mpi-job-config", "configMap": {"name": f"{at.job.name}-config", "items": items}}
+    kubectl: Json = {"name": "mpi-job-kubectl", "emptyDir": {}}
+    return [kubectl, config] if at.place.role == LAUNCHER and _delivered(at) else [config]
+
+
+def _delivery(at: Placement) -> list[Json]:
+    if not _delivered(at):
+        return []
+    resources = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    return [
+        {
+            "name": "kubectl-delivery",
+            "image": at.job.settings.kubectl_delivery_image,
+            "imagePullPolicy": "IfNotPresent",
+            "env": [
+                {"name": "TARGET_DIR", "value": KUBECTL},
+                {"name": "NAMESPACE", "value": at.job.namespace},
+            ],
+            "volumeMounts": [_mount("mpi-job-kubectl", KUBECTL), _mount("mpi-job-config", CONFIG)],
+            "resources": {"limits": resources, "requests": resources},
+        }
+    ]
+
+
+def check(job: TrainingJob) -> None:
+    legacy, policy = job.spec.get("cleanPodPolicy"), (job.spec.get("runPolicy") or {}).get("cleanPodPolicy")
+    if legacy and policy and legacy != policy:
+        raise Invalid("spec.cleanPodPolicy", f"is {legacy}, and spec.runPolicy.cleanPodPolicy is {policy}")
+
+
+MPI = Framework(
+    kind="MPIJob",
+    label="mpijob-controller",
+    specs="mpiReplicaSpecs",
+    roles=(
+        RoleKind(LAUNCHER, minimum=1, maximum=1, required=True, indexed=False),
+        RoleKind(WORKER, default_replicas=0),
+    ),
+    container="mpi",
+    port_name="mpi-port",
+    port=9999,
+    environment=environment,
+    standing=led_by((LAUNCHER,), all_of(WORKER)),
+    insists=False,
+    every_container=False,
+    masters=(LAUNCHER,),
+    services=False,
+    check=check,
+    extras=extras,
+    decorate=decorate,
+)

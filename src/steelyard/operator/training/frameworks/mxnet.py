@@ -1,0 +1,76 @@
+"""MXJob: what ps-lite needs to bring scheduler, servers and workers together, and MX_CONFIG."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value
+from steelyard.operator.training.model import Tally, TrainingJob
+from steelyard.operator.training.standing import all_of, led_by
+
+Json = dict[str, Any]
+SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
+TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
+TUNER_SERVER_KEY = "tuner-server-key"
+"""Annotation of a template: its value goes into MX_CONFIG's labels."""
+
+
+def environment(at: Placement) -> Mapping[str, Value]:
+    """DMLC_USE_KUBERNETES lets the scheduler listen on all addresses, because its own name is its Service's."""
+    scheduled = SCHEDULER in at.job.roles
+    found: dict[str, Value] = {
+        "MX_CONFIG": _config(at),
+        "DMLC_PS_ROOT_PORT": str(at.port(SCHEDULER, 0) if scheduled else 0),
+        "DMLC_PS_ROOT_URI": at.host(SCHEDULER, 0) if scheduled else "",
+        "DMLC_NUM_SERVER": str(at.count(SERVER)),
+        "DMLC_NUM_WORKER": str(at.count(WORKER)),
+        "DMLC_ROLE": at.place.role.lower(),
+        "DMLC_USE_KUBERNETES": "1",
+    }
+    if at.place.role == WORKER:
+        found["DMLC_WORKER_ID"] = str(at.place.index)
+    if at.place.role in (SERVER, WORKER) and not _interface_given(at):
+        found["DMLC_NODE_HOST"] = {"fieldRef": {"fieldPath": "status.podIP"}}
+    return found
+
+
+def _config(at: Placement) -> str:
+    names = sorted(at.job.roles, key=str.lower)
+    cluster = {
+        name.lower(): [{"url": at.host(name, i), "port": at.port(name, i)} for i in range(at.count(name))]
+        for name in names
+    }
+    labels = {name.lower(): _tuner_key(at.job.roles[name].template) for name in names}
+    task = {"type": at.place.role.lower(), "index": at.place.index}
+    return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
+
+
+def _tuner_key(template: Json) -> str:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get(TUNER_SERVER_KEY, ""))
+
+
+def _interface_given(at: Placement) -> bool:
+    """Whether the user names a network interface; the address that we would give goes before it in ps-lite."""
+    containers = at.role.template["spec"]["containers"]
+    return any(each["name"] == "DMLC_INTERFACE" for one in containers for each in one.get("env") or ())
+
+
+def standing(job: TrainingJob, tally: Tally) -> Standing:
+    """The Scheduler decides, it ends when all Workers have; a tuning job ends with its Tuner."""
+    tuning = job.spec.get("jobMode") == "MXTune"
+    return led_by((TUNER,) if tuning else (SCHEDULER,), all_of(WORKER))(job, tally)
+
+
+MXNET = Framework(
+    kind="MXJob",
+    label="mxjob-controller",
+    specs="mxReplicaSpecs",
+    roles=tuple(RoleKind(name) for name in (SCHEDULER, SERVER, WORKER, TRACKER, TUNER_SERVER, TUNER)),
+    container="mxnet",
+    port_name="mxjob-port",
+    port=9091,
+    environment=environment,
+    standing=standing,
+    masters=(),
+)

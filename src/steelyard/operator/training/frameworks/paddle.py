@@ -1,0 +1,51 @@
+"""PaddleJob: where `paddle.distributed.launch` meets. With a Master it runs in parameter server mode."""
+
+from collections.abc import Mapping
+
+from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value, Words
+from steelyard.operator.training.standing import all_of, led_by
+
+MASTER, WORKER = "Master", "Worker"
+
+
+def environment(at: Placement) -> Mapping[str, Value]:
+    leader = MASTER if MASTER in at.job.roles else WORKER
+    found: dict[str, Value] = {
+        "PYTHONUNBUFFERED": "1",
+        "PADDLE_JOB_ID": at.job.name,
+        "PADDLE_NNODES": str(at.job.total),
+        **_meeting_point(at, leader),
+    }
+    if leader == MASTER:
+        found["PADDLE_SERVER_NUM" if at.place.role == MASTER else "PADDLE_TRAINER_NUM"] = "1"
+    return found
+
+
+def _meeting_point(at: Placement, leader: str) -> dict[str, Value]:
+    """The leader goes by its own address: the launcher there compares it with the machine's and serves if it is."""
+    port = at.port(leader, 0)
+    if (at.place.role, at.place.index) != (leader, 0):
+        return {"PADDLE_MASTER": f"{at.host(leader, 0)}:{port}"}
+    return {
+        "POD_IP_DUMMY": {"fieldRef": {"fieldPath": "status.podIP"}},
+        "PADDLE_MASTER": f"$(POD_IP_DUMMY):{port}",
+    }
+
+
+PADDLE = Framework(
+    kind="PaddleJob",
+    label="paddlejob-controller",
+    specs="paddleReplicaSpecs",
+    roles=(RoleKind(MASTER), RoleKind(WORKER)),
+    container="paddle",
+    port_name="master",
+    port=36543,
+    environment=environment,
+    standing=led_by((MASTER,), all_of(WORKER)),
+    restart="OnFailure",
+    scalable=WORKER,
+    words_alone=Words(
+        running="{kind} {namespace}/{name} is running.",
+        succeeded="{kind} {namespace}/{name} successfully completed.",
+    ),
+)

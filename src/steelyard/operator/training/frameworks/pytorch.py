@@ -1,0 +1,106 @@
+"""PyTorchJob: ranks and an address for `torch.distributed`, and what `torchrun` takes from its environment (PET_*)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
+from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
+from steelyard.operator.training.standing import all_of, any_of, led_by
+
+Json = dict[str, Any]
+MASTER, WORKER = "Master", "Worker"
+
+
+def environment(at: Placement) -> Mapping[str, Value]:
+    """Without a Master, Worker 0 has its part: the job gets its ranks all the same."""
+    leader = MASTER if MASTER in at.job.roles else WORKER
+    rank = str(at.place.index + (at.count(MASTER) if at.place.role == WORKER else 0))
+    host, port = at.host(leader, 0), str(at.port(leader, 0))
+    processes = _processes(at.job.spec)
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_PORT": port,
+        "PET_MASTER_PORT": port,
+        "MASTER_ADDR": host,
+        "PET_MASTER_ADDR": host,
+        "WORLD_SIZE": str(at.job.total * (int(processes) if processes.isdecimal() else 1)),
+        "RANK": rank,
+        "PET_NODE_RANK": rank,
+        "PET_NPROC_PER_NODE": processes,
+        **(_elastic(at, policy) if (policy := _policy(at.job.spec)) else {"PET_NNODES": str(at.job.total)}),
+    }
+
+
+def _policy(spec: Json) -> Json:
+    return spec.get("elasticPolicy") or {}
+
+
+def _processes(spec: Json) -> str:
+    """Per Pod. The elastic policy's own field is the older name."""
+    return str(spec.get("nprocPerNode") or _policy(spec).get("nProcPerNode") or "auto")
+
+
+def _elastic(at: Placement, policy: Json) -> Json:
+    """What `torchrun` needs to let workers come and go. A missing bound is as the other, or the workers' number."""
+    workers = at.count(WORKER)
+    low = policy.get("minReplicas", policy.get("maxReplicas", workers))
+    high = policy.get("maxReplicas", policy.get("minReplicas", workers))
+    host = policy.get("rdzvHost") or at.host(WORKER, 0)
+    found = {
+        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or at.port(WORKER, 0)}",
+        "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
+        "PET_NNODES": f"{low}:{high}",
+    }
+    if policy.get("maxRestarts") is not None:
+        found["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
+    if policy.get("rdzvId") is not None:
+        found["PET_RDZV_ID"] = policy["rdzvId"]
+    if policy.get("rdzvConf"):
+        found["PET_RDZV_CONF"] = ",".join(f"{each['key']}={each['value']}" for each in policy["rdzvConf"])
+    return {**found, "PET_STANDALONE": ""} if policy.get("standalone") else found
+
+
+def standing(job: TrainingJob, tally: Tally) -> Standing:
+    """The Master decides; without one all Workers, or any of them where they may come and go."""
+    workers = any_of(WORKER) if _policy(job.spec) else all_of(WORKER)
+    return led_by((MASTER,), workers)(job, tally)
+
+
+def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
+    """`torchrun` lets a worker join again; without it, the others fail when one does."""
+    return "Pod" if role.name == WORKER and _policy(spec) else role.scope
+
+
+def check(job: TrainingJob) -> None:
+    """What the schema does not say because it spans fields."""
+    policy = _policy(job.spec)
+    if policy and WORKER not in job.roles:
+        raise Invalid("spec.elasticPolicy", "there is no replica type Worker that could be elastic")
+    low, high = policy.get("minReplicas"), policy.get("maxReplicas")
+    if low is not None and high is not None and low > high:
+        raise Invalid("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}")
+    if job.spec.get("nprocPerNode") and policy.get("nProcPerNode"):
+        raise Invalid(
+            "spec.elasticPolicy.nProcPerNode", "spec.nprocPerNode says it already; give one of them"
+        )
+
+
+PYTORCH = Framework(
+    kind="PyTorchJob",
+    label="pytorchjob-controller",
+    specs="pytorchReplicaSpecs",
+    roles=(RoleKind(MASTER, minimum=1, maximum=1), RoleKind(WORKER, minimum=1)),
+    container="pytorch",
+    port_name="pytorchjob-port",
+    port=23456,
+    environment=environment,
+    standing=standing,
+    restart="OnFailure",
+    scalable=WORKER,
+    words_alone=Words(
+        running="{kind} {namespace}/{name} is running.",
+        succeeded="{kind} {namespace}/{name} successfully completed.",
+    ),
+    scope=scope,
+    check=check,
+)

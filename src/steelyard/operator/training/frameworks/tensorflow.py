@@ -1,0 +1,114 @@
+"""TFJob: TF_CONFIG, with every replica's address and which of them this one is."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
+from steelyard.operator.training.model import Invalid, Place, Rule, Scope, Tally, TrainingJob
+from steelyard.operator.training.standing import all_of, everyone, first_of, led_by
+
+Json = dict[str, Any]
+CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"
+
+
+def environment(at: Placement) -> Mapping[str, Value]:
+    """Nothing for a job of one replica: TensorFlow then trains locally."""
+    if at.job.total == 1:
+        return {}
+    task = {"type": at.place.role.lower(), "index": at.place.index}
+    if at.job.spec.get("enableDynamicWorker"):
+        return {"TF_CONFIG": _json({"cluster": _sparse(at), "task": task})}
+    cluster = {name.lower(): _addresses(at, name) for name in sorted(at.job.roles, key=str.lower)}
+    return {"TF_CONFIG": _json({"cluster": cluster, "task": task, "environment": "cloud"})}
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _addresses(at: Placement, role: str) -> list[str]:
+    return [_address(at, Place(role, index)) for index in range(at.count(role))]
+
+
+def _address(at: Placement, place: Place) -> str:
+    job = at.job
+    domain = f".{job.settings.cluster_domain}" if job.settings.cluster_domain else ""
+    return (
+        f"{at.host(place.role, place.index)}.{job.namespace}.svc{domain}:{at.port(place.role, place.index)}"
+    )
+
+
+def _sparse(at: Placement) -> Json:
+    """Workers come and go, so each knows the parameter servers and itself; a server knows itself alone."""
+    own = _address(at, at.place)
+    match at.place.role:
+        case "Worker":
+            return {"worker": {str(at.place.index): own}, "ps": _addresses(at, PS)}
+        case "PS":
+            return {"worker": {}, "ps": [own]}
+        case _:
+            return {"worker": {}, "ps": []}
+
+
+def standing(job: TrainingJob, tally: Tally) -> Standing:
+    """The Chief decides; without one Worker 0, or all Workers where the success policy says so."""
+    if WORKER not in job.roles:
+        return led_by((CHIEF, MASTER), everyone)(job, tally)
+    whole = job.spec.get("successPolicy") == "AllWorkers"
+    return led_by((CHIEF, MASTER), all_of(WORKER) if whole else first_of(WORKER))(job, tally)
+
+
+def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
+    """Workers beside parameter servers join again by themselves; all others wait for one another."""
+    alone = PS in present or bool(spec.get("enableDynamicWorker"))
+    return "Pod" if role.name in (WORKER, EVALUATOR) and alone else role.scope
+
+
+def rules(job: TrainingJob) -> tuple[Rule, ...]:
+    """With `enableDynamicWorker`, a worker that failed for good does not fail the job."""
+    worker = job.roles.get(WORKER)
+    if not job.spec.get("enableDynamicWorker") or worker is None:
+        return ()
+    match worker.restart:
+        case "Never":
+            return (Rule("Ignore", roles=(WORKER,)),)
+        case "ExitCode":
+            return (Rule("Ignore", roles=(WORKER,), exit_codes=tuple(range(1, 128))),)
+        case _:
+            return ()
+
+
+def check(job: TrainingJob) -> None:
+    if CHIEF in job.roles and MASTER in job.roles:
+        raise Invalid("spec.tfReplicaSpecs", "has both Chief and Master; they are one part by two names")
+
+
+TENSORFLOW = Framework(
+    kind="TFJob",
+    label="tfjob-controller",
+    specs="tfReplicaSpecs",
+    roles=(
+        RoleKind(CHIEF, maximum=1),
+        RoleKind(MASTER, maximum=1),
+        RoleKind(PS),
+        RoleKind(WORKER),
+        RoleKind(EVALUATOR),
+    ),
+    container="tensorflow",
+    port_name="tfjob-port",
+    port=2222,
+    environment=environment,
+    standing=standing,
+    every_container=False,
+    masters=(CHIEF, MASTER),
+    words=Words(
+        running="{kind} {namespace}/{name} is running.",
+        succeeded="{kind} {namespace}/{name} successfully completed.",
+        failed="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed.",
+        restarting="{kind} {namespace}/{name} is restarting because {count} {role} replica(s) failed.",
+    ),
+    scope=scope,
+    rules=rules,
+    check=check,
+)
