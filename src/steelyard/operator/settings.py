@@ -1,6 +1,7 @@
 """The operator's settings. `steelyard.settings` reads them from the one settings file."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,8 +32,9 @@ class TrainingSettings(_Settings):
         default=("TFJob", "PyTorchJob", "MXJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob", "DLJob"),
         description="The kinds that this operator looks after; leave out those of another operator.",
     )
-    gang_scheduler: Literal["", "volcano", "scheduler-plugins"] = Field(
-        default="", description="Makes a PodGroup per job for this scheduler."
+    gang_scheduler: str = Field(
+        default="",
+        description="Makes a PodGroup per job: volcano, or the name of a scheduler with the coscheduling plugin.",
     )
     backoff_limit: int | None = Field(
         default=6, ge=0, description="Restarts of a job that gives no runPolicy.backoffLimit; null: no limit."
@@ -66,6 +68,11 @@ class OperatorSettings(_Settings):
     storage: str = Field(default="", description="URL that locations without a scheme lie below.")
     images: Images = Field(default=Images(), description="Images of our own programs.")
     training: TrainingSettings = Field(default=TrainingSettings(), description="Training jobs.")
+    frameworks: Mapping[str, dict[str, Any]] = Field(
+        default={},
+        exclude=True,
+        description="Resources of kind Framework by name: from the cluster, not from a file.",
+    )
     step_resources: StepResources = Field(
         default=StepResources(), description="What a step's container gets."
     )

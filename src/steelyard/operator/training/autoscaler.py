@@ -1,0 +1,39 @@
+"""The HorizontalPodAutoscaler of an elastic job: `elasticPolicy` with metrics, where a type can be scaled."""
+
+from typing import Any
+
+from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
+from steelyard.operator.names import owner_reference
+from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
+from steelyard.operator.training.model import TrainingJob
+
+Json = dict[str, Any]
+
+
+def wanted(job: TrainingJob) -> Json | None:
+    """Named as the job, and acting on its scale subresource."""
+    policy = job.spec.get("elasticPolicy") or {}
+    if not policy.get("metrics") or job.framework.scalable not in job.roles:
+        return None
+    replicas = job.roles[job.framework.scalable].count
+    lowest = policy.get("minReplicas") or replicas
+    return {
+        "apiVersion": HORIZONTAL_POD_AUTOSCALERS.api_version,
+        "kind": HORIZONTAL_POD_AUTOSCALERS.kind,
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "labels": {JOB_NAME: job.name, OPERATOR_NAME: job.framework.label},
+            "ownerReferences": [owner_reference(job.resource)],
+        },
+        "spec": {
+            "scaleTargetRef": {
+                "apiVersion": job.resource["apiVersion"],
+                "kind": job.kind,
+                "name": job.name,
+            },
+            "minReplicas": lowest,
+            "maxReplicas": policy.get("maxReplicas") or max(lowest, replicas),
+            "metrics": policy["metrics"],
+        },
+    }

@@ -1,0 +1,60 @@
+"""What becomes of a finished job's Pods, and when the job itself goes."""
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from steelyard.operator.children import Children
+from steelyard.operator.training.model import TrainingJob
+
+Json = dict[str, Any]
+
+_LIVE = frozenset({"Pending", "Running", "Unknown"})
+
+
+class CleanUp(NamedTuple):
+    delete: tuple[Json, ...]
+    delete_resource: bool = False
+    next_look: datetime | None = None
+
+
+def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
+    """By `cleanPodPolicy` and `ttlSecondsAfterFinished`. A PodGroup and an autoscaler go in any case."""
+    delete = (*_pods_and_services(job, children), *_always(children))
+    if job.policy.ttl is None or job.memory.completed is None:
+        return CleanUp(delete)
+    end = job.memory.completed + timedelta(seconds=job.policy.ttl)
+    return CleanUp(delete, now >= end, end if now < end else None)
+
+
+def everything(children: Children) -> tuple[Json, ...]:
+    """Of a suspended job nothing stays that takes room: what else it has is made again or does no harm."""
+    kinds = ("Service", "PodGroup", "HorizontalPodAutoscaler")
+    objects = (each for kind in kinds for each in children.of_kind(kind))
+    return tuple(each for each in (*children.pods, *objects) if not _going(each))
+
+
+def _always(children: Children) -> tuple[Json, ...]:
+    groups = (*children.of_kind("PodGroup"), *children.of_kind("HorizontalPodAutoscaler"))
+    return tuple(each for each in groups if not _going(each))
+
+
+def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]:
+    services = children.of_kind("Service")
+    match job.policy.clean_pods:
+        case "All":
+            going: tuple[Json, ...] = (*children.pods, *services)
+        case "Running":
+            pods = tuple(pod for pod in children.pods if _phase(pod) in _LIVE)
+            names = {pod["metadata"]["name"] for pod in pods}
+            going = (*pods, *(each for each in services if each["metadata"]["name"] in names))
+        case _:
+            going = ()
+    return tuple(each for each in going if not _going(each))
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def _going(obj: Json) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

@@ -1,0 +1,115 @@
+"""Gang scheduling: all Pods of a job get nodes at once, or none does. A PodGroup per job, for Volcano or coscheduling.
+
+Volcano admits a group to its queue before any Pod is made; coscheduling holds the Pods themselves back. Kueue needs
+none of this: it suspends and resumes the job (`suspend.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
+from steelyard.operator.children import Children
+from steelyard.operator.names import owner_reference
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
+from steelyard.operator.training.model import TrainingJob
+from steelyard.schema.quantity import amount, quantity
+
+Json = dict[str, Any]
+
+VOLCANO = "volcano"
+
+
+def pod_group(job: TrainingJob, settings: OperatorSettings) -> Json | None:
+    """The job's PodGroup, where a gang scheduler is set."""
+    scheduler = settings.training.gang_scheduler
+    if not scheduler:
+        return None
+    kind = VOLCANO_POD_GROUPS if scheduler == VOLCANO else COSCHEDULING_POD_GROUPS
+    metadata = {
+        "name": job.name,
+        "namespace": job.namespace,
+        "labels": {JOB_NAME: job.name, OPERATOR_NAME: job.framework.label},
+        "ownerReferences": [owner_reference(job.resource)],
+    }
+    spec = _volcano(job) if scheduler == VOLCANO else _coscheduling(job)
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def decorate(pod: Json, job: TrainingJob, settings: OperatorSettings) -> Json:
+    """The Pod as a member of its group. Another scheduler that the user named stays."""
+    scheduler = settings.training.gang_scheduler
+    if not scheduler:
+        return pod
+    metadata, spec = pod["metadata"], pod["spec"]
+    if scheduler == VOLCANO:
+        task = (metadata.get("labels") or {}).get(REPLICA_TYPE, "")
+        mine = {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": task}
+        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **mine}}
+    else:
+        group = {"scheduling.x-k8s.io/pod-group": job.name}
+        metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **group}}
+    return {**pod, "metadata": metadata, "spec": {"schedulerName": scheduler, **spec}}
+
+
+def admitted(children: Children, settings: OperatorSettings) -> bool:
+    """Whether Pods may be made: Volcano has taken the group out of Pending."""
+    if settings.training.gang_scheduler != VOLCANO:
+        return True
+    groups = children.of_kind("PodGroup")
+    phase = (groups[0].get("status") or {}).get("phase") if groups else None
+    return phase not in (None, "", "Pending")
+
+
+def minimum(job: TrainingJob) -> int:
+    """How many Pods must get nodes at once."""
+    return int(job.policy.scheduling.get("minAvailable") or job.total)
+
+
+def _volcano(job: TrainingJob) -> Json:
+    policy = job.policy.scheduling
+    spec: Json = {"minMember": minimum(job), "queue": policy.get("queue") or "default"}
+    if policy.get("priorityClass"):
+        spec["priorityClassName"] = policy["priorityClass"]
+    return spec | _resources(job)
+
+
+def _coscheduling(job: TrainingJob) -> Json:
+    spec: Json = {"minMember": minimum(job)}
+    if job.policy.scheduling.get("scheduleTimeoutSeconds") is not None:
+        spec["scheduleTimeoutSeconds"] = job.policy.scheduling["scheduleTimeoutSeconds"]
+    return spec | _resources(job)
+
+
+def _resources(job: TrainingJob) -> Json:
+    """What the policy says, else what the first `minimum` replicas ask for, in the framework's order."""
+    given = job.policy.scheduling.get("minResources")
+    if given:
+        return {"minResources": given}
+    asked = Counter[str]()
+    wanted: dict[str, Decimal] = {}
+    for place in job.places[: minimum(job)]:
+        asked[place.role] += 1
+    for role, count in asked.items():
+        for name, number in _requests(job.roles[role].template).items():
+            wanted[name] = wanted.get(name, Decimal(0)) + number * count
+    return (
+        {"minResources": {name: quantity(number) for name, number in sorted(wanted.items())}}
+        if wanted
+        else {}
+    )
+
+
+def _requests(template: Json) -> Mapping[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for container in template["spec"]["containers"]:
+        for name, text in _asked(container.get("resources") or {}):
+            found[name] = found.get(name, Decimal(0)) + amount(str(text))
+    return found
+
+
+def _asked(resources: Json) -> Iterable[tuple[str, Any]]:
+    """Requests; of what has only a limit, that."""
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items()
