@@ -91,7 +91,10 @@ async def run_operator_service(
     from steelyard.settings import load
 
     loaded = load(settings, state.path)
-    operator = loaded.operator.model_copy(update={"storage": loaded.storage})
+    training = loaded.operator.training
+    here = {"outputs": training.outputs or str(state.outputs)}
+    training = training.model_copy(update=here)
+    operator = loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
     cluster = await connect(Path(loaded.kubernetes))
     try:
         await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token

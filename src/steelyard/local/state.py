@@ -72,6 +72,11 @@ class StateDir:
         return self.path / "storage"
 
     @property
+    def outputs(self) -> Path:
+        """What training jobs write, before it is carried to storage."""
+        return self.path / "outputs"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -23,7 +23,7 @@ from steelyard.kube.resource import (
 from steelyard.operator.children import Children, observe
 from steelyard.operator.conditions import failed, memory_of, status_of
 from steelyard.operator.desired import Desired, Premise
-from steelyard.operator.names import controller_of
+from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows import (
     audit,
@@ -172,7 +172,8 @@ class Controller:
         if there is None or there["metadata"].get("deletionTimestamp"):
             raise Stale(f"{kind} {name} is going away")
         owner = controller_of(there) or {}
-        if owner.get("uid") == resource["metadata"]["uid"]:
+        made_for = owner.get("uid") or (there["metadata"].get("labels") or {}).get(OWNER)
+        if made_for == resource["metadata"]["uid"]:  # a Model of a job's output has no owner: it stays
             return
         if (owner.get("kind"), owner.get("name")) == (resource["kind"], resource["metadata"]["name"]):
             raise Stale(f"{kind} {name} is a predecessor's, and will be collected")

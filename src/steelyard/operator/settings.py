@@ -53,6 +53,14 @@ class TrainingSettings(_Settings):
     lost_node_seconds: int = Field(
         default=120, ge=1, description="A Pod whose node has been lost for so long is replaced."
     )
+    outputs: str = Field(
+        default="",
+        description="On one machine: the folder of jobs' outputs. Absent: each needs a persistentVolumeClaim.",
+    )
+    storage_secret: str = Field(
+        default="",
+        description="Secret in a job's namespace with which its output is carried to storage, where one is needed.",
+    )
     cluster_domain: str = Field(
         default="", description="Appended to host names in TF_CONFIG, as v1's operator does."
     )

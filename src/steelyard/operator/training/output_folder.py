@@ -1,0 +1,137 @@
+"""The folder that a job writes its output to: who writes it, where it is, and how its Pod gets it.
+
+`replica.py` calls `mounted` for every Pod, `validate.py` `check`; `outputs.py` says what becomes of the files.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import labels
+from steelyard.operator.training.model import Invalid, Place, TrainingJob
+
+Json = dict[str, Any]
+
+PATH = "/var/steelyard/output"
+"""Where a program writes that was told nothing else. It always finds the folder in $STEELYARD_OUTPUT."""
+VARIABLE = "STEELYARD_OUTPUT"
+VOLUME = "steelyard-output"
+WRITERS = ("chief", "master", "launcher", "worker")
+"""The type whose replica 0 writes the output, the first that the job has; else its first type."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the job says of its output."""
+
+    model: str
+    """The Model's name, for people."""
+    path: str
+    place: Place
+    """The replica that writes it."""
+    register: Literal["Resource", "Platform"]
+    """Who makes the Model: the operator, as a resource, or a client of the platform."""
+    field: str
+    """Where the job says so."""
+
+
+def wanted(job: TrainingJob) -> Output | None:
+    """The output that the job promises; None where it promises none."""
+    register = cast(
+        Literal["Resource", "Platform"], job.annotations.get(labels.OUTPUT_REGISTER, "Resource").capitalize()
+    )
+    said = (job.spec.get("outputs") or {}).get("model")
+    if said:
+        path = said.get("path") or PATH
+        return Output(said["name"], path, _writer(job, said.get("role")), register, "spec.outputs.model")
+    name = job.annotations.get(labels.OUTPUT_MODEL)
+    if not name:
+        return None
+    path = job.annotations.get(labels.OUTPUT_PATH, PATH)
+    field = f"metadata.annotations[{labels.OUTPUT_MODEL}]"
+    return Output(name, path, _writer(job, None), register, field)
+
+
+def _writer(job: TrainingJob, role: str | None) -> Place:
+    if role is not None:
+        return Place(role, 0)
+    by_name = {name.lower(): name for name in reversed(job.roles)}
+    first = next((by_name[each] for each in WRITERS if each in by_name), next(iter(job.roles)))
+    return Place(first, 0)
+
+
+def check(job: TrainingJob, settings: OperatorSettings) -> None:
+    """Raises Invalid for an output that could never become a Model."""
+    output = wanted(job)
+    if output is None:
+        return
+    if output.place.role not in job.roles:
+        known = ", ".join(job.roles)
+        raise Invalid(
+            f"{output.field}.role", f"{output.place.role!r} is no role of the job; there are {known}"
+        )
+    if not os.path.isabs(output.path) or os.path.normpath(output.path) == "/":
+        raise Invalid(f"{output.field}.path", f"{output.path!r} should be the absolute path of a folder")
+    if output.register not in {"Resource", "Platform"}:
+        field = f"metadata.annotations[{labels.OUTPUT_REGISTER}]"
+        raise Invalid(field, f"{output.register!r} should be Resource or Platform")
+    if not settings.storage:
+        raise Invalid(
+            output.field, "the operator's setting storage is empty: there is nowhere to keep a model"
+        )
+    if own_mount(job, output) is None and not settings.training.outputs:
+        message = (
+            f"the template of {output.place.role} mounts no volume with a persistentVolumeClaim at {output.path}, "
+            "and the operator's setting training.outputs is empty: the output would be lost with its Pod"
+        )
+        raise Invalid(f"{output.field}.path", message)
+
+
+def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
+    """The Pod of a replica, with the output's folder where it is the one that writes it."""
+    output = wanted(job)
+    if output is None or output.place != place:
+        return pod
+    spec = pod["spec"]
+    own = own_mount(job, output) is not None
+    containers = [
+        _told(each, output, own) if each["name"] == job.framework.container else each
+        for each in spec["containers"]
+    ]
+    volumes = list(spec.get("volumes") or ())
+    if not own:
+        volumes.append({"name": VOLUME, "hostPath": {"path": folder(job), "type": "DirectoryOrCreate"}})
+    return {**pod, "spec": {**spec, "containers": containers, **({"volumes": volumes} if volumes else {})}}
+
+
+def _told(container: Json, output: Output, own: bool) -> Json:
+    """The container that knows the folder; what the user's own environment says is left as it is."""
+    env = list(container.get("env") or ())
+    if all(each["name"] != VARIABLE for each in env):
+        env.append({"name": VARIABLE, "value": output.path})
+    mounts = list(container.get("volumeMounts") or ())
+    if not own:
+        mounts.append({"name": VOLUME, "mountPath": output.path})
+    return {**container, "env": env, "volumeMounts": mounts}
+
+
+def folder(job: TrainingJob) -> str:
+    """On one machine: a folder of the job's own, which a later job of its name does not see."""
+    return f"{job.settings.outputs.rstrip('/')}/{job.namespace}/{job.name}-{job.uid[:8]}"
+
+
+def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
+    """The user's own volume and where it is mounted, at the output's path or above it."""
+    spec = job.roles[output.place.role].template.get("spec") or {}
+    volumes = {each["name"]: each for each in spec.get("volumes") or ()}
+    for container in spec.get("containers") or ():
+        for mount in (
+            container.get("volumeMounts") or () if container["name"] == job.framework.container else ()
+        ):
+            below = os.path.commonpath([mount["mountPath"], output.path]) == os.path.normpath(
+                mount["mountPath"]
+            )
+            if below and "persistentVolumeClaim" in volumes.get(mount["name"], {}):
+                return volumes[mount["name"]], mount
+    return None
