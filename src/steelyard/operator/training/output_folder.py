@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
+from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
 
 Json = dict[str, Any]
@@ -95,10 +96,8 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
         return pod
     spec = pod["spec"]
     own = own_mount(job, output) is not None
-    containers = [
-        _told(each, output, own) if each["name"] == job.framework.container else each
-        for each in spec["containers"]
-    ]
+    main = main_container(spec["containers"], job.framework)
+    containers = [_told(each, output, own) if each is main else each for each in spec["containers"]]
     volumes = list(spec.get("volumes") or ())
     if not own:
         volumes.append({"name": VOLUME, "hostPath": {"path": folder(job), "type": "DirectoryOrCreate"}})
@@ -125,13 +124,15 @@ def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
     """The user's own volume and where it is mounted, at the output's path or above it."""
     spec = job.roles[output.place.role].template.get("spec") or {}
     volumes = {each["name"]: each for each in spec.get("volumes") or ()}
-    for container in spec.get("containers") or ():
-        for mount in (
-            container.get("volumeMounts") or () if container["name"] == job.framework.container else ()
-        ):
-            below = os.path.commonpath([mount["mountPath"], output.path]) == os.path.normpath(
-                mount["mountPath"]
-            )
-            if below and "persistentVolumeClaim" in volumes.get(mount["name"], {}):
-                return volumes[mount["name"]], mount
+    main = main_container(spec.get("containers") or [], job.framework) or {}
+    for mount in main.get("volumeMounts") or ():
+        below = os.path.commonpath([mount["mountPath"], output.path]) == os.path.normpath(mount["mountPath"])
+        if below and "persistentVolumeClaim" in volumes.get(mount["name"], {}):
+            return volumes[mount["name"]], mount
     return None
+
+
+def main_container(containers: list[Json], framework: Framework) -> Json | None:
+    """The container that writes the output: the one whose end decides."""
+    named = (each for each in containers if each.get("name") == framework.container)
+    return next(named, containers[0] if containers else None)

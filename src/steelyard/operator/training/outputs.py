@@ -17,7 +17,14 @@ from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.model import TrainingJob
-from steelyard.operator.training.output_folder import VOLUME, Output, folder, own_mount, wanted
+from steelyard.operator.training.output_folder import (
+    VOLUME,
+    Output,
+    folder,
+    main_container,
+    own_mount,
+    wanted,
+)
 from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
 
@@ -133,12 +140,10 @@ def lineage(job: TrainingJob, output: Output, children: Children) -> dict[str, s
 
 def _image(job: TrainingJob, output: Output, children: Children) -> Mapping[str, str]:
     name = job.replica_name(output.place)
-    for pod in children.pods:
-        if pod["metadata"]["name"] != name:
-            continue
-        for each in (pod.get("status") or {}).get("containerStatuses") or ():
-            if each["name"] == job.framework.container and each.get("imageID"):
-                return {"image": str(each["imageID"])}
+    for pod in (each for each in children.pods if each["metadata"]["name"] == name):
+        main = main_container((pod.get("status") or {}).get("containerStatuses") or [], job.framework)
+        if main and main.get("imageID"):
+            return {"image": str(main["imageID"])}
     return {}
 
 

@@ -1,0 +1,192 @@
+"""From the success of a job to its Model: each step is recorded before the next, and nothing is made twice."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.operator.children import Children
+from steelyard.operator.settings import OperatorSettings, TrainingSettings
+from steelyard.operator.training import labels
+from steelyard.operator.training.frameworks.pytorch import PYTORCH
+from steelyard.operator.training.model import Invalid, Place, Role, RunPolicy, TrainingJob
+from steelyard.operator.training.output_folder import check, mounted, wanted
+from steelyard.operator.training.outputs import Following, after, model_id
+from steelyard.schema.resources import RESOURCES
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TRAINING = TrainingSettings(outputs="/state/outputs")
+SETTINGS = OperatorSettings(storage="file:///storage", training=TRAINING)
+CONTAINER = {"name": "pytorch", "image": "localhost/steelyard/steps"}
+CLAIM: Json = {
+    "containers": [{**CONTAINER, "volumeMounts": [{"name": "work", "mountPath": "/work"}]}],
+    "volumes": [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}],
+}
+
+
+def make_job(
+    status: Json | None = None,
+    training: TrainingSettings = TRAINING,
+    spec: Json | None = None,
+    **annotations: str,
+) -> TrainingJob:
+    given = {f"steelyard/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    resource = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "digits", "namespace": "default", "uid": "uid-1", "annotations": given}
+        | {"creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {},
+        "status": {"outputs": status} if status else {},
+    }
+    template = {"spec": spec or {"containers": [CONTAINER]}}
+    roles = {name: Role(name, 1, template, "Never", "Job") for name in ("Master", "Worker")}
+    return TrainingJob(resource, PYTORCH, roles, RunPolicy(), settings=training)
+
+
+def make_carrier(state: str = "", message: str = "", reason: str = "") -> Children:
+    """The Job that carries, and its Pod."""
+    conditions = [{"type": state, "status": "True", "reason": reason}] if state else []
+    times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    metadata = {"name": "digits-output-a1", "namespace": "default", "uid": "uid-of-carrier"}
+    job = {
+        "kind": "Job",
+        "metadata": metadata,
+        "status": {"conditions": [{**each, **times} for each in conditions]},
+    }
+    ended = {"exitCode": 0 if state == "Complete" else 1, "message": message}
+    owner = {"uid": "uid-of-carrier", "controller": True}
+    status = {"containerStatuses": [{"name": "step", "state": {"terminated": ended}}]}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "ownerReferences": [owner]}, "status": status}
+    return Children((job,), (pod,))
+
+
+def following(job: TrainingJob, children: Children = Children()) -> Following:  # noqa: B008 - a value
+    found = after(job, children, NOW, SETTINGS)
+    assert found is not None
+    return found
+
+
+def test_a_job_that_promises_nothing_leaves_nothing() -> None:
+    assert after(make_job(), Children(), NOW, SETTINGS) is None
+    pod = {"spec": {"containers": [CONTAINER]}}
+    assert mounted(pod, make_job(), Place("Master", 0)) == pod
+
+
+def test_first_a_job_carries_the_output_away() -> None:
+    found = following(make_job(output_model="digits", code_digest="sha256:c"))
+    config, carrier = found.create
+    told = json.loads(config["data"]["config.json"])
+    assert (told["step"], told["spec"]["path"]) == ("carry_output", "/var/steelyard/output")
+    assert told["spec"]["storage"] == {"output": "file:///storage/trainings/uid-1"}
+    assert told["spec"]["lineage"]["code"] == "sha256:c"
+    spec = carrier["spec"]["template"]["spec"]
+    folder = {"path": "/state/outputs/default/digits-uid-1", "type": "Directory"}
+    assert {"name": "steelyard-output", "hostPath": folder} in spec["volumes"]
+    mount = {"name": "steelyard-output", "mountPath": "/var/steelyard/output", "readOnly": True}
+    assert mount in spec["containers"][0]["volumeMounts"]
+    assert labels.JOB_NAME not in carrier["metadata"]["labels"], "clients would take its Pod for a replica"
+    assert (found.status["state"], found.pending) == ("Carrying", True)
+
+
+def test_while_it_carries_nothing_else_is_made() -> None:
+    found = following(make_job({"state": "Carrying"}, output_model="digits"), make_carrier())
+    assert (found.create, found.status["state"]) == ((), "Carrying")
+
+
+def test_the_digests_are_recorded_before_the_model_is_made() -> None:
+    said = {"files": 2, "bytes": 3 << 20, "output": "sha256:o", "data": "sha256:d"}
+    words = json.dumps({"code": "Complete", "message": json.dumps(said)})
+    job = make_job({"state": "Carrying"}, output_model="digits")
+    carried = following(job, make_carrier("Complete", words))
+    assert (carried.create, carried.status["state"], carried.pending) == ((), "Carried", True)
+    assert carried.status["digests"].items() >= {"output": "sha256:o", "data": "sha256:d"}.items()
+    registered = following(make_job(carried.status, output_model="digits"))
+    (made,) = registered.create
+    assert registered.status == {
+        **carried.status,
+        "state": "Registered",
+        "message": f"Model model-{model_id(job)}",
+    }
+    assert not registered.pending
+    parsed = RESOURCES["Model"].spec.parse(made["spec"])
+    assert parsed.id == model_id(job)
+    assert made["spec"]["resources"] == {"storage": "3Mi"}
+    assert made["spec"]["storage"]["inputs"] == {"source": "trainings/uid-1"}
+    assert "ownerReferences" not in made["metadata"], "it would go with the job"
+    assert following(make_job(registered.status, output_model="digits")).create == ()
+
+
+def test_without_its_last_words_the_output_is_still_registered() -> None:
+    job = make_job({"state": "Carrying"}, output_model="digits")
+    (carrier,) = make_carrier("Complete").objects
+    assert following(job, Children((carrier,))).status["state"] == "Carried"
+
+
+def test_an_output_that_cannot_be_carried_says_why() -> None:
+    words = json.dumps({"code": "OutputMissing", "message": "there is no file in /var/steelyard/output"})
+    job = make_job({"state": "Carrying"}, output_model="digits")
+    found = following(job, make_carrier("Failed", words, "BackoffLimitExceeded"))
+    assert found.status["message"] == "OutputMissing: there is no file in /var/steelyard/output"
+    assert (found.create, found.status["state"], found.pending) == ((), "Failed", False)
+
+
+def test_for_the_platform_the_operator_makes_no_model() -> None:
+    job = make_job({"state": "Carried", "location": "t"}, output_model="digits", output_register="Platform")
+    assert (following(job).create, following(job).status["state"]) == ((), "Carried")
+
+
+def test_the_writer_gets_a_folder_of_the_job_and_the_others_do_not() -> None:
+    job = make_job(output_model="digits")
+    pod: Json = {"spec": {"containers": [CONTAINER, {"name": "sidecar"}]}}
+    made = mounted(pod, job, Place("Master", 0))
+    first, sidecar = made["spec"]["containers"]
+    assert {"name": "STEELYARD_OUTPUT", "value": "/var/steelyard/output"} in first["env"]
+    assert sidecar == {"name": "sidecar"}
+    assert made["spec"]["volumes"][0]["hostPath"]["type"] == "DirectoryOrCreate"
+    assert mounted(pod, job, Place("Worker", 0)) == pod
+
+
+def test_the_users_own_claim_and_variable_are_used() -> None:
+    job = make_job(spec=CLAIM, training=TrainingSettings(), output_model="digits", output_path="/work/out")
+    check(job, SETTINGS.model_copy(update={"training": TrainingSettings()}))
+    env = [{"name": "STEELYARD_OUTPUT", "value": "/elsewhere"}]
+    pod = {"spec": {**CLAIM, "containers": [{**CLAIM["containers"][0], "env": env}]}}
+    assert mounted(pod, job, Place("Master", 0)) == pod
+    carrier = following(job).create[1]["spec"]["template"]["spec"]
+    assert {**CLAIM["volumes"][0], "name": "steelyard-output"} in carrier["volumes"]
+    assert {"name": "steelyard-output", "mountPath": "/work", "readOnly": True} in carrier["containers"][0][
+        "volumeMounts"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "fault"),
+    [
+        pytest.param({"output_path": "out"}, SETTINGS, "absolute path", id="a relative path"),
+        pytest.param(
+            {"output_register": "Nobody"}, SETTINGS, "Resource or Platform", id="an unknown registrar"
+        ),
+        pytest.param({}, OperatorSettings(training=TRAINING), "setting storage is empty", id="no storage"),
+        pytest.param({}, OperatorSettings(storage="s3://b"), "persistentVolumeClaim", id="nowhere to write"),
+    ],
+)
+def test_refused_with_the_field_named(
+    changes: dict[str, Any], settings: OperatorSettings, fault: str
+) -> None:
+    with pytest.raises(Invalid, match=fault) as refused:
+        check(make_job(output_model="digits", **changes), settings)
+    assert refused.value.field.startswith("metadata.annotations[steelyard/output-")
+
+
+def test_a_dl_job_names_the_role_that_writes() -> None:
+    job = make_job()
+    said = {"model": {"name": "m", "path": "/out", "role": "Evaluator"}}
+    job.resource["spec"]["outputs"] = said
+    output = wanted(job)
+    assert output is not None
+    assert (output.model, output.path, output.place) == ("m", "/out", Place("Evaluator", 0))
+    with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is no role"):
+        check(job, SETTINGS)
