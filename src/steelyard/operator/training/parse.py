@@ -1,0 +1,198 @@
+"""From a resource of any kind to a `TrainingJob`. Raises Invalid for what cannot be read, naming the field."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, get_args
+
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.framework import Framework, RoleKind
+from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
+from steelyard.operator.training.memory import memory_of
+from steelyard.operator.training.model import (
+    Action,
+    CleanPods,
+    Dependency,
+    Invalid,
+    RestartPolicy,
+    Role,
+    Rule,
+    RunPolicy,
+    Scope,
+    TrainingJob,
+)
+
+Json = dict[str, Any]
+
+GENERIC = "DLJob"
+
+
+def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> TrainingJob:
+    """The job as values, with what its status remembers."""
+    spec = resource.get("spec") or {}
+    job = TrainingJob(
+        resource=resource,
+        framework=framework,
+        roles=_roles(resource, spec, framework),
+        policy=_policy(resource["kind"], spec),
+        rules=_rules(resource, spec),
+        memory=memory_of(resource.get("status") or {}),
+        settings=settings.training,
+    )
+    return replace(job, rules=(*job.rules, *framework.rules(job)))
+
+
+# ---- replica types
+
+
+def _roles(resource: Json, spec: Json, framework: Framework) -> Mapping[str, Role]:
+    """In the framework's order, whatever the case of their names is."""
+    field = f"spec.{framework.specs}"
+    given: dict[str, tuple[str, Json]] = {}
+    for name, each in _mapping(spec.get(framework.specs), field).items():
+        kind = next((kind for kind in framework.roles if kind.name.lower() == name.lower()), None)
+        if kind is None:
+            raise Invalid(f"{field}.{name}", f"no such replica type; there are {_listed(framework)}")
+        if kind.name in given:
+            raise Invalid(f"{field}.{name}", f"the replica type {kind.name} is given twice")
+        given[kind.name] = f"{field}.{name}", _mapping(each, f"{field}.{name}")
+    asked = _scope_asked(resource, spec)
+    roles: dict[str, Role] = {}
+    for kind in framework.roles:
+        if kind.name in given:
+            where, each = given[kind.name]
+            default = framework.scope(kind, given.keys(), spec)
+            roles[kind.name] = _role(where, each, kind, framework.restart, _Scopes(asked, default))
+    return roles
+
+
+class _Scopes(NamedTuple):
+    asked: Scope | None
+    default: Scope
+
+    def of(self, restart: RestartPolicy) -> Scope:
+        """What always restarts does so alone, as in v1, unless the job asks for more."""
+        return self.asked or ("Pod" if restart == "Always" else self.default)
+
+
+def _listed(framework: Framework) -> str:
+    return ", ".join(each.name for each in framework.roles)
+
+
+def _scope_asked(resource: Json, spec: Json) -> Scope | None:
+    annotation = (resource["metadata"].get("annotations") or {}).get(RESTART_SCOPE)
+    if annotation is not None:
+        asked: Scope = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
+        return asked
+    if resource["kind"] == GENERIC and spec.get("restartScope"):
+        asked = _one_of(spec["restartScope"], Scope, "spec.restartScope")
+        return asked
+    return None
+
+
+def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes: _Scopes) -> Role:
+    template = _mapping(given.get("template"), f"{field}.template")
+    containers = _mapping(template.get("spec"), f"{field}.template.spec").get("containers")
+    if not isinstance(containers, list) or not containers:
+        raise Invalid(f"{field}.template.spec.containers", "has to have at least one container")
+    restart = _one_of(given.get("restartPolicy") or policy, RestartPolicy, f"{field}.restartPolicy")
+    if given.get("restartScope"):
+        scopes = _Scopes(_one_of(given["restartScope"], Scope, f"{field}.restartScope"), scopes.default)
+    return Role(
+        name=kind.name,
+        count=_count(given.get("replicas"), f"{field}.replicas", kind.default_replicas),
+        template=template,
+        restart=restart,
+        scope=scopes.of(restart),
+        depends_on=tuple(_dependency(each, field) for each in given.get("dependsOn") or ()),
+    )
+
+
+def _dependency(given: Json, field: str) -> tuple[str, Dependency]:
+    condition = given.get("condition") or "Ready"
+    return str(given.get("role")), _one_of(condition, Dependency, f"{field}.dependsOn.condition")
+
+
+# ---- policies
+
+
+def _policy(kind: str, spec: Json) -> RunPolicy:
+    field = "spec.runPolicy"
+    given = _mapping(spec.get("runPolicy") or {}, field)
+    clean = given.get("cleanPodPolicy") or spec.get("cleanPodPolicy")  # MPIJob has it there, too
+    return RunPolicy(
+        clean_pods=_one_of(
+            clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
+        ),
+        ttl=_seconds(given, "ttlSecondsAfterFinished"),
+        deadline=_seconds(given, "activeDeadlineSeconds"),
+        backoff_limit=_seconds(given, "backoffLimit"),
+        suspend=bool(given.get("suspend")),
+        managed_by=str(given.get("managedBy") or ""),
+        scheduling=_mapping(given.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
+    )
+
+
+def _seconds(given: Json, name: str) -> int | None:
+    value = given.get(name)
+    return None if value is None else _count(value, f"spec.runPolicy.{name}", 0)
+
+
+# ---- failure rules
+
+
+def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
+    if resource["kind"] == GENERIC:
+        return _rules_of(spec.get("failureRules") or [], "spec.failureRules")
+    text = (resource["metadata"].get("annotations") or {}).get(FAILURE_RULES)
+    if not text:
+        return ()
+    field = f"metadata.annotations[{FAILURE_RULES}]"
+    try:
+        return _rules_of(json.loads(text), field)
+    except ValueError as error:
+        raise Invalid(field, f"is not JSON: {error}") from None
+
+
+def _rules_of(given: object, field: str) -> tuple[Rule, ...]:
+    if not isinstance(given, list):
+        raise Invalid(field, "has to be a list of rules")
+    return tuple(_rule(_mapping(each, f"{field}[{n}]"), f"{field}[{n}]") for n, each in enumerate(given))
+
+
+def _rule(given: Json, field: str) -> Rule:
+    scope = given.get("scope")
+    return Rule(
+        action=_one_of(given.get("action"), Action, f"{field}.action"),
+        exit_codes=tuple(_count(each, f"{field}.exitCodes", 0) for each in given.get("exitCodes") or ()),
+        signals=tuple(_count(each, f"{field}.signals", 0) for each in given.get("signals") or ()),
+        reasons=tuple(map(str, given.get("reasons") or ())),
+        pattern=str(given.get("pattern") or ""),
+        roles=tuple(map(str, given.get("roles") or ())),
+        scope=_one_of(scope, Scope, f"{field}.scope") if scope is not None else None,
+        counted=bool(given.get("counted", True)),
+    )
+
+
+# ---- values
+
+
+def _mapping(value: object, field: str) -> Json:
+    if not isinstance(value, dict):
+        raise Invalid(field, "is required" if value is None else f"has to be an object, not {value!r}")
+    return value
+
+
+def _count(value: object, field: str, default: int) -> int:
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Invalid(field, f"has to be a whole number from 0 on, not {value!r}")
+    return value
+
+
+def _one_of(value: object, choice: Any, field: str) -> Any:
+    allowed = get_args(choice)
+    if value not in allowed:
+        raise Invalid(field, f"has to be one of {', '.join(allowed)}, not {value!r}")
+    return value

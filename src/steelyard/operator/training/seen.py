@@ -1,0 +1,205 @@
+"""A Pod as training sees it: what its framework's container does, and whether something from outside ended it.
+
+The container of the framework decides, not the Pod's phase: a sidecar neither holds a job nor fails it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from steelyard.operator import children
+from steelyard.operator.conditions import parse_time
+from steelyard.operator.training.framework import Framework
+from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from steelyard.operator.training.model import UNKNOWN_EXIT, Phase, Place, TrainingJob
+
+Json = dict[str, Any]
+
+DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
+"""Reasons of a Pod that failed without its program's doing."""
+LOST = frozenset({"NodeNotReady", "NodeLost"})
+TAINTED = "DeletionByTaintManager"
+MESSAGE_LIMIT = 4096
+"""Characters of a termination message that are kept: the last ones."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+    at: datetime | None = None
+    signalled: int | None = None
+
+    @property
+    def signal(self) -> int | None:
+        """That ended it, as the runtime says or as the exit code does."""
+        if self.signalled:
+            return self.signalled
+        return self.exit_code - 128 if 128 < self.exit_code < 193 else None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One Pod of a replica."""
+
+    pod: Json
+    place: Place
+    attempt: int
+    phase: Phase
+    ended: Ended | None = None
+    """How its container ended, if it has for good."""
+    disruption: str = ""
+    """Why it ended or will end, if that is not its own doing: Evicted, Deleted …"""
+    in_place: int = 0
+    """How often its containers were started again, by the kubelet."""
+    last: Ended | None = None
+    """How its container ended before that."""
+    lost_since: datetime | None = None
+    """Since when its node has not been heard of."""
+
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def node(self) -> str:
+        return str((self.pod.get("spec") or {}).get("nodeName") or "")
+
+    @property
+    def started(self) -> datetime | None:
+        text = (self.pod.get("status") or {}).get("startTime")
+        return parse_time(text) if text else None
+
+    @property
+    def deleting(self) -> datetime | None:
+        """When its grace period ends, if it is being deleted."""
+        text = self.pod["metadata"].get("deletionTimestamp")
+        return parse_time(text) if text else None
+
+    @property
+    def active(self) -> bool:
+        return self.phase == "Running" and self.deleting is None
+
+
+def place_of(obj: Json, framework: Framework) -> Place | None:
+    """Which replica a Pod or Service is of, by its labels."""
+    labels = obj["metadata"].get("labels") or {}
+    role = next(
+        (each.name for each in framework.roles if each.name.lower() == labels.get(REPLICA_TYPE)), None
+    )
+    index = str(labels.get(REPLICA_INDEX, ""))
+    return Place(role, int(index)) if role and index.isdecimal() else None
+
+
+def seen(pod: Json, job: TrainingJob) -> Seen | None:
+    """None, if its labels name no replica."""
+    place = place_of(pod, job.framework)
+    if place is None:
+        return None
+    status = pod.get("status") or {}
+    container = _main(status, job, place)
+    ended, last = _ended(container, "state"), _ended(container, "lastState")
+    phase = _phase(pod, ended)
+    disruption = _disruption(pod, ended if phase in {"Succeeded", "Failed"} else None)
+    if phase == "Failed" and ended is None:
+        ended = Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
+    final = ended if phase in {"Succeeded", "Failed"} else None
+    attempt = (pod["metadata"].get("labels") or {}).get(ATTEMPT, "0")
+    return Seen(
+        pod=pod,
+        place=place,
+        attempt=int(attempt) if attempt.isdecimal() else 0,
+        phase=phase,
+        ended=final,
+        disruption=disruption,
+        in_place=_restarts(status),
+        last=last if final else ended or last,
+        lost_since=_lost_since(pod),
+    )
+
+
+def _main(status: Json, job: TrainingJob, place: Place) -> Json:
+    role = job.roles.get(place.role)
+    name = job.framework.container_of(role.template["spec"]) if role else job.framework.container
+    return next((each for each in status.get("containerStatuses") or () if each["name"] == name), {})
+
+
+def _ended(container: Json, which: str) -> Ended | None:
+    ended = (container.get(which) or {}).get("terminated")
+    if not ended:
+        return None
+    at = ended.get("finishedAt")
+    message = (ended.get("message") or "").strip()[-MESSAGE_LIMIT:]
+    return Ended(
+        int(ended.get("exitCode") or 0),
+        ended.get("reason") or "",
+        message,
+        parse_time(at) if at else None,
+        ended.get("signal"),
+    )
+
+
+def _phase(pod: Json, ended: Ended | None) -> Phase:
+    phase = (pod.get("status") or {}).get("phase")
+    if ended is not None:
+        policy = (pod.get("spec") or {}).get("restartPolicy") or "Never"
+        stays = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
+        if stays or phase in {"Succeeded", "Failed"}:
+            return "Succeeded" if ended.exit_code == 0 else "Failed"
+    match phase:
+        case "Succeeded" | "Failed":
+            return phase  # type: ignore[no-any-return]
+        case "Running" | "Unknown":
+            return "Running"
+        case _:
+            return "Pending"
+
+
+def _restarts(status: Json) -> int:
+    return sum(int(each.get("restartCount") or 0) for each in status.get("containerStatuses") or ())
+
+
+def _disruption(pod: Json, ended: Ended | None) -> str:
+    """Why it ended or will end. Who ended before that was asked of it ended by itself."""
+    status = pod.get("status") or {}
+    if status.get("phase") == "Failed" and (reason := status.get("reason")) in DISRUPTIONS:
+        return str(reason)
+    for when, why in _asked_to_end(pod):
+        if ended is None or ended.at is None or ended.at >= when:
+            return why
+    return ""
+
+
+def _asked_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each["type"] == "DisruptionTarget" and each["status"] == "True":
+            yield parse_time(each["lastTransitionTime"]), each.get("reason") or "DisruptionTarget"
+    metadata = pod["metadata"]
+    if metadata.get("deletionTimestamp"):
+        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+        yield parse_time(metadata["deletionTimestamp"]) - grace, "Deleted"
+
+
+def _lost_since(pod: Json) -> datetime | None:
+    """By the marks that the control plane leaves on the Pods of a node which it does not hear of."""
+    conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
+    ready, target = conditions.get("Ready"), conditions.get("DisruptionTarget")
+    if ready and ready["status"] != "True" and (ready.get("reason") in LOST or _unheard(ready, conditions)):
+        return parse_time(ready["lastTransitionTime"])
+    if target and target["status"] == "True" and target.get("reason") == TAINTED:
+        return parse_time(target["lastTransitionTime"])
+    return None
+
+
+def _unheard(ready: Json, conditions: dict[str, Json]) -> bool:
+    """Not ready although its containers were, and nobody says why: only the node's kubelet could."""
+    containers = conditions.get("ContainersReady") or {}
+    return not ready.get("reason") and containers.get("status") == "True"

@@ -1,0 +1,112 @@
+"""What a job must hold that a schema cannot say: names that fit, containers that are there, replicas within bounds.
+
+Raises Invalid with the field; the job then has failed for the reason `<Kind>FailedValidation`.
+"""
+
+import re
+
+from steelyard.operator.training.framework import RoleKind
+from steelyard.operator.training.labels import NAME_LIMIT
+from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def check(job: TrainingJob) -> None:
+    """All of it, the simplest first."""
+    _name(job)
+    if not job.roles:
+        known = ", ".join(each.name for each in job.framework.roles)
+        raise Invalid(f"spec.{job.framework.specs}", f"has to have at least one replica type of {known}")
+    for kind in job.framework.roles:
+        _bounds(job, kind)
+    for role in job.roles.values():
+        _containers(job, role)
+    _order(job)
+    for number, rule in enumerate(job.rules):
+        _rule(job, rule, number)
+    if job.policy.scheduling.get("minAvailable", 0) > job.total:
+        raise Invalid(
+            "spec.runPolicy.schedulingPolicy.minAvailable",
+            f"is more than the {job.total} replicas of the job",
+        )
+    job.framework.check(job)
+
+
+def _name(job: TrainingJob) -> None:
+    """The longest Pod name is a host name: a DNS label."""
+    if not _LABEL.fullmatch(job.name):
+        raise Invalid(
+            "metadata.name", f"{job.name!r} is no DNS label that begins with a letter: a-z, 0-9 and - only"
+        )
+    longest = max((job.replica_name(place) for place in job.places), key=len, default=job.name)
+    if len(longest) > NAME_LIMIT:
+        over = len(longest) - NAME_LIMIT
+        raise Invalid(
+            "metadata.name",
+            f"is {over} characters too long: its Pod {longest} would have {len(longest)},"
+            f" and a host name has at most {NAME_LIMIT}",
+        )
+
+
+def _bounds(job: TrainingJob, kind: RoleKind) -> None:
+    field = f"spec.{job.framework.specs}.{kind.name}"
+    role = job.roles.get(kind.name)
+    if role is None:
+        if kind.required:
+            raise Invalid(field, "is required")
+        return
+    if role.count < kind.minimum:
+        raise Invalid(f"{field}.replicas", f"has to be at least {kind.minimum}, not {role.count}")
+    if kind.maximum is not None and role.count > kind.maximum:
+        raise Invalid(f"{field}.replicas", f"has to be at most {kind.maximum}, not {role.count}")
+
+
+def _containers(job: TrainingJob, role: Role) -> None:
+    field = f"spec.{job.framework.specs}.{role.name}.template.spec.containers"
+    names = []
+    for number, container in enumerate(role.template["spec"]["containers"]):
+        names.append(container.get("name") or "")
+        if not names[-1]:
+            raise Invalid(f"{field}[{number}].name", "is required")
+        if not container.get("image"):
+            raise Invalid(f"{field}[{number}].image", "is required")
+    if job.framework.insists and job.framework.container not in names:
+        raise Invalid(
+            field, f"one of them has to be named {job.framework.container}; there are {', '.join(names)}"
+        )
+
+
+def _order(job: TrainingJob) -> None:
+    """No type may wait for itself, directly or by way of others."""
+    for role in job.roles.values():
+        field = f"spec.{job.framework.specs}.{role.name}.dependsOn"
+        for name, _ in role.depends_on:
+            if name not in job.roles:
+                raise Invalid(field, f"the job has no replica type {name!r}; it has {', '.join(job.roles)}")
+        if role.name in _awaited(job, role.name):
+            raise Invalid(field, f"{role.name} would wait for itself")
+
+
+def _awaited(job: TrainingJob, role: str) -> set[str]:
+    """Every type that has to come first."""
+    found: set[str] = set()
+    waiting = [role]
+    while waiting:
+        new = {name for name, _ in job.roles[waiting.pop()].depends_on} - found
+        found |= new
+        waiting += sorted(new & job.roles.keys())
+    return found
+
+
+def _rule(job: TrainingJob, rule: Rule, number: int) -> None:
+    field = f"failureRules[{number}]"
+    for name in rule.roles:
+        if name not in job.roles:
+            raise Invalid(
+                f"{field}.roles", f"the job has no replica type {name!r}; it has {', '.join(job.roles)}"
+            )
+    try:
+        re.compile(rule.pattern)
+    except re.error as error:
+        raise Invalid(f"{field}.pattern", f"{rule.pattern!r} is no regular expression: {error}") from None
