@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.expressions.rules import Ruled, rule_causes, ruled
 from steelyard.local.apiserver.kinds import Check, ResourceType, Rules
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.published import metadata_node
@@ -41,7 +42,7 @@ def _kind(spec: Json, version: Json) -> ResourceType:
     schema = version["schema"]["openAPIV3Schema"]
     has_status = "status" in (version.get("subresources") or {})
     node = _node(schema)
-    check = _checks(Validator(schema))
+    check = _checks(Validator(schema), ruled(schema))
     return ResourceType(
         group=spec["group"],
         version=version["name"],
@@ -79,8 +80,9 @@ def _node(schema: Json) -> Node:
     return node
 
 
-def _checks(validator: Validator) -> Check:
+def _checks(validator: Validator, rules: Ruled | None) -> Check:
     def check(obj: Json, old: Json | None) -> list[Cause]:
-        return validator.causes(obj) + (validator.transition_causes(obj, old) if old else [])
+        causes = validator.causes(obj)
+        return causes + rule_causes(rules, obj, old, causes)
 
     return check

@@ -1,6 +1,5 @@
 """Values against a structural schema: JSON Schema by jsonschema-rs, and by hand what Kubernetes adds to it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -37,7 +36,6 @@ class Validator:
         self._schema = schema
         # Draft 4 has the boolean exclusiveMinimum of Kubernetes' schemas.
         self._compiled = jsonschema_rs.Draft4Validator(_json_schema(schema, root=True), validate_formats=True)
-        self._immutable = list(_immutable(schema, ()))
         self._keyed = _has_keys(schema)
 
     def causes(self, obj: Json) -> list[Cause]:
@@ -51,33 +49,6 @@ class Validator:
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
-
-    def transition_causes(self, obj: Json, old: Json) -> list[Cause]:
-        """The rule `self == oldSelf`, where both are there."""
-        causes = []
-        for path, rule in self._immutable:
-            new_value, old_value = _at(obj, path), _at(old, path)
-            if new_value is not None and old_value is not None and new_value != old_value:
-                text = rule.get("message") or "failed rule: self == oldSelf"
-                causes.append(Cause(".".join(path), f"Invalid value: {_summary(new_value)}: {text}"))
-        return causes
-
-
-def _summary(value: object) -> str:
-    return f'"{_JSON_TYPE[type(value).__name__]}"' if isinstance(value, dict | list) else shown(value)
-
-
-def _at(obj: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        obj = obj.get(key) if isinstance(obj, dict) else None
-    return obj
-
-
-def _immutable(schema: Json, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    for rule in schema.get("x-kubernetes-validations") or ():
-        yield path, rule
-    for name, each in (schema.get("properties") or {}).items():
-        yield from _immutable(each, (*path, name))
 
 
 # ---- lowering

@@ -68,6 +68,7 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
     if sum(bool(each.get("storage")) for each in versions) != 1:
         text = "must have exactly one version marked as storage version"
         causes.append(invalid("spec.versions", [v.get("name") for v in versions], text))
+    together = all(each.get("schema") == versions[0].get("schema") for each in versions)
     for index, each in enumerate(versions):
         path = f"spec.versions[{index}]"
         causes += name_causes(each.get("name") or "", f"{path}.name", "service")
@@ -76,7 +77,8 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
         if not isinstance(schema, dict):
             causes.append(required(where, "schemas are required"))
             continue
-        causes += structural_causes(schema, where)
+        if not together or index == 0:  # what is the same for all versions is said once
+            causes += structural_causes(schema, "spec.validation.openAPIV3Schema" if together else where)
         if "scale" in (each.get("subresources") or {}):
             causes.append(forbidden_field(f"{path}.subresources.scale", "this server does not serve `scale`"))
     return causes

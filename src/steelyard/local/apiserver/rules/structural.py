@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
+from steelyard.local.apiserver.expressions.refusals import refused
+from steelyard.local.apiserver.expressions.values import rooted
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.validation import Validator
 
-IMMUTABLE = "self == oldSelf"
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _LOGIC = ("allOf", "anyOf", "oneOf", "not")
 _REFUSED = [
@@ -21,22 +22,25 @@ def structural_causes(schema: Json, path: str) -> list[Cause]:
         return [required(f"{path}.type", "must not be empty at the root")]
     if schema["type"] != "object":
         return [invalid(f"{path}.type", schema["type"], "must be object at the root")]
-    return list(_causes(schema, path, root=True, in_list=False))
+    return list(_causes(schema, path, root=True, apart=""))
 
 
-def _causes(schema: Json, path: str, *, root: bool, in_list: bool) -> Iterator[Cause]:
+def _causes(schema: Json, path: str, *, root: bool, apart: str) -> Iterator[Cause]:
+    """`apart`: the list whose items cannot be told from each other, if the schema is of something in one."""
     yield from _own_causes(schema, path, root=root)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        yield from _rule_causes(rule, f"{path}.x-kubernetes-validations[{index}].rule", in_list)
+        own = rooted(schema) if root else schema
+        yield from refused(rule, own, f"{path}.x-kubernetes-validations[{index}]", apart)
     if isinstance(items := schema.get("items"), dict):
-        yield from _causes(items, f"{path}.items", root=False, in_list=True)
+        keyed = schema.get("x-kubernetes-list-type") == "map"
+        yield from _causes(items, f"{path}.items", root=False, apart=apart if keyed else path)
         yield from _list_causes(schema, items, path)
     if isinstance(extra := schema.get("additionalProperties"), dict):
-        yield from _causes(extra, f"{path}.additionalProperties", root=False, in_list=True)
+        yield from _causes(extra, f"{path}.additionalProperties", root=False, apart=apart)
     for name, each in (schema.get("properties") or {}).items():
         if root and name == "metadata":
             continue
-        yield from _causes(each, f"{path}.properties[{name}]", root=False, in_list=in_list)
+        yield from _causes(each, f"{path}.properties[{name}]", root=False, apart=apart)
 
 
 def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
@@ -68,14 +72,6 @@ def _compiles(pattern: str) -> bool:
     except re.error:
         return False
     return True
-
-
-def _rule_causes(rule: Json, path: str, in_list: bool) -> Iterator[Cause]:
-    if rule.get("rule", "").strip() != IMMUTABLE:
-        yield forbidden_field(path, f"this server evaluates no CEL but {IMMUTABLE!r}")
-    elif in_list:
-        text = f"this server evaluates {IMMUTABLE!r} outside lists and maps only"
-        yield forbidden_field(path, text)
 
 
 def _list_causes(schema: Json, items: Json, path: str) -> Iterator[Cause]:

@@ -1,0 +1,68 @@
+"""CEL's functions beside those of the engine: texts, lists and sets as Kubernetes has them.
+
+`x.f(a)` and `f(x, a)` are the same call. Loads the engine, which takes a while: only when a rule needs it.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+Function = Callable[..., Any]
+SIZE = "sizeInCharacters"  # the engine's own `size` counts the bytes of texts
+_ENGINE = "all bytes contains double duration dyn endsWith exists exists_one filter getDate getDayOfMonth "
+_ENGINE += "getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has hasValue "
+_ENGINE += "int map matches of none optional or orValue string startsWith timestamp type uint value"
+_TEXTS = "charAt indexOf lastIndexOf join lowerAscii replace split substring trim upperAscii reverse bool min max sum"
+_SETS = "sets.contains sets.equivalent sets.intersects"
+
+
+@cache
+def functions() -> dict[str, Function]:
+    from cel import stdlib
+
+    ready = {name: stdlib.STDLIB_FUNCTIONS[name] for name in f"{_TEXTS} {_SETS}".split()}
+    own: dict[str, Function] = {
+        SIZE: len,
+        "find": _find,
+        "findAll": _find_all,
+        "indexOf": _either(ready["indexOf"], _list_index),
+        "lastIndexOf": _either(ready["lastIndexOf"], _last_list_index),
+        "isSorted": _is_sorted,
+    }
+    return ready | own
+
+
+def known_functions() -> frozenset[str]:
+    """What a rule may call, by the names that the engine reports."""
+    return frozenset(_ENGINE.split()) | {name.rpartition(".")[2] for name in functions()}
+
+
+def _either(of_text: Function, of_list: Function) -> Function:
+    def call(first: Any, *rest: Any) -> Any:
+        return of_list(first, *rest) if isinstance(first, list) else of_text(first, *rest)
+
+    return call
+
+
+def _list_index(items: list[Any], item: Any) -> int:
+    return items.index(item) if item in items else -1
+
+
+def _last_list_index(items: list[Any], item: Any) -> int:
+    return len(items) - 1 - items[::-1].index(item) if item in items else -1
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return all(first <= second for first, second in pairwise(items))
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found[0] if found else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = [each[0] for each in re.finditer(pattern, text)]
+    return found if limit < 0 else found[:limit]

@@ -1,0 +1,38 @@
+"""`fieldPath` of a rule: which field below the rule's own a failure is about."""
+
+import re
+
+from steelyard.local.apiserver.messages import Json
+
+_PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
+
+
+def parts_of(path: str) -> list[str]:
+    """Field names; empty where it is none of the paths that may be written."""
+    found, end = [], 0
+    while match := _PART.match(path, end):
+        found.append(match[1] or match[2])
+        end = match.end()
+    return found if end == len(path) else []
+
+
+def leads_somewhere(schema: Json, path: str) -> bool:
+    """Whether the schema has such a field."""
+    parts = parts_of(path)
+    for part in parts:
+        extra = schema.get("additionalProperties")
+        below = extra if isinstance(extra, dict) else (schema.get("properties") or {}).get(part)
+        if below is None:
+            return False
+        schema = below
+    return bool(parts)
+
+
+def joined(path: str, below: str, schema: Json) -> str:
+    """The whole path of a field, as causes name it."""
+    for part in parts_of(below):
+        extra = schema.get("additionalProperties")
+        keyed = isinstance(extra, dict)
+        path = f"{path}[{part}]" if keyed else f"{path}.{part}".removeprefix(".")
+        schema = extra if isinstance(extra, dict) else (schema.get("properties") or {}).get(part) or {}
+    return path

@@ -1,0 +1,123 @@
+"""Which rules a definition may not have: those that are no CEL, that cannot be, or that this engine cannot evaluate.
+
+The engine has no types of its own. Instead fields that the schema does not have are looked for in the text, and
+each rule is tried on an example with every field.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+from steelyard.local.apiserver.expressions.functions import known_functions
+from steelyard.local.apiserver.expressions.path import leads_somewhere
+from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program
+from steelyard.local.apiserver.expressions.rule import IMMUTABLE, optional
+from steelyard.local.apiserver.expressions.values import cel_value, escaped, example, fields_of, is_loose
+from steelyard.local.apiserver.messages import Json
+
+_REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
+_GO = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")
+_BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
+_PATH = re.compile(r"(?<![\w.])(self|oldSelf)((?:\.\w+(?!\w*\s*\())+)")
+_NAMES = {"self", "oldSelf", "sets", "optional", "type", "null_type", "list", "map"}
+_NAMES |= {"int", "uint", "double", "bool", "string", "bytes"}
+
+
+def refused(rule: Json, schema: Json, path: str, apart: str) -> Iterator[Cause]:
+    """`schema` is the rule's own; `apart` is the list in which items have no past, if it is in one."""
+    text = (rule.get("rule") or "").strip()
+    if not text:
+        yield required(f"{path}.rule", "rule is not specified")
+        return
+    yield from _wording(rule, schema, path)
+    if _reads_old(rule) and apart:
+        detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
+        yield invalid(f"{path}.rule", text, detail)
+        return
+    if text != IMMUTABLE and (fault := _fault(text, rule, schema, bool)):
+        yield Cause(f"{path}.rule", f"Invalid value: {_in_go(rule)}: {fault}")
+    message = (rule.get("messageExpression") or "").strip()
+    if message and (fault := _fault(message, rule, schema, str)):
+        yield Cause(f"{path}.messageExpression", f"Invalid value: {_in_go(rule)}: {fault}")
+
+
+def _wording(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
+    message = (rule.get("message") or "").strip()
+    if "\n" in message:
+        yield invalid(f"{path}.message", message, "must not contain line breaks")
+    elif "\n" in rule["rule"].strip() and not message:
+        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
+    if (reason := rule.get("reason")) and reason not in _REASONS:
+        yield unsupported(f"{path}.reason", reason, _REASONS)
+    if (field := rule.get("fieldPath")) and not leads_somewhere(schema, field):
+        yield invalid(f"{path}.fieldPath", field, "must be a valid path")
+
+
+def _reads_old(rule: Json) -> bool:
+    return bool(re.search(r"\boldSelf\b", rule["rule"])) and not rule.get("optionalOldSelf")
+
+
+def _in_go(rule: Json) -> str:
+    keys = {name: name[0].lower() + name[1:] for name in _GO}
+    empty = {"Reason": None, "OptionalOldSelf": None}
+    shown = {name: rule.get(key, empty.get(name, "")) for name, key in keys.items()}
+    text = orjson.dumps(shown).decode()
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]) -> str:
+    """What is wrong with an expression; empty where nothing is."""
+    try:
+        program = Program(source)
+    except BadExpression as error:
+        return f"compilation failed: ERROR: {error}"
+    if unknown := _unknown(program, schema):
+        return f"compilation failed: ERROR: {unknown}"
+    values = _examples(program, rule, schema)
+    try:
+        found = program.run(values)
+    except Failed as failure:
+        fault = failure.fault and not is_loose(schema)
+        return f"compilation failed: ERROR: {failure}" if fault else ""
+    if isinstance(found, wanted):
+        return ""
+    if wanted is str:
+        return "messageExpression must evaluate to a string"
+    return "cel expression must evaluate to a bool"
+
+
+def _unknown(program: Program, schema: Json) -> str:
+    """A name that nothing has: a variable, a function, a field."""
+    bound = set(_BOUND.findall(program.code))
+    names = sorted(program.variables - _NAMES - bound) or sorted(program.functions - known_functions())
+    if names:
+        return f"undeclared reference to '{names[0]}' (in container '')"
+    for match in _PATH.finditer(program.code):
+        if match[1] == "self" and (missing := _missing(schema, match[2].split(".")[1:])):
+            return f"undefined field '{missing}'"
+    return ""
+
+
+def _missing(schema: Json, names: list[str]) -> str:
+    """The first of these names that the schema has no field of."""
+    for name in names:
+        if schema.get("x-kubernetes-int-or-string"):
+            return ""
+        extra = schema.get("additionalProperties")
+        if isinstance(extra, dict):
+            schema = extra
+            continue
+        fields = {escaped(each): below for each, below in fields_of(schema).items()}
+        if name not in fields:
+            return name
+        schema = fields[name]
+    return ""
+
+
+def _examples(program: Program, rule: Json, schema: Json) -> dict[str, Any]:
+    value = cel_value(schema, example(schema))
+    before = optional(value, there=True) if rule.get("optionalOldSelf") else value
+    return {"self": value} | ({"oldSelf": before} if "oldSelf" in program.variables else {})

@@ -1,0 +1,102 @@
+"""One rule of a definition: whether an object keeps to it, and what to say when it does not."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.expressions.path import joined
+from steelyard.local.apiserver.expressions.program import Failed, Program
+from steelyard.local.apiserver.expressions.values import cel_value
+from steelyard.local.apiserver.messages import Json
+
+IMMUTABLE = "self == oldSelf"
+ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`program` is None for the rule of immutable fields, which needs no engine."""
+
+    text: str
+    program: Program | None
+    reads_old: bool
+    optional_old: bool
+    message: str
+    message_program: Program | None
+    reason: str
+    field_path: str
+
+    def cause(self, schema: Json, path: str, value: Any, old: Any) -> Cause | None:
+        """What breaks the rule; `old` is ABSENT where nothing was there before."""
+        if self.reads_old and not self.optional_old and old is ABSENT:
+            return None
+        if old is not ABSENT and value == old and (not self.reads_old or self.program is None):
+            return None  # what was there before the rule may stay
+        if self.program is None:
+            kept = cel_value(schema, value) == cel_value(schema, old, value)
+            return None if kept else self._failure(schema, path, self.message or f"failed rule: {self.text}")
+        values = self._values(schema, value, old)
+        try:
+            if self.program.run(values) is True:
+                return None
+        except Failed as failure:
+            text = f"{failure} evaluating rule: {self.message or self.text}"
+            return self._failure(schema, path, text)
+        return self._failure(schema, path, self._said(values))
+
+    def _values(self, schema: Json, value: Any, old: Any) -> dict[str, Any]:
+        values = {"self": cel_value(schema, value)}
+        if not self.reads_old:
+            return values
+        before = None if old is ABSENT else cel_value(schema, old, value)
+        return values | {"oldSelf": optional(before, old is not ABSENT) if self.optional_old else before}
+
+    def _said(self, values: dict[str, Any]) -> str:
+        """The message; where it cannot be made, the one that always can."""
+        if self.message_program:
+            try:
+                said = self.message_program.run(values)
+            except Failed:
+                said = ""
+            if isinstance(said, str) and said.strip() and "\n" not in said:
+                return said.strip()
+        return self.message or f"failed rule: {self.text}"
+
+    def _failure(self, schema: Json, path: str, text: str) -> Cause:
+        where = joined(path, self.field_path, schema) if self.field_path else path
+        return Cause(where or "<nil>", f"{_opening(self.reason, schema)}: {text}", self.reason)
+
+
+_WORDS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
+
+
+def _opening(reason: str, schema: Json) -> str:
+    if reason in _WORDS:
+        return _WORDS[reason]
+    word = "Duplicate value" if reason == "FieldValueDuplicate" else "Invalid value"
+    return f'{word}: "{schema.get("type") or ""}"'
+
+
+def optional(value: Any, there: bool) -> Any:
+    from cel import OptionalValue
+
+    return OptionalValue.of(value) if there else OptionalValue.none()
+
+
+def rule_of(rule: Json) -> Rule:
+    """Raises BadExpression."""
+    text = rule["rule"].strip()
+    program = None if text == IMMUTABLE else Program(text)
+    message = (rule.get("messageExpression") or "").strip()
+    message_program = Program(message) if message else None
+    used = {name for each in (program, message_program) if each for name in each.variables}
+    return Rule(
+        text=text,
+        program=program,
+        reads_old=program is None or "oldSelf" in used,
+        optional_old=bool(rule.get("optionalOldSelf")),
+        message=(rule.get("message") or "").strip(),
+        message_program=message_program,
+        reason=rule.get("reason") or "FieldValueInvalid",
+        field_path=rule.get("fieldPath") or "",
+    )

@@ -1,0 +1,85 @@
+"""All rules of one schema, and an object against them: each rule at its field, each item beside the one it was."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.expressions.rule import ABSENT, Rule, rule_of
+from steelyard.local.apiserver.expressions.values import key_of, rooted
+from steelyard.local.apiserver.messages import Json
+
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to "
+)
+UNCHECKED += "complete validation"
+_BLOCKING = {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany"}
+_BLOCKING |= {"FieldValueTypeInvalid"}
+
+
+@dataclass
+class Ruled:
+    """A schema with rules, or with some below; without any it is not kept."""
+
+    schema: Json
+    rules: list[Rule] = field(default_factory=list)
+    properties: "dict[str, Ruled]" = field(default_factory=dict)
+    items: "Ruled | None" = None
+    values: "Ruled | None" = None
+
+
+def ruled(schema: Json, *, root: bool = True) -> Ruled | None:
+    """Raises BadExpression; None for a schema without rules."""
+    found = Ruled(rooted(schema) if root else schema)
+    found.rules = [rule_of(each) for each in schema.get("x-kubernetes-validations") or ()]
+    for name, each in (schema.get("properties") or {}).items():
+        if (not root or name != "metadata") and (below := ruled(each, root=False)):
+            found.properties[name] = below
+    if isinstance(items := schema.get("items"), dict):
+        found.items = ruled(items, root=False)
+    if isinstance(extra := schema.get("additionalProperties"), dict):
+        found.values = ruled(extra, root=False)
+    return found if found.rules or found.properties or found.items or found.values else None
+
+
+def rule_causes(rules: Ruled | None, obj: Json, old: Json | None, found: list[Cause]) -> list[Cause]:
+    """What breaks rules, unless what the schema `found` already keeps them from being asked."""
+    if rules is None:
+        return []
+    if any(each.reason in _BLOCKING for each in found):
+        return [Cause("<nil>", f"Invalid value: null: {UNCHECKED}")]
+    return list(_causes(rules, obj, ABSENT if old is None else old, ""))
+
+
+def _causes(node: Ruled, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    if value is None:
+        return
+    old = ABSENT if old is None else old
+    for rule in node.rules:
+        if cause := rule.cause(node.schema, path, value, old):
+            yield cause
+    if isinstance(value, dict):
+        yield from _of_fields(node, value, old if isinstance(old, dict) else {}, path)
+    elif isinstance(value, list) and node.items is not None:
+        before = _items_before(node.schema, value, old)
+        for index, each in enumerate(value):
+            yield from _causes(node.items, each, before[index], f"{path}[{index}]")
+
+
+def _of_fields(node: Ruled, value: Json, old: Json, path: str) -> Iterator[Cause]:
+    for name, below in node.properties.items():
+        if name in value:
+            where = f"{path}.{name}".removeprefix(".")
+            yield from _causes(below, value[name], old.get(name, ABSENT), where)
+    if node.values is not None:
+        for name, each in value.items():
+            yield from _causes(node.values, each, old.get(name, ABSENT), f"{path}[{name}]")
+
+
+def _items_before(schema: Json, value: list[Any], old: Any) -> list[Any]:
+    """For each item of a list map the one that had its keys; items of other lists have no past."""
+    if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
+        return [ABSENT] * len(value)
+    keys = [key_of(schema, each) for each in old]
+    wanted = [key_of(schema, each) for each in value]
+    return [old[keys.index(key)] if key in keys else ABSENT for key in wanted]

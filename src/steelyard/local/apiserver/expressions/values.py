@@ -1,0 +1,143 @@
+"""Objects as CEL sees them: by their schema's types, under names that CEL can read. And examples of values."""
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from steelyard.local.apiserver.messages import Json
+
+_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+_RESERVED = (
+    "true false null in as break const continue else for function if import let loop package namespace "
+)
+_RESERVED += "return var void while"
+_STANDS_FOR = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_TEXT: Json = {"type": "string"}
+_METADATA: Json = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
+ROOT_FIELDS: Json = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
+
+
+def escaped(name: str) -> str | None:
+    """A field's name in CEL; None for one that CEL cannot read."""
+    if not _NAME.fullmatch(name):
+        return None
+    if name in _RESERVED.split():
+        return f"__{name}__"
+    return re.sub(r"__|[./-]", lambda found: _STANDS_FOR[found[0]], name)
+
+
+def fields_of(schema: Json) -> Json:
+    """The fields that rules may read; every whole object has some of its own."""
+    own: Json = schema.get("properties") or {}
+    return {**own, **ROOT_FIELDS} if schema.get("x-kubernetes-embedded-resource") else own
+
+
+def rooted(schema: Json) -> Json:
+    """A kind's schema with what rules at the root may read of every object."""
+    return {**schema, "x-kubernetes-embedded-resource": True}
+
+
+def cel_value(schema: Json, value: Any, like: Any = None) -> Any:
+    """`value` by its schema. Lists that are sets or maps come in the order of `like`: theirs has no meaning."""
+    match value:
+        case dict():
+            return _object(schema, value, like)
+        case list():
+            items = schema.get("items") or {}
+            return [cel_value(items, each) for each in _in_order(schema, value, like)]
+        case str():
+            return _text(schema.get("format") or "", value)
+        case int() if schema.get("type") == "number" and not isinstance(value, bool):
+            return float(value)
+        case _:
+            return value
+
+
+def _object(schema: Json, value: Json, like: Any) -> Json:
+    like = like if isinstance(like, dict) else {}
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        return {key: cel_value(extra, each, like.get(key)) for key, each in value.items()}
+    found: Json = {}
+    for name, below in fields_of(schema).items():
+        key = escaped(name)
+        if key and value.get(name) is not None:
+            found[key] = cel_value(below, value[name], like.get(name))
+    return found
+
+
+def _in_order(schema: Json, value: list[Any], like: Any) -> list[Any]:
+    if not isinstance(like, list) or schema.get("x-kubernetes-list-type") not in ("set", "map"):
+        return value
+    keys = [key_of(schema, each) for each in like]
+    last = len(keys)
+    places = [keys.index(key) if (key := key_of(schema, each)) in keys else last for each in value]
+    return [each for _, each in sorted(zip(places, value, strict=True), key=lambda pair: pair[0])]
+
+
+def key_of(schema: Json, item: Any) -> Any:
+    """What tells an item of a list from the others."""
+    keys = schema.get("x-kubernetes-list-map-keys")
+    return [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
+
+
+def _text(form: str, value: str) -> Any:
+    """Texts with a format are moments, spans and bytes in CEL."""
+    try:
+        match form:
+            case "date-time" | "date":
+                moment = datetime.fromisoformat(value)
+                return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            case "duration":
+                return _duration(value)
+            case "byte":
+                return base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        pass  # the schema's own check says so
+    return value
+
+
+def _duration(value: str) -> timedelta:
+    parts = re.findall(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)", value)
+    if "".join(number + unit for number, unit in parts) != value.lstrip("+-"):
+        raise ValueError(value)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return timedelta(seconds=-seconds if value.startswith("-") else seconds)
+
+
+# ---- examples
+
+_EXAMPLES: Json = {"integer": 1, "number": 1.0, "boolean": True, "string": "a"}
+_FORMS = {"date-time": "2000-01-01T00:00:00Z", "date": "2000-01-01", "duration": "1s", "byte": "YQ=="}
+
+
+def example(schema: Json) -> Any:
+    """A value with every field of the schema, to try a rule on."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return 1
+    kind = schema.get("type")
+    if kind == "array":
+        return [example(schema.get("items") or {})]
+    if kind == "string":
+        return _FORMS.get(schema.get("format") or "", "a")
+    if kind in _EXAMPLES:
+        return _EXAMPLES[kind]
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        return {"a": example(extra)}
+    return {name: example(below) for name, below in fields_of(schema).items()}
+
+
+def is_loose(schema: Json) -> bool:
+    """Whether values may differ from the example in their types or keys."""
+    if schema.get("x-kubernetes-int-or-string") or isinstance(schema.get("additionalProperties"), dict):
+        return True
+    below = [*fields_of(schema).values()]
+    if isinstance(items := schema.get("items"), dict):
+        below.append(items)
+    return any(is_loose(each) for each in below)
