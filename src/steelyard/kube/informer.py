@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, cast
 
 from steelyard.kube.cluster import Cluster, Json, Resource, WatchEvent
-from steelyard.kube.errors import ApiError, Gone, error_from_status
+from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Pace:
     relist: float = 1800.0  # between full lists, against whatever else might go wrong
     backoff: float = 0.1  # doubled for each failure in a row; the pause is a random share of it
     backoff_cap: float = 10.0
+    absent: float = 30.0  # until one looks again for a kind that the server does not have
 
 
 class Informer:
@@ -64,9 +65,11 @@ class Informer:
         indexes: Mapping[str, Index] | None = None,
         transform: Callable[[Json], Json] = drop_managed_fields,
         on_change: Change = _ignore,
+        optional: bool = False,
         pace: Pace | None = None,
         chance: Random | None = None,
     ) -> None:
+        """`optional`: the server need not have the kind; without it, this counts as synced, and empty."""
         self.synced = asyncio.Event()  # set once the first list is in
         self._cluster = cluster
         self._resource = resource
@@ -75,6 +78,8 @@ class Informer:
         self._field_selector = field_selector
         self._transform = transform
         self._on_change = on_change
+        self._optional = optional
+        self._absent = False
         self._pace = pace or Pace()
         self._chance = chance or Random()
         self._objects: dict[ObjectKey, Json] = {}
@@ -96,6 +101,19 @@ class Informer:
     def items(self) -> list[Json]:
         return list(self._objects.values())
 
+    def wrote(self, obj: Json) -> bool:
+        """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.
+
+        Whether the cache shows the object now. What the watch has passed already, it has shown or taken away.
+        """
+        version = obj["metadata"]["resourceVersion"]
+        if not (version.isdigit() and self._version.isdigit()):
+            return False
+        key = key_of(obj)
+        if _newer(version, self._version) and _newer(version, _version(self._objects.get(key)) or "0"):
+            self._put(key, self._transform(obj))
+        return True
+
     # ---- following
 
     async def run(self) -> None:
@@ -107,10 +125,23 @@ class Informer:
                 self._version = ""
                 self._failures += 1
             except ApiError as error:
+                if self._optional and isinstance(error, NotFound | Forbidden):
+                    self._without(error)
+                    await asyncio.sleep(self._pace.absent)
+                    continue
                 self._failures += 1
                 _log.warning("cannot follow %s, trying again: %s", self._resource.plural, error)
             pause = min(self._pace.backoff_cap, self._pace.backoff * 2.0 ** min(self._failures, 30))
             await asyncio.sleep(self._chance.uniform(0, pause))
+
+    def _without(self, error: ApiError) -> None:
+        """The server does not have the kind, or not for us: said once."""
+        if not self._absent:
+            _log.warning("doing without %s: %s", self._resource.plural, error)
+        self._absent, self._version = True, ""
+        for key in list(self._objects):
+            self._set(key, None)
+        self.synced.set()
 
     async def _follow(self) -> None:
         """One watch, with a list before it where one is due."""
@@ -152,6 +183,7 @@ class Informer:
         for key, obj in listed.items():
             self._set(key, obj)
         self._version = found.resource_version
+        self._absent = False
         self.synced.set()
 
     def _see(self, event: WatchEvent) -> None:
@@ -167,8 +199,15 @@ class Informer:
             self._set(key_of(event.object), event.object)
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
-        old = self._objects.pop(key, None)
+        old = self._objects.get(key)
+        if _version(old) == _version(obj):
+            return
         new = self._transform(obj) if obj else None
+        self._put(key, new)
+        self._on_change(old, new)
+
+    def _put(self, key: ObjectKey, new: Json | None) -> None:
+        old = self._objects.pop(key, None)
         for of, index in self._indexes.values():
             if old:
                 _drop(index, of(old), key)
@@ -176,8 +215,6 @@ class Informer:
                 index.setdefault(value, {})[key] = cast("Json", new)
         if new:
             self._objects[key] = new
-        if _version(old) != _version(new):
-            self._on_change(old, new)
 
 
 def _drop(index: dict[str, dict[ObjectKey, Json]], values: Iterable[str], key: ObjectKey) -> None:

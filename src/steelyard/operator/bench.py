@@ -18,7 +18,8 @@ from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Snapshot, Stored
 from steelyard.operator.caches import CHILDREN, slim
-from steelyard.operator.controller import Controller, Key, Stale
+from steelyard.operator.controller import Controller
+from steelyard.operator.edge import Key, Stale
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 
@@ -56,7 +57,8 @@ class LaggingCaches:
         stored = self.seen.get(StoreKey(resource, namespace, name))
         return _load(*stored, False) if stored else None
 
-    def children(self, uid: str) -> tuple[list[Json], list[Json]]:
+    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
+        uid = resource["metadata"]["uid"]
         own = [
             (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
             for key, stored in sorted(self.seen.items(), key=lambda each: each[0][2])
@@ -64,6 +66,12 @@ class LaggingCaches:
         ]
         kinds = (*CHILDREN, INFERENCE_SESSIONS)
         return [obj for kind, obj in own if kind in kinds], [obj for kind, obj in own if kind == PODS]
+
+    def settings(self) -> OperatorSettings:
+        return SETTINGS
+
+    def wrote(self, obj: Json) -> bool:
+        return False
 
     def group(self, key: StoreKey) -> str | None:
         if key == StoreKey(self._key.resource, self._key.namespace, self._key.name):
@@ -110,7 +118,7 @@ class Bench:
         self.cluster = MemoryCluster(lambda: self.now)
         self.store = self.cluster.store
         self.caches = LaggingCaches(key)
-        self.controller = Controller(self.cluster, self.caches, SETTINGS)
+        self.controller = Controller(self.cluster, self.caches)
         self.dirty, self.look = False, None  # type: bool, datetime | None
         self.facts: frozenset[str] = frozenset()
         self.calls: list[Call] = []

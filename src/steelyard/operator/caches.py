@@ -1,11 +1,11 @@
 """The operator's caches: one informer per kind, children selected by label and indexed by their owner."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Informer
+from steelyard.kube.informer import Change, Informer
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -13,9 +13,13 @@ from steelyard.kube.resource import (
     JOBS,
     PODS,
     SERVICES,
+    TRAINING,
     Resource,
+    resource_of,
 )
 from steelyard.operator.names import ENTITY, OWNER
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.caches import TrainingCaches, slim_job
 
 Json = dict[str, Any]
 
@@ -24,24 +28,28 @@ BY_OWNER = "owner"
 
 
 class InformerCaches:
-    """`changed(resource, object)` is told of every resource, `owner_changed(uid)` of every child of one."""
+    """`changed(resource, object)` is told of every resource that changed, itself or one of its children."""
 
     def __init__(
         self,
         cluster: Cluster,
         resources: Iterable[Resource],
-        namespace: str | None,
+        settings: OperatorSettings,
         changed: Callable[[Resource, Json], None],
+        pod_changed: Callable[[Json, Json | None, Json], None] = lambda owner, old, new: None,
     ) -> None:
         self._changed = changed
         self._owners: dict[str, tuple[Resource, Json]] = {}
+        namespace = settings.namespace
         self._resources = {
             each: Informer(
                 cluster,
                 each,
                 namespace=namespace,
                 indexes={BY_OWNER: _owner},
+                transform=slim_job if each in TRAINING else _slim_resource,
                 on_change=self._resource_changed(each),
+                optional=each in TRAINING,
             )
             for each in resources
         }
@@ -57,15 +65,23 @@ class InformerCaches:
             )
             for each in (*CHILDREN, PODS)
         }
+        self._training = TrainingCaches(cluster, self._resources, settings, self._look_at, pod_changed)
+
+    def _informers(self) -> Iterable[Informer]:
+        yield from self._resources.values()
+        yield from self._children.values()
+        yield from self._training.informers()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for informer in (*self._resources.values(), *self._children.values()):
+            for informer in self._informers():
                 tasks.create_task(informer.run())
 
     async def synced(self) -> None:
-        for informer in (*self._resources.values(), *self._children.values()):
+        for informer in self._informers():
             await informer.synced.wait()
+
+    # ---- what the edge reads
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._resources[resource].get(namespace, name)
@@ -73,12 +89,30 @@ class InformerCaches:
     def resources(self) -> Iterable[Json]:
         return (obj for informer in self._resources.values() for obj in informer.items())
 
-    def children(self, uid: str) -> tuple[list[Json], list[Json]]:
+    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
+        uid = resource["metadata"]["uid"]
         informers = [*(self._children[kind] for kind in CHILDREN), self._resources[INFERENCE_SESSIONS]]
         objects = [obj for informer in informers for obj in informer.by_index(BY_OWNER, uid)]
-        return objects, self._children[PODS].by_index(BY_OWNER, uid)
+        pods = self._children[PODS].by_index(BY_OWNER, uid)
+        if resource_of(resource) in TRAINING:
+            more_objects, more_pods = self._training.children(resource)
+            return objects + more_objects, pods + more_pods
+        return objects, pods
 
-    def _resource_changed(self, resource: Resource) -> Callable[[Json | None, Json | None], None]:
+    def settings(self) -> OperatorSettings:
+        return self._training.settings()
+
+    def wrote(self, obj: Json) -> bool:
+        kind, labels = resource_of(obj), obj["metadata"].get("labels") or {}
+        if kind in self._resources:
+            return self._resources[kind].wrote(obj)
+        if kind in self._children and ENTITY in labels:
+            return self._children[kind].wrote(obj)
+        return self._training.wrote(kind, obj)
+
+    # ---- what changes
+
+    def _resource_changed(self, resource: Resource) -> Change:
         def told(old: Json | None, new: Json | None) -> None:
             obj = new or old
             assert obj is not None
@@ -92,14 +126,24 @@ class InformerCaches:
         return told
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
-        for uid in {*_owner(old or {}), *_owner(new or {})}:
-            if uid in self._owners:
-                self._changed(*self._owners[uid])
+        self._look_at({*_owner(old or {}), *_owner(new or {})})
+
+    def _look_at(self, uids: Iterable[str]) -> Mapping[str, Json]:
+        """The owners among these, which are looked at again."""
+        found = {uid: self._owners[uid] for uid in uids if uid in self._owners}
+        for resource, obj in found.values():
+            self._changed(resource, obj)
+        return {uid: obj for uid, (_, obj) in found.items()}
 
 
 def _owner(obj: Json) -> Iterable[str]:
     uid = (obj.get("metadata", {}).get("labels") or {}).get(OWNER)
     return (uid,) if uid else ()
+
+
+def _slim_resource(obj: Json) -> Json:
+    obj["metadata"].pop("managedFields", None)
+    return obj
 
 
 def slim(obj: Json) -> Json:

@@ -28,6 +28,10 @@ class Children:
 
     objects: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
+    orphans: tuple[Json, ...] = ()
+    """A training job's: what has its labels and is nobody's. It is adopted."""
+    strays: tuple[Json, ...] = ()
+    """A training job's: what it controls, and whose labels are no longer its. It is released."""
 
     def named(self, kind: str, name: str) -> Json | None:
         return next((each for each in self.of_kind(kind) if each["metadata"]["name"] == name), None)

@@ -8,7 +8,7 @@ from steelyard.operator import environment as env
 from steelyard.operator.bench import Bench, State, peek
 from steelyard.operator.children import live
 from steelyard.operator.conditions import condition
-from steelyard.operator.controller import Key
+from steelyard.operator.edge import Key
 from steelyard.operator.names import COMPONENT, controller_of
 
 Json = dict[str, Any]

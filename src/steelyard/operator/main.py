@@ -11,18 +11,23 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.leader import LeaderElector, LeaseLost, until
-from steelyard.kube.resource import Resource
+from steelyard.kube.resource import TRAINING, Resource
 from steelyard.kube.workqueue import WorkQueue
 from steelyard.operator.caches import InformerCaches
-from steelyard.operator.controller import WORKFLOWS, Controller, Key, Stale, Synced
+from steelyard.operator.controller import Controller
+from steelyard.operator.desired import Told
+from steelyard.operator.edge import Key, Stale, Synced
 from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import events
+from steelyard.operator.workflow import workflows
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"
 METRICS_SECONDS = 5.0
+TRAINING_KINDS = frozenset(each.kind for each in TRAINING)
 
 
 async def run_operator(
@@ -58,10 +63,10 @@ class Operator:
         self._now = now
         self._queue: WorkQueue[Key] = WorkQueue()
         self._events = EventRecorder(cluster, component="steelyard-operator")
-        self._caches = InformerCaches(cluster, WORKFLOWS, settings.namespace, self._changed)
-        self._controller = Controller(
-            cluster, self._caches, settings, lambda verb: self.metrics.writes.labels(verb).inc()
+        self._caches = InformerCaches(
+            cluster, workflows(settings), settings, self._changed, self._pod_changed
         )
+        self._controller = Controller(cluster, self._caches, self)
 
     async def work(self) -> None:
         """Until cancelled."""
@@ -117,23 +122,22 @@ class Operator:
         if synced.next_look:
             seconds = (synced.next_look - self._now()).total_seconds()
             self._queue.add_after(key, max(0.05, seconds))
-        if synced.after is not None:
-            self._tell(key, synced.before or {}, synced.after)
+        if synced.changed:  # the cache shows it already, so that no watch tells of it
+            self._queue.add(key)
 
-    def _tell(self, key: Key, before: Json, after: Json) -> None:
-        """An event for each change of where a resource stands."""
-        if (before.get("status"), before.get("reason")) == (after["status"], after["reason"]):
-            return
-        resource = self._caches.resource(key.resource, key.namespace, key.name)
-        if resource is None:
-            return
-        messages = [
-            each["message"] for each in after["conditions"] if each["status"] == "True" and each["message"]
-        ]
-        bad = after["status"] in {"Failed", "Error"}
-        self._events.record(
-            resource, "Warning" if bad else "Normal", after["reason"], messages[0] if messages else ""
-        )
+    # ---- what the edge tells
+
+    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+        self.metrics.writes.labels(verb).inc()
+        if owner["kind"] in TRAINING_KINDS:
+            self.metrics.training.wrote(verb, owner, obj)
+
+    def told(self, resource: Json, told: Told) -> None:
+        self._events.record(resource, told.type, told.reason, told.message)
+
+    def _pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
+        for each in events.abnormal(old, new):
+            self.told(owner, each)
 
     async def _count(self) -> None:
         while True:

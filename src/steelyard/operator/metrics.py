@@ -7,6 +7,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client import Counter as Total
 
+from steelyard.operator.training.metrics import TrainingMetrics
+
 Json = dict[str, Any]
 
 
@@ -37,10 +39,17 @@ class Metrics:
             "steelyard_resources", "Resources by kind and status.", ["kind", "status"], registry=self.registry
         )
 
+        self.training = TrainingMetrics(self.registry)
+
     def count(self, resources: Iterable[Json]) -> None:
-        counts = Counter(
-            (obj.get("kind", ""), (obj.get("status") or {}).get("status") or "Created") for obj in resources
-        )
+        counts = Counter((obj.get("kind", ""), _standing(obj.get("status") or {})) for obj in resources)
         self._resources.clear()
         for (kind, status), number in counts.items():
             self._resources.labels(kind, status).set(number)
+
+
+def _standing(status: Json) -> str:
+    """In one word; of a training job its last condition."""
+    if "status" in status:
+        return str(status["status"] or "Created")
+    return str((status.get("conditions") or [{"type": "Created"}])[-1]["type"])

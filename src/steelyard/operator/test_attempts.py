@@ -10,8 +10,8 @@ from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.operator import environment as env
 from steelyard.operator.bench import BEGIN, GROUPS, Bench
 from steelyard.operator.conditions import condition
-from steelyard.operator.controller import Key
 from steelyard.operator.doubles import NAMESPACE, make_evaluation
+from steelyard.operator.edge import Key
 
 Json = dict[str, Any]
 Effect = Callable[[Bench, Json], None]

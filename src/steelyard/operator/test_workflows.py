@@ -8,7 +8,6 @@ import pytest
 from steelyard.kube.resource import resource_of
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Memory, Phase, condition, status_of
-from steelyard.operator.controller import WORKFLOWS
 from steelyard.operator.desired import Desired
 from steelyard.operator.doubles import (
     make_audit,
@@ -21,6 +20,7 @@ from steelyard.operator.doubles import (
     make_session,
 )
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflow import WORKFLOWS
 from steelyard.schema.resources import RESOURCES
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ SETTINGS = OperatorSettings(storage="file:///storage")
 
 
 def look(resource: Json, now: datetime = NOW, settings: OperatorSettings = SETTINGS) -> Desired:
-    return WORKFLOWS[resource_of(resource)](resource, Children(), now, settings)
+    return WORKFLOWS[resource_of(resource)].reconcile(resource, Children(), now, settings)
 
 
 def judged(resource: Json, settings: OperatorSettings = SETTINGS) -> tuple[str, str, str]:

@@ -17,8 +17,8 @@ from steelyard.kube.resource import (
 from steelyard.operator import environment as env
 from steelyard.operator.bench import GROUPS, Bench, State, seconds
 from steelyard.operator.conditions import condition
-from steelyard.operator.controller import Key
 from steelyard.operator.doubles import NAMESPACE
+from steelyard.operator.edge import Key
 from steelyard.operator.exploration import Move
 from steelyard.operator.invariants import (
     foreign_touched,

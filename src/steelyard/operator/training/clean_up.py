@@ -26,11 +26,11 @@ def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
     return CleanUp(delete, now >= end, end if now < end else None)
 
 
-def everything(children: Children) -> tuple[Json, ...]:
+def everything(job: TrainingJob, children: Children) -> tuple[Json, ...]:
     """Of a suspended job nothing stays that takes room: what else it has is made again or does no harm."""
     kinds = ("Service", "PodGroup", "HorizontalPodAutoscaler")
     objects = (each for kind in kinds for each in children.of_kind(kind))
-    return tuple(each for each in (*children.pods, *objects) if not _going(each))
+    return tuple(each for each in (*children.pods_of(job.resource), *objects) if not _going(each))
 
 
 def _always(children: Children) -> tuple[Json, ...]:
@@ -39,12 +39,12 @@ def _always(children: Children) -> tuple[Json, ...]:
 
 
 def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]:
-    services = children.of_kind("Service")
+    services, own = children.of_kind("Service"), children.pods_of(job.resource)
     match job.policy.clean_pods:
         case "All":
-            going: tuple[Json, ...] = (*children.pods, *services)
+            going: tuple[Json, ...] = (*own, *services)
         case "Running":
-            pods = tuple(pod for pod in children.pods if _phase(pod) in _LIVE)
+            pods = tuple(pod for pod in own if _phase(pod) in _LIVE)
             names = {pod["metadata"]["name"] for pod in pods}
             going = (*pods, *(each for each in services if each["metadata"]["name"] in names))
         case _:

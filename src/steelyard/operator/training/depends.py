@@ -28,13 +28,13 @@ def _holds(job: TrainingJob, tally: Tally, children: Children, role: str, condit
         case "Running":
             return counts.active + counts.succeeded >= wanted
         case "Ready":
-            return _ready(children, role) + counts.succeeded >= wanted
+            return _ready(job, children, role) + counts.succeeded >= wanted
 
 
-def _ready(children: Children, role: str) -> int:
+def _ready(job: TrainingJob, children: Children, role: str) -> int:
     labelled = (
         pod
-        for pod in children.pods
+        for pod in children.pods_of(job.resource)
         if (pod["metadata"].get("labels") or {}).get(REPLICA_TYPE) == role.lower()
     )
     return sum(_is_ready(pod) for pod in labelled)

@@ -12,7 +12,6 @@ from typing import Any
 from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
 from steelyard.operator.names import owner_reference
-from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
@@ -22,9 +21,9 @@ Json = dict[str, Any]
 VOLCANO = "volcano"
 
 
-def pod_group(job: TrainingJob, settings: OperatorSettings) -> Json | None:
+def pod_group(job: TrainingJob) -> Json | None:
     """The job's PodGroup, where a gang scheduler is set."""
-    scheduler = settings.training.gang_scheduler
+    scheduler = job.settings.gang_scheduler
     if not scheduler:
         return None
     kind = VOLCANO_POD_GROUPS if scheduler == VOLCANO else COSCHEDULING_POD_GROUPS
@@ -38,9 +37,9 @@ def pod_group(job: TrainingJob, settings: OperatorSettings) -> Json | None:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-def decorate(pod: Json, job: TrainingJob, settings: OperatorSettings) -> Json:
+def decorate(pod: Json, job: TrainingJob) -> Json:
     """The Pod as a member of its group. Another scheduler that the user named stays."""
-    scheduler = settings.training.gang_scheduler
+    scheduler = job.settings.gang_scheduler
     if not scheduler:
         return pod
     metadata, spec = pod["metadata"], pod["spec"]
@@ -54,9 +53,9 @@ def decorate(pod: Json, job: TrainingJob, settings: OperatorSettings) -> Json:
     return {**pod, "metadata": metadata, "spec": {"schedulerName": scheduler, **spec}}
 
 
-def admitted(children: Children, settings: OperatorSettings) -> bool:
+def admitted(job: TrainingJob, children: Children) -> bool:
     """Whether Pods may be made: Volcano has taken the group out of Pending."""
-    if settings.training.gang_scheduler != VOLCANO:
+    if job.settings.gang_scheduler != VOLCANO:
         return True
     groups = children.of_kind("PodGroup")
     phase = (groups[0].get("status") or {}).get("phase") if groups else None

@@ -1,0 +1,76 @@
+"""What the edge needs of its surroundings: caches to read, somebody to tell; and what may come between."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from steelyard.kube.resource import Resource
+from steelyard.operator.desired import Told
+from steelyard.operator.settings import OperatorSettings
+
+Json = dict[str, Any]
+
+
+class Stale(Exception):
+    """The cache was behind the API: look again later. Nothing was lost, the decision is made anew."""
+
+
+class NameTaken(Exception):
+    """A child's name belongs to something that is not the resource's."""
+
+
+class Refused(Exception):
+    """The API will never take a child as it is."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One resource to look at."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What a sync did: when to look again, and whether it wrote another status."""
+
+    next_look: datetime | None = None
+    changed: bool = False
+
+
+class Caches(Protocol):
+    """What the edge reads. It may lag behind the API."""
+
+    def resource(self, resource: Resource, namespace: str, name: str) -> Json | None: ...
+
+    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
+        """The objects and the Pods that are a resource's own, or may become so."""
+        ...
+
+    def settings(self) -> OperatorSettings:
+        """With the frameworks that the cluster has."""
+        ...
+
+    def wrote(self, obj: Json) -> bool:
+        """An object as the API answered a write of it, which the watch will show: whether the cache shows it now."""
+        ...
+
+
+class Log(Protocol):
+    """Whom the edge tells what it did."""
+
+    def wrote(self, verb: str, owner: Json, obj: Json) -> None: ...
+
+    def told(self, resource: Json, told: Told) -> None: ...
+
+
+class Silent:
+    """Nobody."""
+
+    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+        pass
+
+    def told(self, resource: Json, told: Told) -> None:
+        pass

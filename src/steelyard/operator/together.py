@@ -1,0 +1,33 @@
+"""Many calls of the API at once, boundedly; a few one after the other, as a coroutine that needs no event loop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FEW = 4
+AT_ONCE = 32
+
+
+async def each(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> None:
+    """After the first error no further call is begun; those on their way are waited for, then it is raised."""
+    if len(items) <= FEW:
+        for item in items:
+            await work(item)
+        return
+    rest = iter(items)
+    lines = [_line(work, rest) for _ in range(min(AT_ONCE, len(items)))]
+    errors = [each for each in await asyncio.gather(*lines, return_exceptions=True) if each is not None]
+    if errors:
+        raise errors[0]
+
+
+async def _line(work: Callable[[T], Awaitable[None]], rest: Iterator[T]) -> None:
+    for item in rest:
+        try:
+            await work(item)
+        except BaseException:
+            for _ in rest:  # for the other lines, too, there is nothing left
+                pass
+            raise

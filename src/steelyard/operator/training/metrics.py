@@ -1,0 +1,78 @@
+"""What v1's operator counts, under its names, so that dashboards go on working."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+
+from steelyard.operator.training.status import holds
+
+Json = dict[str, Any]
+
+_FRAMEWORKS = {
+    "TFJob": "tensorflow",
+    "PyTorchJob": "pytorch",
+    "MXJob": "mxnet",
+    "JAXJob": "jax",
+    "XGBoostJob": "xgboost",
+    "PaddleJob": "paddle",
+    "MPIJob": "mpi",
+}
+_JOBS = {
+    "Created": ("created", "Jobs created."),
+    "Deleted": ("deleted", "Jobs deleted."),
+    "Succeeded": ("successful", "Jobs that succeeded."),
+    "Failed": ("failed", "Jobs that failed."),
+    "Restarting": ("restarted", "Restarts of jobs."),
+}
+
+
+class TrainingMetrics:
+    """Counters of jobs by namespace and framework, and of Pods."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ["job_namespace", "framework"]
+        self._jobs = {
+            name: Counter(f"training_operator_jobs_{word}", text, labels, registry=registry)
+            for name, (word, text) in _JOBS.items()
+        }
+        self._pods = {
+            "create": Counter("created_pods", "Pods created.", registry=registry),
+            "delete": Counter("deleted_pods", "Pods deleted.", registry=registry),
+        }
+        self._failed = Counter("failed_pods", "Pods that failed.", registry=registry)
+
+    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+        """The operator's writes, as the edge tells of them."""
+        if verb == "status":
+            self._status(owner, obj)
+        elif verb == "delete" and obj["metadata"].get("uid") == owner["metadata"]["uid"]:
+            self._count("Deleted", owner)
+        elif obj["kind"] == "Pod" and verb in self._pods:
+            self._pods[verb].inc()
+
+    def _status(self, before: Json, after: Json) -> None:
+        old, new = ((each.get("status") or {}) for each in (before, after))
+        for condition in ("Created", "Succeeded", "Failed"):
+            if holds(new.get("conditions") or (), condition) and not holds(
+                old.get("conditions") or (), condition
+            ):
+                self._count(condition, after)
+        known = {each.get("uid") for each in old.get("failures") or ()}
+        failed = [each for each in new.get("failures") or () if each.get("uid") not in known]
+        self._failed.inc(len(failed))
+        restarts = _restarts(new) - _restarts(old)
+        if restarts > 0:
+            self._count("Restarting", after, restarts)
+
+    def _count(self, what: str, job: Json, number: int = 1) -> None:
+        self._jobs[what].labels(job["metadata"]["namespace"], framework_of(job)).inc(number)
+
+
+def framework_of(job: Json) -> str:
+    """v1's name of the framework; a DLJob's is the resource that it names."""
+    named = (job.get("spec") or {}).get("framework")
+    return _FRAMEWORKS.get(job["kind"]) or (named if isinstance(named, str) else "inline")
+
+
+def _restarts(status: Json) -> int:
+    return int(status.get("restarts") or 0) + int(status.get("disruptions") or 0)

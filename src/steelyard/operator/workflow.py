@@ -1,0 +1,95 @@
+"""A workflow: how the operator looks after one kind of resource. The edge is the same for all of them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from steelyard.kube.resource import (
+    AUDITS,
+    EVALUATIONS,
+    INFERENCE_SERVICES,
+    INFERENCE_SESSIONS,
+    MODELS,
+    REPORTS,
+    TRAINING,
+    Resource,
+)
+from steelyard.operator import conditions
+from steelyard.operator.children import Children, observe
+from steelyard.operator.desired import Desired, Told
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import dl_job, events, ownership, status
+from steelyard.operator.workflows import (
+    audit,
+    evaluation,
+    inference_service,
+    inference_session,
+    model,
+    report,
+)
+
+Json = dict[str, Any]
+Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """What differs from kind to kind. All of it is pure."""
+
+    reconcile: Reconcile
+    observe: Callable[[Json, Iterable[Json], Iterable[Json]], Children]
+    name_taken: Callable[[Json, str, datetime], Json]
+    """The status when a child's name is another's."""
+    refused: Callable[[Json, str, datetime], Json] | None
+    """The status when the API found a child invalid; None: it is tried again."""
+    told: Callable[[Json, Json, Json], Iterable[Told]]
+    """The events of a change of status, from the resource, the status before and after."""
+    tells_children: bool
+    """Whether each child that is made or deleted is an event."""
+
+
+def _name_taken(resource: Json, message: str, now: datetime) -> Json:
+    phase = conditions.failed("NameConflict", message)
+    return conditions.status_of(resource, phase, conditions.memory_of(resource), now)
+
+
+def _told(resource: Json, before: Json, after: Json) -> Iterable[Told]:
+    """An event for each change of where a resource stands."""
+    if (before.get("status"), before.get("reason")) == (after["status"], after["reason"]):
+        return
+    messages = (
+        each["message"] for each in after["conditions"] if each["status"] == "True" and each["message"]
+    )
+    bad = after["status"] in {"Failed", "Error"}
+    yield Told("Warning" if bad else "Normal", after["reason"], next(messages, ""))
+
+
+def _dyff(reconcile: Reconcile) -> Workflow:
+    return Workflow(reconcile, observe, _name_taken, None, _told, tells_children=False)
+
+
+TRAINING_WORKFLOW = Workflow(
+    dl_job.reconcile,
+    ownership.observe,
+    status.name_conflict,
+    status.invalid,
+    events.told,
+    tells_children=True,
+)
+
+WORKFLOWS: Mapping[Resource, Workflow] = {
+    AUDITS: _dyff(audit.reconcile),
+    EVALUATIONS: _dyff(evaluation.reconcile),
+    INFERENCE_SERVICES: _dyff(inference_service.reconcile),
+    INFERENCE_SESSIONS: _dyff(inference_session.reconcile),
+    MODELS: _dyff(model.reconcile),
+    REPORTS: _dyff(report.reconcile),
+    **dict.fromkeys(TRAINING, TRAINING_WORKFLOW),
+}
+
+
+def workflows(settings: OperatorSettings) -> Mapping[Resource, Workflow]:
+    """Those of the kinds that this operator looks after."""
+    kinds = frozenset(settings.training.kinds)
+    return {each: how for each, how in WORKFLOWS.items() if each not in TRAINING or each.kind in kinds}

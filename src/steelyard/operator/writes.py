@@ -1,0 +1,153 @@
+"""The edge's writes of a resource's children: create once, patch what was seen, delete by uid, many at a time."""
+
+from typing import Any
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from steelyard.kube.resource import Resource, resource_of
+from steelyard.operator import together
+from steelyard.operator.children import Children
+from steelyard.operator.desired import Desired, Patch, Premise
+from steelyard.operator.edge import Caches, Log, NameTaken, Refused, Stale
+from steelyard.operator.names import OWNER, controller_of
+from steelyard.operator.training import events
+from steelyard.operator.workflow import Workflow
+
+Json = dict[str, Any]
+
+
+class Writes:
+    """Those of one look at one resource."""
+
+    def __init__(self, cluster: Cluster, caches: Caches, log: Log, how: Workflow, resource: Json) -> None:
+        self._cluster = cluster
+        self._caches = caches
+        self._log = log
+        self._how = how
+        self._resource = resource
+        self._unseen = False
+
+    async def carry_out(self, kind: Resource, want: Desired, children: Children) -> bool:
+        """Whether children were made that the cache has not shown yet."""
+        missing = _missing(want, children)
+        if missing or want.patch:
+            await self._require_current(kind)
+        for premise in want.premises:
+            await self._require(premise)
+        await together.each(self._patch, want.patch)
+        for pods in (False, True):  # what a Pod needs is made before it
+            await together.each(self._create, [each for each in missing if (each["kind"] == "Pod") == pods])
+        await together.each(self._delete_child, want.delete)
+        await together.each(self._force_delete_child, want.force_delete)
+        return self._unseen
+
+    async def _require_current(self, kind: Resource) -> None:
+        """The resource itself is as the cache shows it: what had its time (a session, a Job) never comes again."""
+        metadata = self._resource["metadata"]
+        try:
+            found = await self._cluster.get(kind, metadata["name"], metadata["namespace"])
+        except NotFound:
+            raise Stale(f"{kind.kind} {metadata['name']} is gone") from None
+        if found["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise Stale(f"{kind.kind} {metadata['name']} has changed")
+
+    async def _require(self, premise: Premise) -> None:
+        metadata = {"name": premise.name, "namespace": self._resource["metadata"]["namespace"]}
+        found = await self._get(
+            {"apiVersion": premise.api_version, "kind": premise.kind, "metadata": metadata}
+        )
+        own = found and (controller_of(found) or {}).get("uid") == self._resource["metadata"]["uid"]
+        version = found["metadata"]["resourceVersion"] if found and own else ""
+        if version != premise.version:
+            raise Stale(f"{premise.kind} {premise.name} has changed")
+
+    async def _patch(self, patch: Patch) -> None:
+        """Of the child as the cache shows it, or not at all."""
+        child, metadata = patch.child, patch.child["metadata"]
+        guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        guarded = {**patch.patch, "metadata": {**patch.patch.get("metadata", {}), **guard}}
+        try:
+            after = await self._cluster.patch(
+                resource_of(child), metadata["name"], guarded, metadata["namespace"]
+            )
+        except (NotFound, Conflict) as error:
+            raise Stale(f"{child['kind']} {metadata['name']} has changed") from error
+        self._log.wrote("patch", self._resource, after)
+        self._caches.wrote(after)
+
+    async def _create(self, child: Json) -> None:
+        """Create once. What is there already is fine if it is ours; a predecessor's will be collected."""
+        try:
+            made = await self._cluster.create(resource_of(child), child)
+        except AlreadyExists:
+            _require_own(self._resource, child, await self._get(child))
+            self._unseen = True
+        except Invalid as error:
+            if self._how.refused is None:
+                raise
+            raise Refused(f"{child['kind']} {child['metadata']['name']}: {error.message}") from error
+        except ApiError as error:
+            if self._how.tells_children:
+                self._log.told(self._resource, events.not_made(child, error.message))
+            raise
+        else:
+            self._log.wrote("create", self._resource, made)
+            self._unseen |= not self._caches.wrote(made)
+            if self._how.tells_children:
+                self._log.told(self._resource, events.made(child))
+
+    async def _get(self, child: Json) -> Json | None:
+        metadata = child["metadata"]
+        try:
+            return await self._cluster.get(resource_of(child), metadata["name"], metadata["namespace"])
+        except NotFound:
+            return None
+
+    async def _delete_child(self, child: Json) -> None:
+        await self._end(child, None)
+
+    async def _force_delete_child(self, child: Json) -> None:
+        await self._end(child, 0)
+
+    async def _end(self, child: Json, grace: int | None) -> None:
+        if await self.delete(child, grace) and self._how.tells_children:
+            self._log.told(self._resource, events.deleted(child))
+
+    async def delete(self, obj: Json, grace: int | None = None) -> bool:
+        """With its uid as precondition: what was made again under the name is another one's."""
+        metadata = obj["metadata"]
+        name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
+        try:
+            await self._cluster.delete(resource_of(obj), name, namespace, uid=uid, grace_seconds=grace)
+        except (NotFound, Conflict):
+            return False
+        self._log.wrote("delete", self._resource, obj)
+        return True
+
+
+def _missing(want: Desired, children: Children) -> list[Json]:
+    there = {
+        (each["kind"], each["metadata"]["name"])
+        for each in (*children.objects, *children.pods)
+        if not each["metadata"].get("deletionTimestamp")
+    }
+    return [each for each in want.create if (each["kind"], each["metadata"]["name"]) not in there]
+
+
+def _require_own(resource: Json, child: Json, there: Json | None) -> None:
+    """Of a child that could not be made, because something of its name is there."""
+    kind, name, uid = child["kind"], child["metadata"]["name"], resource["metadata"]["uid"]
+    if there is None or there["metadata"].get("deletionTimestamp"):
+        raise Stale(f"{kind} {name} is going away")
+    if controller_of(child) is None and (there["metadata"].get("labels") or {}).get(OWNER) == uid:
+        return  # it is to outlive the resource that made it
+    owner = controller_of(there) or {}
+    if owner.get("uid") == uid:
+        return
+    if (owner.get("kind"), owner.get("name")) == (resource["kind"], resource["metadata"]["name"]):
+        raise Stale(f"{kind} {name} is a predecessor's, and will be collected")
+    raise NameTaken(f"{kind} {name} exists and belongs to {_described(owner)}")
+
+
+def _described(owner: Json) -> str:
+    return f"{owner['kind']} {owner['name']}" if owner.get("kind") else "nobody that controls it"
