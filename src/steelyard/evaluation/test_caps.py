@@ -1,6 +1,7 @@
 """When a cap is reached, and what an evaluation does then."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -58,7 +59,7 @@ def test_a_cap_of_cost_needs_prices() -> None:
 
 def plan_with(caps: Caps, tokens: int = 10, **client: Any) -> Plan:
     """Every answer is said to have used `tokens`."""
-    spec = make_spec(workersPerReplica=4, client={"batchSize": 7, **client})
+    spec = make_spec(workersPerReplica=WORKERS, client={"batchSize": 7, **client})
     return replace(plan_of(spec), caps=caps, usage=lambda responses: Usage(tokens - 1, len(responses)))
 
 
@@ -66,6 +67,16 @@ async def run(stores: Stores, plan: Plan, *servers: Replica, attempt: int = 1) -
     found = Fixed({each.address for each in servers})
     async with asyncio.timeout(20):
         return await evaluate(plan, stores, found, epoch(attempt), make_world())
+
+
+WORKERS = 4
+"""Calls in flight: by so many rows a cap may be missed, for what answers at once is settled one after the other."""
+
+
+def rows_done(error: EvaluationFailed) -> int:
+    found = re.search(r"(\d+) of 100 rows", str(error))
+    assert found
+    return int(found[1])
 
 
 async def steady(row: Mapping[str, Any]) -> web.StreamResponse:
@@ -80,17 +91,21 @@ async def test_an_evaluation_stops_at_its_cap_and_goes_on_below_a_higher_one(cap
     stores = make_stores()
     await write_dataset(stores.dataset, 100)
     async with replica(steady) as server:
-        with pytest.raises(EvaluationFailed, match=r"the cap of 400.*40 of 100 rows are done") as error:
+        with pytest.raises(EvaluationFailed, match=r"the cap of 400") as error:
             await run(stores, plan_with(caps), server)
         assert (error.value.code, error.value.permanent) == ("CapReached", False)
+        first = rows_done(error.value)
+        assert 40 - WORKERS <= first <= 40 + WORKERS
         with pytest.raises(EvaluationFailed, match="the cap of 400"):  # without a further call
             await run(stores, plan_with(caps), server, attempt=2)
-        assert (len(server.asked), server.in_flight) == (40, 0)
+        assert (len(server.asked), server.in_flight) == (first, 0)
         higher = replace(caps, max_tokens=700, max_cost=None)
-        with pytest.raises(EvaluationFailed, match="70 of 100 rows"):
+        with pytest.raises(EvaluationFailed, match="the cap of 700") as error:
             await run(stores, plan_with(higher), server, attempt=3)
+        second = rows_done(error.value)
+        assert 70 - WORKERS <= second <= 70 + WORKERS
         summary = await run(stores, plan_with(Caps(prices=caps.prices)), server, attempt=4)
-        assert (summary.resumed, summary.tokens, len(server.asked)) == (70, Usage(900, 100), 100)
+        assert (summary.resumed, summary.tokens, len(server.asked)) == (second, Usage(900, 100), 100)
         assert summary.spend == (None if caps.prices is None else 1000)
 
 
@@ -133,7 +148,7 @@ async def test_an_evaluation_stops_when_its_time_is_up_although_no_replica_is_th
         await asyncio.sleep(0.35)
         assert not task.done()  # what is in flight is awaited
         slow.set()
-        with pytest.raises(EvaluationFailed, match=r"the cap of 0.3 s is reached; 14 of 50"):
+        with pytest.raises(EvaluationFailed, match=r"the cap of 0.3 s is reached; (14|18|22) of 50"):
             await task
 
 
