@@ -1,0 +1,156 @@
+"""How a number of workers becomes the replica types of a framework's own kind of job.
+
+Kinds, fields and container names are v1's; the operator has them, too, and a test holds the two together. A framework
+that is none of these is a resource of kind Framework, whose jobs are DLJobs.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from steelyard.clusters.training.errors import BadJob
+from steelyard.kube.resource import (
+    DL_JOBS,
+    JAX_JOBS,
+    MX_JOBS,
+    PADDLE_JOBS,
+    PYTORCH_JOBS,
+    TF_JOBS,
+    XGBOOST_JOBS,
+    Json,
+    Resource,
+)
+
+WORKER = "Worker"
+
+
+@dataclass(frozen=True)
+class TrainingFramework:
+    """What a job of a framework looks like."""
+
+    name: str
+    resource: Resource
+    specs: str
+    """The field below `spec` with the replica types."""
+    container: str
+    """The name that the container has to have."""
+    module: str = ""
+    """What programs import, and what the Python that runs them has to have."""
+    leader: str = ""
+    """The replica type of one of the workers, where it has one of its own."""
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """Replica types that a job needs beside its workers, with their usual numbers."""
+    spec: Json = field(default_factory=dict)
+    """What else its `spec` needs."""
+    worker: str = WORKER
+    known: tuple[str, ...] = ()
+    """All its replica types."""
+
+    def replicas(self, workers: int, given: Mapping[str, int]) -> dict[str, int]:
+        """How many of each type. `given` names types and overrides. Raises BadJob."""
+        counts = dict(self.beside)
+        if self.leader:
+            counts[self.leader] = 1
+        rest = workers - (1 if self.leader else 0)
+        if rest:
+            counts[self.worker] = rest
+        for asked, count in given.items():
+            role = next((each for each in self.known if each.lower() == asked.lower()), None)
+            if role is None:
+                raise BadJob(
+                    f"--replicas {asked}={count}: {self.name} has no such replica type; "
+                    f"there are {', '.join(self.known)}"
+                )
+            counts[role] = count
+        counts = {role: counts[role] for role in self.known if counts.get(role)}
+        if not counts:
+            raise BadJob("the job would have no replica at all; give --workers 1 or more")
+        return counts
+
+
+_TF = ("Chief", "Master", "PS", WORKER, "Evaluator")
+_MX = ("Scheduler", "Server", WORKER, "TunerTracker", "TunerServer", "Tuner")
+_TWO = ("Master", WORKER)
+
+KNOWN = (
+    TrainingFramework("pytorch", PYTORCH_JOBS, "pytorchReplicaSpecs", "pytorch", "torch", known=_TWO),
+    TrainingFramework(
+        "tensorflow",
+        TF_JOBS,
+        "tfReplicaSpecs",
+        "tensorflow",
+        "tensorflow",
+        spec={"successPolicy": "AllWorkers"},
+        known=_TF,
+    ),
+    TrainingFramework("jax", JAX_JOBS, "jaxReplicaSpecs", "jax", "jax", known=(WORKER,)),
+    TrainingFramework(
+        "xgboost", XGBOOST_JOBS, "xgbReplicaSpecs", "xgboost", "xgboost", leader="Master", known=_TWO
+    ),
+    TrainingFramework(
+        "lightgbm", XGBOOST_JOBS, "xgbReplicaSpecs", "xgboost", "lightgbm", leader="Master", known=_TWO
+    ),
+    TrainingFramework(
+        "mxnet",
+        MX_JOBS,
+        "mxReplicaSpecs",
+        "mxnet",
+        "mxnet",
+        beside={"Scheduler": 1, "Server": 1},
+        spec={"jobMode": "MXTrain"},
+        known=_MX,
+    ),
+    TrainingFramework("paddle", PADDLE_JOBS, "paddleReplicaSpecs", "paddle", "paddle", known=_TWO),
+)
+BY_NAME = {each.name: each for each in KNOWN} | {
+    "torch": KNOWN[0],
+    "tf": KNOWN[1],
+    "xgb": KNOWN[3],
+    "lgbm": KNOWN[4],
+    "mx": KNOWN[5],
+    "paddlepaddle": KNOWN[6],
+}
+
+
+def of_resource(framework: Json) -> TrainingFramework:
+    """The framework that a resource of kind Framework describes."""
+    spec, name = framework["spec"], framework["metadata"]["name"]
+    roles = spec["roles"]
+    names = tuple(str(each["name"]) for each in roles)
+    worker = next((each for each in names if each.lower() == "worker"), names[-1])
+    beside = {
+        str(each["name"]): int(each.get("default") or each.get("minimum") or 0)
+        for each in roles
+        if each["name"] != worker
+    }
+    return TrainingFramework(
+        name=name,
+        resource=DL_JOBS,
+        specs="roles",
+        container=spec.get("container") or "main",
+        beside=beside,
+        spec={"framework": name},
+        worker=worker,
+        known=names,
+    )
+
+
+def imported(source: str) -> TrainingFramework | None:
+    """The framework whose module a program imports; None where it imports none, or more than one."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    modules = set(_modules(tree))
+    if "lightning" in modules or "pytorch_lightning" in modules:
+        modules.add("torch")
+    found = [each for each in KNOWN if each.module in modules]
+    return found[0] if len(found) == 1 else None
+
+
+def _modules(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

@@ -1,0 +1,143 @@
+"""Training jobs of every kind: make, find, list, stop, resume, delete."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.clusters.training.errors import BadJob, NoSuchJob
+from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
+from steelyard.clusters.training.names import JOB_NAME
+from steelyard.clusters.training.view import JobView
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.errors import AlreadyExists, Invalid, NotFound
+from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Json, Resource, resource_of
+
+
+async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) -> JobView:
+    """Make the job, and the ConfigMap with its files, which goes when the job goes. Raises BadJob.
+
+    The job comes first: its Pods wait for the files, while files without a job would stay for ever.
+    """
+    resource, name = resource_of(manifest), manifest["metadata"]["name"]
+    try:
+        made = await cluster.create(resource, manifest)
+    except AlreadyExists as error:
+        raise BadJob(f"--name {name}: there is a {resource.kind} of this name; choose another") from error
+    except Invalid as error:
+        raise BadJob(f"the cluster refuses the job: {error.message}") from error
+    except NotFound as error:
+        raise BadJob(f"the cluster does not know {resource.kind}: {error.message}") from error
+    if files is not None:
+        await cluster.create(CONFIG_MAPS, _owned(files, made))
+    return JobView(made)
+
+
+def _owned(files: Json, job: Json) -> Json:
+    owner = {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+    }
+    return {**files, "metadata": {**files["metadata"], "ownerReferences": [owner]}}
+
+
+async def list_jobs(cluster: Cluster, namespace: str | None = None) -> list[JobView]:
+    """Jobs of all kinds, the newest last; kinds that the cluster does not have are left out."""
+    found = await asyncio.gather(*(_of_kind(cluster, each, namespace) for each in TRAINING))
+    jobs = [JobView(each) for kind in found for each in kind]
+    return sorted(jobs, key=lambda job: (job.resource["metadata"].get("creationTimestamp") or "", job.name))
+
+
+async def _of_kind(cluster: Cluster, resource: Resource, namespace: str | None) -> list[Json]:
+    try:
+        return (await cluster.list(resource, namespace)).items
+    except NotFound:
+        return []
+
+
+async def find(cluster: Cluster, name: str, namespace: str) -> JobView:
+    """The job called `name`, or `kind/name` where kinds share the name. Raises NoSuchJob."""
+    kind, _, own = name.rpartition("/")
+    kinds = [each for each in TRAINING if not kind or kind.lower() in _words(each)]
+    if not kinds:
+        known = ", ".join(each.kind.lower() for each in TRAINING)
+        raise NoSuchJob(f"{name}: there is no kind {kind!r}; there are {known}")
+    found = await asyncio.gather(*(_named(cluster, each, own, namespace) for each in kinds))
+    jobs = [each for each in found if each is not None]
+    if len(jobs) == 1:
+        return jobs[0]
+    if jobs:
+        several = ", ".join(f"{each.kind.lower()}/{each.name}" for each in jobs)
+        raise NoSuchJob(f"{name}: should be one of {several}: kinds share the name")
+    raise NoSuchJob(await _absent(cluster, own, namespace))
+
+
+def _words(resource: Resource) -> tuple[str, ...]:
+    kind = resource.kind.lower()
+    return kind, resource.plural, kind.removesuffix("job")
+
+
+async def _named(cluster: Cluster, resource: Resource, name: str, namespace: str) -> JobView | None:
+    try:
+        return JobView(await cluster.get(resource, name, namespace))
+    except NotFound:
+        return None
+
+
+async def _absent(cluster: Cluster, name: str, namespace: str) -> str:
+    there = list(dict.fromkeys(job.name for job in await list_jobs(cluster, namespace)))
+    like = [each for each in there if each.startswith(name)] or there[-5:]
+    said = f"there are {', '.join(like)}" if like else "there is no job at all"
+    return f"{name}: there is no such training job in namespace {namespace}; {said}"
+
+
+async def pods(cluster: Cluster, job: JobView) -> list[Json]:
+    """The job's Pods, in the order of its replicas."""
+    found = (await cluster.list(PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}")).items
+    own = [each for each in found if owner(each) == job.uid]
+    return sorted(own, key=lambda pod: pod["metadata"]["name"])
+
+
+def owner(pod: Json) -> str | None:
+    """The uid of its controller."""
+    owners: Sequence[Json] = pod["metadata"].get("ownerReferences") or ()
+    return next((str(each["uid"]) for each in owners if each.get("controller")), None)
+
+
+async def stop(cluster: Cluster, job: JobView) -> JobView:
+    """Suspend it: its Pods end, and `resume` starts them again, from what the program kept. Raises BadJob."""
+    if job.finished:
+        raise BadJob(f"{job.name}: has ended already ({job.state})")
+    return await _suspend(cluster, job, True)
+
+
+async def resume(cluster: Cluster, job: JobView) -> JobView:
+    """Raises BadJob where it is not stopped."""
+    if job.finished or not job.suspended:
+        raise BadJob(f"{job.name}: is not stopped; it is {job.state}")
+    return await _suspend(cluster, job, False)
+
+
+async def _suspend(cluster: Cluster, job: JobView, suspend: bool) -> JobView:
+    patch: Any = {"spec": {"runPolicy": {"suspend": suspend}}}
+    return JobView(await cluster.patch(job.type, job.name, patch, job.namespace))
+
+
+async def delete(cluster: Cluster, job: JobView) -> None:
+    """The job, and with it its Pods and their logs."""
+    await cluster.delete(job.type, job.name, job.namespace, uid=job.uid)
+
+
+async def framework(cluster: Cluster | None, name: str) -> TrainingFramework:
+    """One of ours, or a resource of kind Framework. Raises BadJob, which says what there is."""
+    if found := BY_NAME.get(name.lower()):
+        return found
+    own = [] if cluster is None else await _of_kind(cluster, FRAMEWORKS, None)
+    if resource := next((each for each in own if each["metadata"]["name"] == name), None):
+        return of_resource(resource)
+    there = ", ".join([*(each.name for each in KNOWN), *(each["metadata"]["name"] for each in own)])
+    raise BadJob(
+        f"--framework {name}: there is no such framework; there are {there}, and others may be added as resources of "
+        "kind Framework"
+    )

@@ -1,0 +1,140 @@
+"""What the replicas of a job have written: lines of many Pods in the order of their times."""
+
+import heapq
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from steelyard.clusters.training.frameworks import KNOWN
+from steelyard.clusters.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from steelyard.clusters.training.view import JobView
+from steelyard.kube.cluster import Cluster, LogLine, PodLogs
+from steelyard.kube.errors import ApiError, NotFound
+from steelyard.kube.resource import Json
+
+MAIN = frozenset({*(each.container for each in KNOWN), "mpi"})
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class LogCluster(Cluster, PodLogs, Protocol):
+    """A cluster whose Pods' logs can be read."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of one replica."""
+
+    replica: str
+    attempt: int
+    time: str
+    text: str
+
+
+def replica_of(pod: Json) -> tuple[str, int]:
+    """`worker-0`, and which attempt of it the Pod is."""
+    labels = pod["metadata"].get("labels") or {}
+    attempt = str(labels.get(ATTEMPT, "0"))
+    name = f"{labels.get(REPLICA_TYPE, 'pod')}-{labels.get(REPLICA_INDEX, '0')}"
+    return name, int(attempt) if attempt.isdecimal() else 0
+
+
+def main_container(pod: Json) -> str:
+    """The container that trains."""
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    chosen = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    return next((each for each in names if each == chosen or (not chosen and each in MAIN)), names[0])
+
+
+def container_status(pod: Json) -> Json:
+    """Of the main container; empty before there is one."""
+    name = main_container(pod)
+    found = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((each for each in found if each["name"] == name), {})
+
+
+def has_started(pod: Json) -> bool:
+    """Whether there is a log to read."""
+    status = container_status(pod)
+    state = status.get("state") or {}
+    return "running" in state or "terminated" in state or bool(status.get("restartCount"))
+
+
+def has_ended(pod: Json) -> bool:
+    """Whether nothing more will be written."""
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+
+
+class Tail:
+    """The log of one Pod, read on from where it was left."""
+
+    def __init__(self, logs: PodLogs, pod: Json) -> None:
+        self._logs, self.pod = logs, pod
+        self.replica, self.attempt = replica_of(pod)
+        self.read = 0  # lines so far
+        self._last, self._same = "", 0  # the newest time, and how many lines have had it
+
+    async def lines(self, *, follow: bool, tail: int | None = None) -> AsyncIterator[Line]:
+        """Lines not yet seen. A time may come again, at a restart of the stream: then they are counted."""
+        since, skip = self._last, self._same
+        metadata = self.pod["metadata"]
+        found = self._logs.logs(
+            metadata["name"],
+            metadata["namespace"],
+            container=main_container(self.pod),
+            follow=follow,
+            since=since,
+            tail=tail,
+        )
+        async for each in found:
+            if each.time < since:
+                continue
+            if each.time == since and skip:
+                skip -= 1
+                continue
+            yield self._seen(each)
+
+    def _seen(self, line: LogLine) -> Line:
+        self._same = self._same + 1 if line.time == self._last else 1
+        self._last = line.time
+        self.read += 1
+        return Line(self.replica, self.attempt, line.time, line.text)
+
+
+async def previous(logs: PodLogs, pod: Json) -> list[Line]:
+    """What the container wrote before its last restart in place."""
+    if not container_status(pod).get("restartCount"):
+        return []
+    replica, attempt = replica_of(pod)
+    metadata = pod["metadata"]
+    try:
+        found = logs.logs(
+            metadata["name"], metadata["namespace"], container=main_container(pod), previous=True
+        )
+        return [Line(replica, attempt, each.time, each.text) async for each in found]
+    except ApiError:
+        return []  # kept no more
+
+
+async def written(tails: Sequence[Tail], tail: int | None = None) -> list[Line]:
+    """What is written by now, in the order of time; Pods that have not started or are gone have nothing."""
+    return list(heapq.merge(*[await _whole(each, tail) for each in tails], key=lambda line: line.time))
+
+
+async def _whole(tail: Tail, last: int | None) -> list[Line]:
+    try:
+        return [each async for each in tail.lines(follow=False, tail=last)]
+    except NotFound:
+        return []
+    except ApiError as error:
+        if error.status == 400:  # waiting to start
+            return []
+        raise
+
+
+def chosen(pods: Sequence[Json], replicas: Sequence[str], job: JobView) -> list[Json]:
+    """The Pods of the replicas named: `worker-0`, or `worker` for all of a type."""
+    wanted = [each.lower().removeprefix(f"{job.name}-") for each in replicas]
+    if not wanted:
+        return list(pods)
+    named = [(pod, replica_of(pod)[0]) for pod in pods]
+    return [pod for pod, name in named if name in wanted or name.rpartition("-")[0] in wanted]

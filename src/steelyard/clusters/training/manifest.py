@@ -1,0 +1,137 @@
+"""The manifest of a training job: from what a person asks for to a resource of the framework's kind."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from steelyard.clusters.training.errors import BadJob
+from steelyard.clusters.training.frameworks import TrainingFramework
+from steelyard.clusters.training.names import NAME_LIMIT, RESTART_SCOPE
+from steelyard.kube.resource import Json
+
+RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]
+RestartScope = Literal["Pod", "ReplicaType", "Job"]
+CODE = "/steelyard/code"
+"""Where the files of a job are in its containers, when they travel with it."""
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every replica runs."""
+
+    image: str
+    command: tuple[str, ...]
+    directory: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """Limits: cpu, memory, nvidia.com/gpu."""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A training job as a person thinks of it."""
+
+    name: str
+    framework: TrainingFramework
+    program: Program
+    workers: int = 1
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    """Further replica types, or other numbers of them."""
+    namespace: str = "default"
+    restart: RestartPolicy = "ExitCode"
+    """ExitCode: a replica that was killed starts again, a program that failed by itself fails the job."""
+    restart_scope: RestartScope | None = None
+    backoff_limit: int | None = None
+    deadline: int | None = None
+    """Seconds."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    """The ConfigMap whose files are put into CODE."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Replicas of each type. Raises BadJob."""
+        return self.framework.replicas(self.workers, self.replicas)
+
+
+def fresh_name(stem: str) -> str:
+    """A name that no other job has, from that of a program."""
+    words = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:30].strip("-")
+    return f"{words if words[:1].isalpha() else f'train-{words}'.strip('-')}-{secrets.token_hex(3)[:5]}"
+
+
+def manifest(request: JobRequest) -> Json:
+    """The resource, ready to be created. Raises BadJob, which names the flag and what is allowed."""
+    check_name(request.name, request.counts)
+    for flag, value, possible in (
+        ("--restart", request.restart, get_args(RestartPolicy)),
+        ("--restart-scope", request.restart_scope, (None, *get_args(RestartScope))),
+    ):
+        if value not in possible:
+            raise BadJob(f"{flag} {value}: should be {', '.join(each for each in possible if each)}")
+    framework = request.framework
+    scope = {RESTART_SCOPE: request.restart_scope} if request.restart_scope else {}
+    annotations = {**request.annotations, **scope}
+    spec: Json = {"runPolicy": _run_policy(request), **_own(request)}
+    spec[framework.specs] = {role: _replica(request, count) for role, count in request.counts.items()}
+    return {
+        "apiVersion": framework.resource.api_version,
+        "kind": framework.resource.kind,
+        "metadata": {
+            "name": request.name,
+            "namespace": request.namespace,
+            **({"annotations": annotations} if annotations else {}),
+        },
+        "spec": spec,
+    }
+
+
+def _own(request: JobRequest) -> Json:
+    """What the kind's spec has beside its replicas. A Chief or parameter servers end a TFJob by rules of their own."""
+    if "PS" in request.counts or "Chief" in request.counts:
+        return {name: each for name, each in request.framework.spec.items() if name != "successPolicy"}
+    return request.framework.spec
+
+
+def _run_policy(request: JobRequest) -> Json:
+    given = {"backoffLimit": request.backoff_limit, "activeDeadlineSeconds": request.deadline}
+    kept = {name: value for name, value in given.items() if value is not None}
+    return {"cleanPodPolicy": "Running", **kept}  # what runs on after the end would run for ever
+
+
+def _replica(request: JobRequest, count: int) -> Json:
+    program = request.program
+    container: Json = {
+        "name": request.framework.container,
+        "image": program.image,
+        "command": list(program.command),
+    }
+    if program.directory:
+        container["workingDir"] = program.directory
+    if program.environment:
+        container["env"] = [{"name": name, "value": value} for name, value in program.environment.items()]
+    if program.resources:
+        container["resources"] = {"limits": dict(program.resources), "requests": dict(program.resources)}
+    spec: Json = {"containers": [container]}
+    if request.code:
+        container["volumeMounts"] = [{"name": "code", "mountPath": CODE, "readOnly": True}]
+        spec["volumes"] = [{"name": "code", "configMap": {"name": request.code}}]
+    return {"replicas": count, "restartPolicy": request.restart, "template": {"spec": spec}}
+
+
+def check_name(name: str, counts: Mapping[str, int]) -> None:
+    """Raises BadJob for a name that no resource can have, or from which no Pod's can be made."""
+    if not _LABEL.fullmatch(name):
+        raise BadJob(
+            f"--name {name}: should be lower-case letters, digits and hyphens, and begin with a letter"
+        )
+    longest = max((f"{name}-{role.lower()}-{count - 1}" for role, count in counts.items()), key=len)
+    if len(longest) > NAME_LIMIT:
+        allowed = NAME_LIMIT - len(longest) + len(name)
+        raise BadJob(
+            f"--name {name}: has {len(name)} characters, and its longest Pod name, {longest}, {len(longest)}; "
+            f"{NAME_LIMIT} are possible, so choose a name of at most {allowed}"
+        )

@@ -1,0 +1,151 @@
+"""Jobs on a cluster: made, found, listed, stopped, followed, and what their replicas wrote."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from steelyard.clusters import training
+from steelyard.clusters.training import logs
+from steelyard.clusters.training.doubles import (
+    make_job,
+    make_pod,
+    make_request,
+    set_phase,
+    set_status,
+    stored,
+    written,
+)
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import CONFIG_MAPS, PODS, PYTORCH_JOBS, TF_JOBS
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+async def test_a_job_is_made_with_its_files_which_go_with_it(cluster: MemoryCluster) -> None:
+    files = {"metadata": {"name": "digits-code", "namespace": "default"}, "data": {"train.py": "1"}}
+    job = await training.submit(cluster, training.manifest(make_request()), files)
+    assert (await cluster.get(CONFIG_MAPS, "digits-code", "default"))["data"] == {"train.py": "1"}
+    await training.delete(cluster, job)
+    cluster.collect()
+    assert (await cluster.list(CONFIG_MAPS)).items == []
+    await training.submit(cluster, training.manifest(make_request()))
+    with pytest.raises(training.BadJob, match="there is a PyTorchJob of this name"):
+        await training.submit(cluster, training.manifest(make_request()))
+
+
+async def test_a_job_is_found_by_its_name_or_by_its_kind_and_name(cluster: MemoryCluster) -> None:
+    await stored(cluster)
+    assert (await training.find(cluster, "digits", "default")).kind == "PyTorchJob"
+    await cluster.create(TF_JOBS, {"metadata": {"name": "digits", "namespace": "default"}, "spec": {}})
+    for text in ("tfjob/digits", "tf/digits", "tfjobs/digits"):
+        assert (await training.find(cluster, text, "default")).kind == "TFJob"
+    for text, fault in (
+        ("digits", "should be one of tfjob/digits, pytorchjob/digits"),
+        ("dig", "no such training job in namespace default; there are digits$"),
+        ("cronjob/digits", "there is no kind 'cronjob'"),
+    ):
+        with pytest.raises(training.NoSuchJob, match=fault):
+            await training.find(cluster, text, "default")
+    assert [job.kind for job in await training.list_jobs(cluster)] == ["TFJob", "PyTorchJob"]
+
+
+async def test_a_job_is_stopped_and_resumed_unless_it_has_ended(cluster: MemoryCluster) -> None:
+    job = await stored(cluster)
+    with pytest.raises(training.BadJob, match="is not stopped"):
+        await training.resume(cluster, job)
+    stopped = await training.stop(cluster, job)
+    assert stopped.suspended
+    assert not (await training.resume(cluster, stopped)).suspended
+    ended = await set_status(cluster, job, conditions=["Succeeded"])
+    with pytest.raises(training.BadJob, match="has ended already"):
+        await training.stop(cluster, ended)
+
+
+async def test_logs_of_all_replicas_are_merged_by_time(cluster: MemoryCluster) -> None:
+    job = await stored(cluster)
+    await make_pod(cluster, job, "worker-0", ["1 a", "3 c"])
+    await make_pod(cluster, job, "worker-1", ["2 b"])
+    await make_pod(cluster, await stored(cluster, make_job("other")), "worker-0", ["1 no"])
+    pods = await training.pods(cluster, job)
+    lines = await training.written([training.Tail(cluster, pod) for pod in pods])
+    assert [(each.replica, each.text) for each in lines] == [
+        ("worker-0", "a"),
+        ("worker-1", "b"),
+        ("worker-0", "c"),
+    ]
+    for asked, names in ((["worker-1"], ["worker-1"]), (["Worker"], ["worker-0", "worker-1"]), (["ps"], [])):
+        assert [logs.replica_of(pod)[0] for pod in training.chosen(pods, asked, job)] == names
+
+
+async def test_a_log_read_on_repeats_no_line_and_drops_none(cluster: MemoryCluster) -> None:
+    pod = await make_pod(cluster, await stored(cluster), "worker-0", ["1 a", "2 b", "2 b"])
+    tail = training.Tail(cluster, pod)
+    assert [each.text async for each in tail.lines(follow=False)] == ["a", "b", "b"]
+    cluster.written[pod["metadata"]["uid"]] += [written("2 c"), written("3 d")]
+    assert [each.text async for each in tail.lines(follow=False)] == ["c", "d"]
+
+
+async def followed(cluster: MemoryCluster, job: training.JobView) -> tuple[list[str], list[str]]:
+    states, texts = [], []
+    async for event in training.follow(cluster, job):
+        match event:
+            case training.Changed(now):
+                states.append(now.state)
+            case training.Line(replica, attempt, _, text):
+                texts.append(f"{replica}.{attempt} {text}")
+    return states, texts
+
+
+async def both(
+    first: Awaitable[tuple[list[str], list[str]]], second: Awaitable[None]
+) -> tuple[list[str], list[str]]:
+    async with asyncio.timeout(5):
+        return (await asyncio.gather(first, second))[0]
+
+
+async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluster) -> None:
+    job = await stored(cluster)
+    old = await make_pod(cluster, job, "worker-0", ["1 begun before"], phase="Running")
+
+    async def goes_on() -> None:
+        await asyncio.sleep(0.02)
+        cluster.written[old["metadata"]["uid"]].append(written("2 then killed"))
+        await set_phase(cluster, old, "Failed")
+        await asyncio.sleep(0.05)
+        await cluster.delete(PODS, old["metadata"]["name"], "default", grace_seconds=0)
+        await make_pod(cluster, job, "worker-0", ["3 again"], attempt=1)
+        await set_status(cluster, job, conditions=["Succeeded"])
+
+    states, texts = await both(followed(cluster, job), goes_on())
+    assert texts == ["worker-0.0 begun before", "worker-0.0 then killed", "worker-0.1 again"]
+    assert (states[0], states[-1]) == ("Created", "Succeeded")
+
+
+async def test_who_waits_for_a_job_that_is_deleted_is_told(cluster: MemoryCluster) -> None:
+    job = await stored(cluster)
+    asked = [asyncio.ensure_future(each) for each in (followed(cluster, job), training.wait(cluster, job))]
+    await asyncio.sleep(0.02)
+    await cluster.delete(PYTORCH_JOBS, job.name, "default")
+    for each in asked:
+        with pytest.raises(training.JobDeleted, match="digits: was deleted"):
+            await asyncio.wait_for(each, 5)
+    with pytest.raises(training.JobDeleted):  # gone before anything is watched
+        await asyncio.wait_for(training.wait(cluster, job), 5)
+
+
+async def test_waiting_ends_when_the_job_does_or_time_is_up(cluster: MemoryCluster) -> None:
+    job = await stored(cluster)
+    with pytest.raises(training.WaitedTooLong, match=r"not done after 0.01 s; it is Created"):
+        await training.wait(cluster, job, timeout=0.01)
+    await set_status(cluster, job, conditions=["Failed"])
+    assert (await training.wait(cluster, job)).state == "Failed"
+
+
+async def test_a_framework_is_ours_or_a_resource_and_else_refused(cluster: MemoryCluster) -> None:
+    assert (await training.framework(cluster, "Torch")).name == "pytorch"
+    with pytest.raises(training.BadJob, match="there are pytorch, tensorflow, jax"):
+        await training.framework(cluster, "caffe")

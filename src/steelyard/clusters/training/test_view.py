@@ -1,0 +1,68 @@
+"""What a person is told of a job: its state, its end and the cause of it."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.clusters.training.doubles import condition, make_job
+from steelyard.clusters.training.view import JobView, ending
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ([], "New"),
+        (["Created"], "Created"),
+        (["Created", "Running"], "Running"),
+        (["Created", "Restarting"], "Restarting"),
+        (["Created", condition("Running", "False"), "Suspended"], "Suspended"),
+        (["Created", condition("Suspended", "False"), "Running"], "Running"),
+        (["Created", condition("Running", "False"), "Failed"], "Failed"),
+    ],
+)
+def test_the_state_is_the_condition_that_holds(conditions: list[Any], state: str) -> None:
+    assert JobView(make_job(conditions=conditions)).state == state
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "told"),
+    [
+        (1, "Error", "ended with exit code 1"),
+        (137, "Error", "was killed (SIGKILL, exit code 137)"),
+        (137, "OOMKilled", "ran out of memory (exit code 137)"),
+        (139, "", "was killed (SIGSEGV, exit code 139)"),
+        (190, "", "was killed (signal 62, exit code 190)"),
+        (None, "Evicted", "ended: Evicted"),
+        (2, "StartError", "ended with exit code 2 (StartError)"),
+        (None, "", "failed"),
+    ],
+)
+def test_an_end_is_told_in_words(code: int | None, reason: str, told: str) -> None:
+    assert ending(code, reason) == told
+
+
+def failure(index: int, code: int | None, action: str = "Restart") -> dict[str, Any]:
+    return {"type": "Worker", "index": index, "exitCode": code, "action": action, "message": "boom\n"}
+
+
+@pytest.mark.parametrize(
+    ("failures", "code"),
+    [
+        ([], 1),
+        ([failure(0, 137), failure(1, 3, "Fail")], 3),
+        ([failure(0, 137), failure(1, 139)], 139),
+        ([failure(0, 48879)], 1),
+        ([failure(0, None)], 1),
+    ],
+)
+def test_a_failed_job_ends_as_the_replica_that_failed_it(failures: list[Any], code: int) -> None:
+    assert JobView(make_job(conditions=["Failed"], failures=failures)).exit_code == code
+
+
+def test_replicas_are_all_there_also_before_the_operator_has_seen_the_job() -> None:
+    job = JobView(make_job(workers=2, replicas=[{"type": "Worker", "index": 1, "phase": "Running"}]))
+    assert [(each.name, each.phase) for each in job.replicas] == [
+        ("worker-0", "Pending"),
+        ("worker-1", "Running"),
+    ]
+    assert (job.running, job.counts) == (1, {"Worker": 2})

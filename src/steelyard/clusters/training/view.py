@@ -1,0 +1,274 @@
+"""A training job as a person asks about it: where it stands, what its replicas do, why it failed."""
+
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from steelyard.clusters.training.names import PROGRAM
+from steelyard.kube.resource import Json, Resource, resource_of
+
+SIGNALS = 128
+"""Exit codes above it tell of a signal."""
+SPECS = (
+    "pytorchReplicaSpecs",
+    "tfReplicaSpecs",
+    "jaxReplicaSpecs",
+    "xgbReplicaSpecs",
+    "mxReplicaSpecs",
+    "paddleReplicaSpecs",
+    "mpiReplicaSpecs",
+    "roles",
+)
+"""The fields of the kinds with their replica types."""
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """One replica, as the job's status has it."""
+
+    role: str
+    index: int
+    phase: str = "Pending"
+    attempt: int = 0
+    restarts: int = 0
+    exit_code: int | None = None
+    reason: str = ""
+    node: str = ""
+    started: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """One replica's failure."""
+
+    role: str
+    index: int
+    attempt: int
+    exit_code: int | None
+    reason: str
+    message: str
+    """The program's last words; without any, the last lines of its log."""
+    action: str
+    time: datetime | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+    @property
+    def told(self) -> str:
+        """`exited with code 1`, `was killed (SIGKILL, exit code 137)`, `was out of memory (exit code 137)`."""
+        return ending(self.exit_code, self.reason)
+
+
+class JobView:
+    """Reads a job of any kind; nothing is asked of the cluster."""
+
+    def __init__(self, resource: Json) -> None:
+        self.resource = resource
+        self._status: Json = resource.get("status") or {}
+
+    @property
+    def kind(self) -> str:
+        return str(self.resource["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.resource["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.resource["metadata"].get("namespace") or "default")
+
+    @property
+    def uid(self) -> str:
+        return str(self.resource["metadata"].get("uid", ""))
+
+    @property
+    def type(self) -> Resource:
+        return resource_of(self.resource)
+
+    @property
+    def framework(self) -> str:
+        """`PyTorch` of a PyTorchJob; a DLJob says it itself."""
+        spec = self.resource.get("spec") or {}
+        return str(spec.get("framework") or "") or self.kind.removesuffix("Job")
+
+    @property
+    def program(self) -> str:
+        return str((self.resource["metadata"].get("annotations") or {}).get(PROGRAM, ""))
+
+    @cached_property
+    def conditions(self) -> tuple[Json, ...]:
+        """Ordered by last change."""
+        return tuple(self._status.get("conditions") or ())
+
+    def holds(self, type: str) -> bool:
+        return any(each["type"] == type and each["status"] == "True" for each in self.conditions)
+
+    @property
+    def state(self) -> str:
+        """Failed, Succeeded, Suspended, Restarting, Running, Created; New before the operator saw it."""
+        for type in ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created"):
+            if self.holds(type):
+                return type
+        return "New"
+
+    @property
+    def finished(self) -> bool:
+        return self.state in {"Failed", "Succeeded"}
+
+    @property
+    def message(self) -> str:
+        """What the operator says of the state."""
+        return next(
+            (str(each.get("message") or "") for each in self.conditions if each["type"] == self.state), ""
+        )
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is meant to be stopped."""
+        return bool(((self.resource.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Replicas wanted, by type."""
+        spec = self.resource.get("spec") or {}
+        roles: Mapping[str, Json] = next((spec[each] for each in SPECS if spec.get(each)), {})
+        return {
+            role: 1 if each.get("replicas") is None else int(each["replicas"]) for role, each in roles.items()
+        }
+
+    @cached_property
+    def replicas(self) -> tuple[ReplicaView, ...]:
+        """Every replica, also those of which the operator has said nothing yet."""
+        known = {each.name: each for each in map(_replica, self._status.get("replicas") or ())}
+        wanted = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
+        return tuple({each.name: known.get(each.name, each) for each in wanted}.values())
+
+    @property
+    def running(self) -> int:
+        return sum(each.phase == "Running" for each in self.replicas)
+
+    @property
+    def succeeded(self) -> int:
+        return sum(each.phase == "Succeeded" for each in self.replicas)
+
+    @property
+    def restarts(self) -> int:
+        """That count against the limit."""
+        return int(self._status.get("restarts") or 0)
+
+    @property
+    def disruptions(self) -> int:
+        return int(self._status.get("disruptions") or 0)
+
+    @cached_property
+    def failures(self) -> tuple[FailureView, ...]:
+        return tuple(map(_failure, self._status.get("failures") or ()))
+
+    @property
+    def cause(self) -> FailureView | None:
+        """The failure that a failed job owes its end to: the first of those that came in its last attempt."""
+        if not self.failures:
+            return None
+        final = [each for each in self.failures if each.action == "Fail"]
+        return final[0] if final else self.failures[-1]
+
+    @property
+    def exit_code(self) -> int:
+        """As a program would have ended: 0, the exit code of the replica that failed, or 1."""
+        if self.state == "Succeeded":
+            return 0
+        code = self.cause.exit_code if self.cause else None
+        return code if code is not None and 0 < code < 256 else 1
+
+    @property
+    def results(self) -> Json:
+        """What the program said came of it."""
+        return dict(self._status.get("results") or {})
+
+    @property
+    def outputs(self) -> Json:
+        return dict(self._status.get("outputs") or {})
+
+    @property
+    def created(self) -> datetime | None:
+        return time_of(self.resource["metadata"].get("creationTimestamp"))
+
+    @property
+    def started(self) -> datetime | None:
+        return time_of(self._status.get("startTime"))
+
+    @property
+    def completed(self) -> datetime | None:
+        return time_of(self._status.get("completionTime"))
+
+    @property
+    def restart_at(self) -> datetime | None:
+        """When the replicas are made again: the operator waits longer after each failure."""
+        return time_of(self._status.get("restartAt"))
+
+
+def ending(exit_code: int | None, reason: str = "") -> str:
+    """How a container ended, in words."""
+    code = f"exit code {exit_code}" if exit_code is not None else ""
+    if reason == "OOMKilled":
+        return f"ran out of memory ({code or reason})"
+    if reason not in {"", "Error", "Completed"} and not exit_code:
+        return f"ended: {reason}"
+    if exit_code is not None and SIGNALS < exit_code < SIGNALS + 65:
+        return f"was killed ({_signal(exit_code - SIGNALS)}, {code})"
+    if reason not in {"", "Error", "Completed"}:
+        return f"ended with {code} ({reason})"
+    return f"ended with {code}" if code else "failed"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _replica(written: Json) -> ReplicaView:
+    return ReplicaView(
+        role=str(written["type"]),
+        index=int(written["index"]),
+        phase=str(written.get("phase") or "Pending"),
+        attempt=int(written.get("attempt") or 0),
+        restarts=int(written.get("restarts") or 0),
+        exit_code=written.get("exitCode"),
+        reason=str(written.get("reason") or ""),
+        node=str(written.get("node") or ""),
+        started=time_of(written.get("startedAt")),
+    )
+
+
+def _failure(written: Json) -> FailureView:
+    return FailureView(
+        role=str(written.get("type") or ""),
+        index=int(written.get("index") or 0),
+        attempt=int(written.get("attempt") or 0),
+        exit_code=written.get("exitCode"),
+        reason=str(written.get("reason") or ""),
+        message=str(written.get("message") or ""),
+        action=str(written.get("action") or ""),
+        time=time_of(written.get("time")),
+    )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A time as the API writes it."""
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None
+
+
+def lines(message: str) -> Iterator[str]:
+    """The lines of a message that have something in them."""
+    return (line.rstrip() for line in message.splitlines() if line.strip())
