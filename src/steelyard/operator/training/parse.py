@@ -80,14 +80,13 @@ def _listed(framework: Framework) -> str:
 
 
 def _scope_asked(resource: Json, spec: Json) -> Scope | None:
+    asked: Scope | None = None
     annotation = (resource["metadata"].get("annotations") or {}).get(RESTART_SCOPE)
     if annotation is not None:
-        asked: Scope = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
-        return asked
-    if resource["kind"] == GENERIC and spec.get("restartScope"):
+        asked = _one_of(annotation, Scope, f"metadata.annotations[{RESTART_SCOPE}]")
+    elif resource["kind"] == GENERIC and spec.get("restartScope"):
         asked = _one_of(spec["restartScope"], Scope, "spec.restartScope")
-        return asked
-    return None
+    return asked
 
 
 def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes: _Scopes) -> Role:

@@ -31,6 +31,9 @@ REMEMBERED = 10
 """Failures that stay in the status: the first, and the newest."""
 
 
+NO_END = Ended(UNKNOWN_EXIT)
+
+
 @dataclass(frozen=True)
 class Fall:
     """A replica that failed or was ended, and is not on record yet."""
@@ -40,7 +43,7 @@ class Fall:
     pod: str
     uid: str
     at: datetime
-    ended: Ended = Ended(UNKNOWN_EXIT)
+    ended: Ended = NO_END
     disruption: str = ""
     in_place: int = 0
     """How often the kubelet has started it again already; 0: it did not."""

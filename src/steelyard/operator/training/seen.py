@@ -54,8 +54,10 @@ class Seen:
     """How its container ended, if it has for good."""
     disruption: str = ""
     """Why it ended or will end, if that is not its own doing: Evicted, Deleted …"""
+    disrupted: datetime | None = None
+    """Since when, where that is known."""
     in_place: int = 0
-    """How often its containers were started again, by the kubelet."""
+    """How often the kubelet starts its containers again, the next time included if it is bound to come."""
     last: Ended | None = None
     """How its container ended before that."""
     lost_since: datetime | None = None
@@ -88,6 +90,13 @@ class Seen:
     def active(self) -> bool:
         return self.phase == "Running" and self.deleting is None
 
+    @property
+    def waiting(self) -> str:
+        """Why a container does not start: ErrImagePull …"""
+        containers = (self.pod.get("status") or {}).get("containerStatuses") or ()
+        reasons = (((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers)
+        return next((str(each) for each in reasons if each), "")
+
 
 def place_of(obj: Json, framework: Framework) -> Place | None:
     """Which replica a Pod or Service is of, by its labels."""
@@ -108,10 +117,10 @@ def seen(pod: Json, job: TrainingJob) -> Seen | None:
     container = _main(status, job, place)
     ended, last = _ended(container, "state"), _ended(container, "lastState")
     phase = _phase(pod, ended)
-    disruption = _disruption(pod, ended if phase in {"Succeeded", "Failed"} else None)
-    if phase == "Failed" and ended is None:
-        ended = Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
     final = ended if phase in {"Succeeded", "Failed"} else None
+    disruption, since = _disruption(pod, final)
+    if phase == "Failed" and final is None:
+        final = Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
     attempt = (pod["metadata"].get("labels") or {}).get(ATTEMPT, "0")
     return Seen(
         pod=pod,
@@ -120,7 +129,8 @@ def seen(pod: Json, job: TrainingJob) -> Seen | None:
         phase=phase,
         ended=final,
         disruption=disruption,
-        in_place=_restarts(status),
+        disrupted=since,
+        in_place=_restarts(pod),
         last=last if final else ended or last,
         lost_since=_lost_since(pod),
     )
@@ -163,19 +173,32 @@ def _phase(pod: Json, ended: Ended | None) -> Phase:
             return "Pending"
 
 
-def _restarts(status: Json) -> int:
-    return sum(int(each.get("restartCount") or 0) for each in status.get("containerStatuses") or ())
+def _restarts(pod: Json) -> int:
+    """A container that has failed counts at once, not when its back-off is over."""
+    policy = (pod.get("spec") or {}).get("restartPolicy")
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    return sum(int(each.get("restartCount") or 0) + _comes_back(each, policy) for each in containers)
 
 
-def _disruption(pod: Json, ended: Ended | None) -> str:
+def _comes_back(container: Json, policy: str | None) -> bool:
+    state = container.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
+    ended = state.get("terminated")
+    if not ended:
+        return False
+    return policy == "Always" or (policy == "OnFailure" and bool(ended.get("exitCode")))
+
+
+def _disruption(pod: Json, ended: Ended | None) -> tuple[str, datetime | None]:
     """Why it ended or will end. Who ended before that was asked of it ended by itself."""
     status = pod.get("status") or {}
     if status.get("phase") == "Failed" and (reason := status.get("reason")) in DISRUPTIONS:
-        return str(reason)
+        return str(reason), ended.at if ended else None
     for when, why in _asked_to_end(pod):
         if ended is None or ended.at is None or ended.at >= when:
-            return why
-    return ""
+            return why, when
+    return "", None
 
 
 def _asked_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:

@@ -1,0 +1,207 @@
+"""The replicas of a job as its Pods show them: what is new of each, which have fallen, how far they all are."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from steelyard.operator.children import Children
+from steelyard.operator.desired import Premise, unchanged
+from steelyard.operator.training.model import Counts, Memory, Place, Replica, Tally, TrainingJob
+from steelyard.operator.training.replica import leader
+from steelyard.operator.training.restart import NO_END, Fall
+from steelyard.operator.training.seen import Seen, seen
+
+Json = dict[str, Any]
+
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True)
+class Crew:
+    """A job's own Pods. `memory` is what the status says, before anything new is read from them."""
+
+    job: TrainingJob
+    children: Children
+
+    @cached_property
+    def pods(self) -> Mapping[Place, tuple[Seen, ...]]:
+        """By replica, the newest attempt last."""
+        found: dict[Place, tuple[Seen, ...]] = {}
+        for each in self._seen:
+            known = (*found.get(each.place, ()), each)
+            found[each.place] = tuple(sorted(known, key=lambda one: one.attempt))
+        return found
+
+    @cached_property
+    def _seen(self) -> tuple[Seen, ...]:
+        own = self.children.pods_of(self.job.resource)
+        return tuple(each for pod in own if (each := seen(pod, self.job)))
+
+    @cached_property
+    def nameless(self) -> tuple[Json, ...]:
+        """Own Pods whose labels no longer say which replica they are: nothing can be made of them."""
+        known = {each.uid for each in self._seen}
+        own = self.children.pods_of(self.job.resource)
+        return tuple(pod for pod in own if pod["metadata"]["uid"] not in known)
+
+    def current(self, replica: Replica) -> Seen | None:
+        """The Pod of the attempt that should be there."""
+        for each in self.pods.get(replica.place, ()):
+            if each.attempt == replica.attempt and replica.uid in {"", each.uid}:
+                return each
+        return None
+
+    def outdated(self) -> Iterator[Seen]:
+        """Pods that should go, as the status says: of an earlier attempt, or of a replica that is no more."""
+        for each in self._seen:
+            replica = self.job.memory.replicas.get(each.place)
+            if replica is not None and each.attempt < replica.attempt:
+                yield each
+
+
+def followed(crew: Crew) -> Memory:
+    """What the status remembers, with what the Pods show; without judging who has fallen."""
+    memory = crew.job.memory
+    replicas: dict[Place, Replica] = {}
+    for place in crew.job.places:
+        name = crew.job.replica_name(place)
+        replicas[place] = _followed(crew, memory.replicas.get(place, Replica(place, pod=name)))
+    for place, pods in crew.pods.items():
+        if place not in replicas:
+            known = memory.replicas.get(place, Replica(place, pod=pods[-1].name))
+            replicas[place] = _removed(known, pods[-1].attempt)
+    return replace(memory, replicas=replicas)
+
+
+def _followed(crew: Crew, replica: Replica) -> Replica:
+    newest = crew.pods.get(replica.place, ())[-1:]
+    if newest and newest[0].attempt > replica.attempt:  # adopted, from a job that had got so far
+        replica = replace(replica, attempt=newest[0].attempt, uid="", phase="Pending", in_place=0)
+    found = crew.current(replica)
+    if found is None or replica.phase in ENDED:
+        return replica
+    replica = replace(replica, uid=found.uid, node=found.node, started=found.started or replica.started)
+    if found.disruption:
+        return replica
+    if found.phase == "Succeeded":
+        return replace(
+            replica, phase="Succeeded", exit_code=0, reason=found.ended.reason if found.ended else ""
+        )
+    if found.phase == "Failed":
+        return replica
+    waiting = found.waiting if found.phase == "Pending" else ""
+    return replace(replica, phase=found.phase, reason=waiting or _kept(replica))
+
+
+def _kept(replica: Replica) -> str:
+    """The reason of its last end, not of a wait that is over."""
+    return replica.reason if replica.exit_code is not None or replica.restarts else ""
+
+
+def _removed(replica: Replica, attempt: int) -> Replica:
+    """A replica that the job has no more, as long as its Pod is there: it is of the past, even if it comes back."""
+    if replica.attempt > attempt:
+        return replica
+    return replace(replica, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
+
+
+def raised(before: Memory, after: Memory) -> bool:
+    """Whether a Pod that is there will be of the past: that is written down before anything is done."""
+    return any(
+        each.attempt > before.replicas.get(place, Replica(place)).attempt
+        for place, each in after.replicas.items()
+    )
+
+
+# ---- who has fallen
+
+
+def falls(crew: Crew, memory: Memory, now: datetime) -> tuple[Fall, ...]:
+    """The replicas that failed, or were ended, since the status was written."""
+    each = (_fall(crew, memory.replicas[place], now) for place in crew.job.places)
+    return tuple(fall for fall in each if fall is not None)
+
+
+def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
+    if replica.phase in ENDED:
+        return None
+    found = crew.current(replica)
+    if found is None:
+        gone = Fall(replica.place, replica.attempt, replica.pod, replica.uid, now, disruption="Deleted")
+        return gone if replica.uid else None
+    fall = Fall(replica.place, replica.attempt, found.name, found.uid, now, found.ended or NO_END)
+    if found.disruption:
+        return replace(fall, disruption=found.disruption, at=found.disrupted or now)
+    if found.phase == "Failed":
+        return replace(fall, at=fall.ended.at or now)
+    if _lost(crew.job, found, now):
+        return replace(fall, disruption="NodeLost", at=found.lost_since or now)
+    if found.in_place > replica.in_place:
+        last = found.last or NO_END
+        return replace(fall, ended=last, at=last.at or now, in_place=found.in_place)
+    return None
+
+
+def _lost(job: TrainingJob, found: Seen, now: datetime) -> bool:
+    since = found.lost_since
+    return since is not None and now >= since + timedelta(seconds=job.settings.lost_node_seconds)
+
+
+def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Premise, ...]:
+    """What must be so at the API itself before falls are put on record.
+
+    Who vanished is gone; who was given up is as it was seen; and who starts again without having been seen is not
+    there, so that no Pod of an earlier attempt can come to light beside the next one.
+    """
+    absent = {place for place in (*(fall.place for fall in found), *restarted) if not crew.pods.get(place)}
+    given_up = [crew.current(_of(fall)) for fall in found if fall.disruption and fall.ended is NO_END]
+    names = (crew.job.replica_name(place) for place in sorted(absent))
+    return (
+        *(Premise("v1", "Pod", name) for name in names),
+        *(unchanged(each.pod) for each in given_up if each is not None),
+    )
+
+
+def _of(fall: Fall) -> Replica:
+    return Replica(fall.place, fall.attempt, uid=fall.uid)
+
+
+# ---- how far they are
+
+
+def tally(crew: Crew, memory: Memory) -> Tally:
+    """Replicas by type: active are those whose Pod of the wanted attempt runs and is not being deleted."""
+    counts = {role: _counts(crew, memory, role) for role in crew.job.roles}
+    done = (each.place for each in _present(crew, memory) if each.phase == "Succeeded")
+    return Tally(counts, frozenset(done))
+
+
+def _present(crew: Crew, memory: Memory) -> Iterator[Replica]:
+    return (memory.replicas[place] for place in crew.job.places if place in memory.replicas)
+
+
+def _counts(crew: Crew, memory: Memory, role: str) -> Counts:
+    own = [each for each in _present(crew, memory) if each.place.role == role]
+    active = sum(
+        each.phase not in ENDED and (pod := crew.current(each)) is not None and pod.active for each in own
+    )
+    return Counts(
+        active,
+        sum(each.phase == "Succeeded" for each in own),
+        sum(each.phase == "Failed" for each in own),
+    )
+
+
+def results(crew: Crew) -> Json | None:
+    """What the leading replica said at its end, if that is a JSON object."""
+    for each in reversed(crew.pods.get(leader(crew.job), ())):
+        if each.ended is not None and each.ended.message:
+            try:
+                said = json.loads(each.ended.message)
+            except ValueError:
+                return None
+            return said if isinstance(said, dict) else None
+    return None
