@@ -1,9 +1,10 @@
-"""The CustomResourceDefinitions of the six kinds, generated from the schema."""
+"""The CustomResourceDefinitions, generated from the schema: of the six kinds, and of training jobs."""
 
 from typing import Any
 
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
 from steelyard.schema.structural import structural
+from steelyard.schema.training.crd import training_definitions
 
 Json = dict[str, Any]
 
@@ -32,8 +33,8 @@ _CONDITION: Json = {
 
 
 def custom_resource_definitions() -> list[Json]:
-    """All of them, in the order of their kinds' names."""
-    return [_definition(kind) for kind in RESOURCES.values()]
+    """All of them, in the order of their kinds' names, training jobs last."""
+    return [*(_definition(kind) for kind in RESOURCES.values()), *training_definitions()]
 
 
 def spec_schema(kind: ResourceKind) -> Json:

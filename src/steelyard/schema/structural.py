@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 _KEPT = (
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "required",
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", "x-kubernetes-validations",
 )  # fmt: skip
 
 
@@ -20,6 +20,8 @@ def structural(schema: Json) -> Json:
 
 def _lower(node: Json, definitions: Json) -> Json:
     node = _resolve(node, definitions)
+    if node.get("x-kubernetes-int-or-string"):
+        return {key: node[key] for key in ("description", "x-kubernetes-int-or-string") if key in node}
     if "anyOf" in node:
         node = _nullable(node, definitions)
     lowered: Json = {key: node[key] for key in _KEPT if key in node}
@@ -46,6 +48,8 @@ def _lower(node: Json, definitions: Json) -> Json:
 def _lower_object(node: Json, lowered: Json, definitions: Json) -> None:
     if "properties" in node:
         lowered["properties"] = {name: _lower(each, definitions) for name, each in node["properties"].items()}
+        if node.get("additionalProperties") is True:  # a model that keeps what it does not know
+            lowered["x-kubernetes-preserve-unknown-fields"] = True
     else:
         # A free-form object is a map to anything: of two objects whose unknown fields alone differ, the API server's
         # `self == oldSelf` compares the values of common names, so that a renamed field would pass for unchanged.

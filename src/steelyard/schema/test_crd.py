@@ -15,7 +15,8 @@ ALLOWED = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "required", "properties", "items",
     "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
-    "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-int-or-string", "minProperties",
+    "maxProperties",
 }  # fmt: skip
 
 
@@ -39,7 +40,8 @@ def schema_of(crd: Json) -> Json:
 def test_every_node_is_structural(crd: Json) -> None:
     for path, node in nodes(schema_of(crd)):
         assert set(node) <= ALLOWED, path
-        assert "type" in node or node.get("x-kubernetes-preserve-unknown-fields"), path
+        free = node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-int-or-string")
+        assert "type" in node or free, path
         assert not ("properties" in node and "additionalProperties" in node), path
 
 

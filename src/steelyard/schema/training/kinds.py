@@ -1,0 +1,68 @@
+"""The kinds of training jobs, each with its names, its spec, and what is served of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.schema.base import SchemaModel
+from steelyard.schema.resources import GROUP, VERSION
+from steelyard.schema.training import dl_job, kubeflow
+from steelyard.schema.training.rules import NAME, Rule, of_name
+
+Json = dict[str, Any]
+KUBEFLOW = "kubeflow.org"
+
+
+@dataclass(frozen=True)
+class TrainingKind:
+    """One kind."""
+
+    kind: str
+    spec: type[SchemaModel]
+    replicas: str
+    """The field with the replica types; empty where there are none (Framework)."""
+    group: str = KUBEFLOW
+    version: str = "v1"
+    scalable: str = ""
+    """The type that the scale subresource scales."""
+    short_names: tuple[str, ...] = ()
+    namespaced: bool = True
+    job: bool = True
+
+    @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s"
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Of the whole object."""
+        return of_name(self.replicas) if self.replicas else [NAME]
+
+
+TRAINING: dict[str, TrainingKind] = {
+    each.kind: each
+    for each in (
+        TrainingKind("TFJob", kubeflow.TFJobSpec, kubeflow.TENSORFLOW.field),
+        TrainingKind("PyTorchJob", kubeflow.PyTorchJobSpec, kubeflow.PYTORCH.field),
+        TrainingKind("MXJob", kubeflow.MXJobSpec, kubeflow.MXNET.field),
+        TrainingKind("JAXJob", kubeflow.JAXJobSpec, kubeflow.JAX.field),
+        TrainingKind("XGBoostJob", kubeflow.XGBoostJobSpec, kubeflow.XGBOOST.field),
+        TrainingKind("PaddleJob", kubeflow.PaddleJobSpec, kubeflow.PADDLE.field),
+        TrainingKind("MPIJob", kubeflow.MPIJobSpec, kubeflow.MPI.field),
+        TrainingKind("DLJob", dl_job.DLJobSpec, "roles", GROUP, VERSION, short_names=("dlj",)),
+        TrainingKind(
+            "Framework",
+            dl_job.FrameworkSpec,
+            "",
+            GROUP,
+            VERSION,
+            short_names=("fw",),
+            namespaced=False,
+            job=False,
+        ),
+    )
+}
+"""In the order of a page about them."""

@@ -1,0 +1,189 @@
+"""The specs of the kinds of `kubeflow.org/v1`, field for field as people's manifests have them."""
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from steelyard.schema.base import SchemaModel
+from steelyard.schema.training.common import MAX_ROLES, ReplicaSpec, RunPolicy, validations
+from steelyard.schema.training.rules import Types, of_types
+
+Json = dict[str, Any]
+
+
+class JobSpec(SchemaModel):
+    """What all of them have."""
+
+    runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
+    """Deadlines, restarts and clean-up."""
+
+
+def replicas(types: Types) -> Any:
+    """The field with the replica types."""
+    return Field(
+        json_schema_extra={"minProperties": 1, "maxProperties": MAX_ROLES, **validations(*of_types(types))}
+    )
+
+
+TENSORFLOW = Types(
+    "tfReplicaSpecs",
+    ("Chief", "Master", "PS", "Worker", "Evaluator"),
+    "tensorflow",
+    single=("Chief", "Master"),
+    one_of=("Chief", "Master"),
+)
+
+
+class TFJobSpec(JobSpec):
+    """Training with TensorFlow: parameter servers, or workers that mirror one another."""
+
+    tfReplicaSpecs: dict[str, ReplicaSpec] = replicas(TENSORFLOW)
+    """Replicas by type: Chief or Master, PS, Worker, Evaluator."""
+    successPolicy: Literal["", "AllWorkers"] | None = None
+    """Without a Chief, the job has succeeded when worker 0 has, or with `AllWorkers` when all have."""
+    enableDynamicWorker: bool | None = None
+    """Workers may come and go: each knows the parameter servers and itself, and a failed one does not fail the job."""
+
+
+class RendezvousSetting(SchemaModel):
+    """One more setting of the rendezvous."""
+
+    key: str
+    """Name."""
+    value: str
+    """Value."""
+
+
+_BOUNDS = (
+    "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+    "spec.elasticPolicy.minReplicas: is more than maxReplicas",
+)
+
+
+class Bounds(SchemaModel):
+    """Between how many workers a job may have."""
+
+    model_config = ConfigDict(json_schema_extra=validations(_BOUNDS))
+
+    minReplicas: int | None = Field(default=None, ge=0)
+    """The fewest workers; absent: as `maxReplicas`, or as many as there are."""
+    maxReplicas: int | None = Field(default=None, ge=0)
+    """The most workers; absent: as `minReplicas`, or as many as there are."""
+    maxRestarts: int | None = Field(default=None, ge=0)
+    """How often the launcher starts the workers' processes again."""
+    metrics: list[Json] | None = None
+    """What a HorizontalPodAutoscaler scales the workers by."""
+
+
+class ElasticPolicy(Bounds):
+    """Workers may come and go, as `torchrun` lets them."""
+
+    rdzvBackend: Literal["c10d", "etcd", "etcd-v2"] | None = None
+    """How workers meet; absent: c10d."""
+    rdzvPort: int | None = Field(default=None, ge=1, le=65535)
+    """Port where they meet; absent: worker 0's."""
+    rdzvHost: str | None = None
+    """Host where they meet; absent: worker 0."""
+    rdzvId: str | None = None
+    """Name of the meeting."""
+    rdzvConf: list[RendezvousSetting] | None = None
+    """More settings."""
+    standalone: bool | None = None
+    """All workers are on one machine."""
+    nProcPerNode: int | None = Field(default=None, ge=1)
+    """The older name of `nprocPerNode`."""
+
+
+PYTORCH = Types(
+    "pytorchReplicaSpecs", ("Master", "Worker"), "pytorch", single=("Master",), at_least_one=("Worker",)
+)
+_ELASTIC_NEEDS_WORKERS = (
+    "!has(self.elasticPolicy) || self.pytorchReplicaSpecs.exists(k, k.matches('(?i)^worker$'))",
+    "spec.elasticPolicy: needs the type Worker",
+)
+_ONE_PROCESSES = (
+    "!has(self.nprocPerNode) || !has(self.elasticPolicy) || !has(self.elasticPolicy.nProcPerNode)",
+    "spec.elasticPolicy.nProcPerNode: spec.nprocPerNode says it already; give one of them",
+)
+
+
+class PyTorchJobSpec(JobSpec):
+    """Training with PyTorch: a master and workers, or workers alone."""
+
+    model_config = ConfigDict(json_schema_extra=validations(_ELASTIC_NEEDS_WORKERS, _ONE_PROCESSES))
+
+    pytorchReplicaSpecs: dict[str, ReplicaSpec] = replicas(PYTORCH)
+    """Replicas by type: Master, Worker."""
+    elasticPolicy: ElasticPolicy | None = None
+    """Workers may come and go."""
+    nprocPerNode: str | None = None
+    """Processes per Pod, for `torchrun`: `auto`, `cpu`, `gpu` or a number; absent: auto."""
+
+
+MXNET = Types(
+    "mxReplicaSpecs", ("Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"), "mxnet"
+)
+
+
+class MXJobSpec(JobSpec):
+    """Training with MXNet: a scheduler, servers and workers of ps-lite; or tuning with TVM."""
+
+    jobMode: Literal["MXTrain", "MXTune"]
+    """MXTrain, or MXTune for tuning."""
+    mxReplicaSpecs: dict[str, ReplicaSpec] = replicas(MXNET)
+    """Replicas by type: Scheduler, Server, Worker; TunerTracker, TunerServer, Tuner."""
+
+
+JAX = Types("jaxReplicaSpecs", ("Worker",), "jax", required=("Worker",), at_least_one=("Worker",))
+
+
+class JAXJobSpec(JobSpec):
+    """Training with JAX: processes that meet at worker 0."""
+
+    jaxReplicaSpecs: dict[str, ReplicaSpec] = replicas(JAX)
+    """Replicas by type: Worker."""
+
+
+XGBOOST = Types("xgbReplicaSpecs", ("Master", "Worker"), "xgboost", required=("Master",), single=("Master",))
+
+
+class XGBoostJobSpec(JobSpec):
+    """Training with XGBoost or LightGBM: a master and workers."""
+
+    xgbReplicaSpecs: dict[str, ReplicaSpec] = replicas(XGBOOST)
+    """Replicas by type: Master, Worker."""
+
+
+PADDLE = Types("paddleReplicaSpecs", ("Master", "Worker"), "paddle")
+
+
+class PaddleJobSpec(JobSpec):
+    """Training with PaddlePaddle: workers alone, or with a master as parameter server."""
+
+    paddleReplicaSpecs: dict[str, ReplicaSpec] = replicas(PADDLE)
+    """Replicas by type: Master, Worker."""
+    elasticPolicy: Bounds | None = None
+    """Workers may come and go."""
+
+
+MPI = Types("mpiReplicaSpecs", ("Launcher", "Worker"), required=("Launcher",), single=("Launcher",))
+_ONE_CLEAN_UP = (
+    "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
+    " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy",
+    "spec.cleanPodPolicy: spec.runPolicy.cleanPodPolicy says something else",
+)
+
+
+class MPIJobSpec(JobSpec):
+    """Training with MPI: a launcher that starts processes on workers."""
+
+    model_config = ConfigDict(json_schema_extra=validations(_ONE_CLEAN_UP))
+
+    mpiReplicaSpecs: dict[str, ReplicaSpec] = replicas(MPI)
+    """Replicas by type: Launcher, Worker."""
+    slotsPerWorker: int | None = Field(default=None, ge=1)
+    """Processes per worker; absent: one."""
+    mainContainer: str | None = None
+    """Container of the workers in which the processes are started."""
+    cleanPodPolicy: Literal["All", "Running", "None"] | None = None
+    """The older place of `runPolicy.cleanPodPolicy`."""

@@ -1,0 +1,82 @@
+"""What CEL says of a job of `kubeflow.org/v1` when it is applied: names, types, counts and containers.
+
+Replica types are known in any case (`WORKER`), as v1 takes them. The operator checks all of it again, for API servers
+that do not evaluate CEL.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+Rule = tuple[str, str]
+
+NAME = (
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "metadata.name: must be lower-case letters, digits and '-', begin with a letter and not end with '-'",
+)
+
+
+@dataclass(frozen=True)
+class Types:
+    """The replica types of a kind."""
+
+    field: str
+    names: tuple[str, ...]
+    container: str = ""
+    """Every template has to have it; empty: any will do."""
+    required: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+    """Types of which a job has one replica."""
+    at_least_one: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
+    """Types that go by two names: a job has one of them."""
+
+
+def _is(names: Sequence[str], key: str = "k") -> str:
+    return f"{key}.matches('(?i)^({'|'.join(names)})$')"
+
+
+def of_types(types: Types) -> list[Rule]:
+    """Of the map of replica types."""
+    here = f"spec.{types.field}"
+    rules = [(f"self.all(k, {_is(types.names)})", f"{here}: the types are {', '.join(types.names)}")]
+    rules += [(f"self.exists(k, {_is([name])})", f"{here}: needs the type {name}") for name in types.required]
+    if types.single:
+        one = f"!{_is(types.single)} || !has(self[k].replicas) || self[k].replicas == 1"
+        rules.append(
+            (f"self.all(k, {one})", f"{here}: {' and '.join(types.single)}: exactly one replica each")
+        )
+    if types.at_least_one:
+        some = f"!{_is(types.at_least_one)} || !has(self[k].replicas) || self[k].replicas >= 1"
+        rules.append(
+            (f"self.all(k, {some})", f"{here}: {' and '.join(types.at_least_one)}: at least one replica each")
+        )
+    if types.one_of:
+        both = " and ".join(types.one_of)
+        rules.append(
+            (f"!({_both(types.one_of)})", f"{here}: has both {both}; they are one part by two names")
+        )
+    if types.container:
+        found = f"self[k].template.spec.containers.exists(c, c.name == '{types.container}')"
+        rules.append(
+            (f"self.all(k, {found})", f"{here}: every template needs a container named {types.container}")
+        )
+    return rules
+
+
+def _both(names: Sequence[str]) -> str:
+    return " && ".join(f"self.exists(k, {_is([name])})" for name in names)
+
+
+def of_name(field: str) -> list[Rule]:
+    """Of the whole object: the longest Pod name `<job>-<type>-<index>` is a DNS label."""
+    replicas = f"self.spec.{field}"
+    last = f"string((has({replicas}[k].replicas) ? {replicas}[k].replicas : 1) - 1)"
+    return [
+        NAME,
+        (
+            f"{replicas}.all(k, size(self.metadata.name) + size(k) + size({last}) + 2 <= 63)",
+            "metadata.name: too long, <name>-<type>-<index> has to fit in 63 characters",
+        ),
+    ]
