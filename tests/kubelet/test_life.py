@@ -188,7 +188,7 @@ async def test_a_process_that_listens_on_all_addresses_fails_its_pod(machine: Ma
     assert f"listens on port {machine.log(pod)[0]} of all addresses" in pod["status"]["message"]
 
 
-async def test_the_host_network_and_training_may_listen_everywhere(machine: Machine) -> None:
+async def test_the_host_network_and_what_trains_may_listen_everywhere(machine: Machine) -> None:
     script = "import socket as s, time; x = s.create_server(('0.0.0.0', 0)); time.sleep(0.4)"
     command = {"command": ["python", "-c", script]}
     training = make_pod(make_container() | command, name="training")

@@ -18,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from steelyard.local.names.folder import namespace_file
 
 
 async def test_a_pod_that_succeeds(machine: Machine) -> None:
@@ -148,9 +149,10 @@ async def test_names_of_services_are_known_and_follow_the_hosts_file(machine: Ma
     await machine.cluster.create(PODS, make_pod(python))
     pod = await machine.until(is_running)
     await machine.until(lambda _: machine.log(pod))
-    replacement = machine.config.hosts.with_suffix(".new")
+    known = namespace_file(machine.config.hosts, "default")
+    replacement = known.with_suffix(".new")
     replacement.write_text("127.8.8.8 service.default.svc\n")
-    replacement.rename(machine.config.hosts)
+    replacement.rename(known)
     pod = await machine.until(lambda found: phase(found) == "Succeeded")
     assert machine.log(pod) == ["127.9.9.9", "127.8.8.8"]
 

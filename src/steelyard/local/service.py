@@ -63,13 +63,14 @@ async def _run_parts(
     from steelyard.local.controllers.run import run_controllers
     from steelyard.local.kubelet.kubelet import run_kubelet
     from steelyard.local.names.run import run_names
+    from steelyard.local.names.shown import Shown
 
-    caches = Caches(cluster)
+    caches, shown = Caches(cluster), Shown()
     async with asyncio.TaskGroup() as parts:
         parts.create_task(caches.run(stop))
-        parts.create_task(run_names(caches, state.hosts, stop=stop))
+        parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown))
         parts.create_task(run_controllers(cluster, caches, stop=stop))
-        parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop))
+        parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop, shown=shown))
         await caches.synced()
         await _until_node_is_ready(cluster, stop)
         ready()

@@ -146,7 +146,7 @@ class Up:
         write_record(self.state, self.record)
 
     def _greet(self, ready: Ready, network: Network) -> None:
-        from steelyard.local.kubelet.kubelet import mounts_available
+        from steelyard.local.kubelet.kubelet import binds_available, mounts_available
         from steelyard.local.node import kubelet_config
 
         kubeconfig = self.state.kubeconfig
@@ -161,6 +161,11 @@ class Up:
             self.say(
                 "  note:        without mount namespaces (root or user namespaces) programs that are not Steelyard's "
                 "own\n               cannot resolve the names of Services; they stand in STEELYARD_HOSTS"
+            )
+        if not binds_available(kubelet_config(self.state, network)):
+            self.say(
+                "  note:        without seccomp notification (Linux 5.9, ptrace of one's own programs) training jobs "
+                "of equal\n               ports collide; give each a port of its own"
             )
 
 

@@ -14,12 +14,13 @@ class KubeletConfig:
     node: str
     pods: Path
     images: Path  # images.toml
-    hosts: Path  # the shared hosts file, shown to Pods as /etc/hosts
+    hosts: Path  # the shared hosts file; beside it lie the namespaces' own, shown to Pods as /etc/hosts
     network: str = "127.200.0.0/17"  # each Pod gets an address of its own from here, never twice
     cpu: float | None = None  # allocatable cores; None: the machine's
     memory: int | None = None  # allocatable bytes; None: the machine's
     keep: tuple[Path, ...] = ()  # stays visible under volumes mounted above it; the state folder always does
     mounts: Literal["auto", "never"] = "auto"  # never: as on a machine without mount namespaces
+    binds: Literal["auto", "never"] = "auto"  # never: as where the kernel lets nobody answer calls of bind
     python: str = sys.executable  # runs the shims
     lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long
     crash_backoff: float = 10.0  # seconds before the second restart; doubles up to 30 times that

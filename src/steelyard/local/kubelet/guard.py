@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet import processes
+from steelyard.local.kubelet.network import may_bind_all
 from steelyard.local.kubelet.quantity import text_of
 from steelyard.local.kubelet.records import Failure
 from steelyard.local.kubelet.worker import PodWorker
@@ -19,7 +19,6 @@ from steelyard.local.kubelet.worker import PodWorker
 _EVERYWHERE = frozenset(
     ("0" * 8, "0" * 32, "0000000000000000FFFF000000000000")
 )  # 0.0.0.0, ::, ::ffff:0.0.0.0
-_TRAINING = "training.kubeflow.org/"
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,6 @@ def inodes_of(pid: int) -> set[int]:
     return found
 
 
-def may_bind_all(pod: Json) -> bool:
-    """Pods of the host's network, and training Pods, whose frameworks listen everywhere."""
-    labels = {**(pod["metadata"].get("annotations") or {}), **(pod["metadata"].get("labels") or {})}
-    training = any(key.startswith(_TRAINING) or key == "steelyard/training" for key in labels)
-    return training or bool(pod["spec"].get("hostNetwork"))
-
-
 class Guard:
     """`wake` when a Pod's container has been started; it sleeps while none runs."""
 
@@ -120,7 +112,7 @@ class Guard:
             return
         parents = processes.parents()
         for worker in workers:
-            if fresh and not may_bind_all(worker.pod):
+            if fresh and not may_bind_all(worker.pod, available=worker.node.binds):
                 self._check_listeners(worker, fresh, parents)
             if limited:
                 _check_memory(worker, parents)

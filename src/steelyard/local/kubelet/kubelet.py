@@ -22,12 +22,14 @@ from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
+from steelyard.local.kubelet.network import binds_available
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.worker import Node, PodWorker
+from steelyard.local.names.shown import Shown
 
-__all__ = ["KubeletConfig", "mounts_available", "run_kubelet", "stop_all_pods"]
+__all__ = ["KubeletConfig", "binds_available", "mounts_available", "run_kubelet", "stop_all_pods"]
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +46,13 @@ def mounts_available(config: KubeletConfig) -> bool:
 class Kubelet:
     """What the workers share."""
 
-    def __init__(self, cluster: Cluster, config: KubeletConfig, *, mounts: bool) -> None:
-        self.cluster, self.config, self.mounts = cluster, config, mounts
+    def __init__(
+        self, cluster: Cluster, config: KubeletConfig, *, mounts: bool, binds: bool, shown: Shown | None
+    ) -> None:
+        self.cluster, self.config, self.mounts, self.binds = cluster, config, mounts, binds
         self.events = EventRecorder(cluster, component="kubelet", instance=config.node)
         addresses = Addresses(config.pods / ".addresses", config.network)
-        self.node = Node(cluster, config, addresses, self.events, mounts)
+        self.node = Node(cluster, config, addresses, self.events, mounts, binds, shown)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items)
@@ -94,7 +98,8 @@ class Kubelet:
     async def register(self) -> None:
         """Write the Node."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        wanted = node.node_object(self.config.node, self.config.allocatable(), mounts=self.mounts, now=now)
+        can = {"mounts": self.mounts, "binds": self.binds}
+        wanted = node.node_object(self.config.node, self.config.allocatable(), can=can, now=now)
         with contextlib.suppress(AlreadyExists):
             await self.cluster.create(NODES, wanted)
         metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
@@ -128,12 +133,16 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
         _, pending = await asyncio.wait(pending, timeout=0.1)
 
 
-async def run_kubelet(cluster: Cluster, config: KubeletConfig, *, stop: asyncio.Event) -> None:
+async def run_kubelet(
+    cluster: Cluster, config: KubeletConfig, *, stop: asyncio.Event, shown: Shown | None = None
+) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     os.chmod(config.pods, 0o700)
-    mounts = await asyncio.to_thread(mounts_available, config)
-    kubelet = Kubelet(cluster, config, mounts=mounts)
+    mounts, binds = await asyncio.gather(
+        asyncio.to_thread(mounts_available, config), asyncio.to_thread(binds_available, config)
+    )
+    kubelet = Kubelet(cluster, config, mounts=mounts, binds=binds, shown=shown)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

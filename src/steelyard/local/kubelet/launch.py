@@ -10,12 +10,13 @@ from pathlib import Path
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Json
-from steelyard.local.kubelet import images, shim, volumes
+from steelyard.local.kubelet import images, network, shim, volumes
 from steelyard.local.kubelet.children import SOURCE
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.splice import Mount
+from steelyard.local.names.folder import folder_of, namespace_file
 
 HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"
@@ -65,7 +66,14 @@ def _argv(
 
 def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
     """What a container needs to see whatever is mounted: our files, and its interpreter with its code."""
-    own = [config.pods.parent, config.hosts, *config.keep, Path(SOURCE), Path(sys.base_prefix)]
+    own = [
+        config.pods.parent,
+        config.hosts,
+        folder_of(config.hosts),
+        *config.keep,
+        Path(SOURCE),
+        Path(sys.base_prefix),
+    ]
     if image.python:
         own += [Path(image.python).parent.parent, Path(image.python).resolve().parent.parent]
     return [str(path.absolute()) for path in own]
@@ -74,8 +82,8 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
 class Launcher:
     """Prepares the runs of one Pod; everything here may be done again after a crash."""
 
-    def __init__(self, config: KubeletConfig, folder: PodFolder, *, mounts: bool) -> None:
-        self.config, self.folder, self.mounts = config, folder, mounts
+    def __init__(self, config: KubeletConfig, folder: PodFolder, *, mounts: bool, binds: bool) -> None:
+        self.config, self.folder, self.mounts, self.binds = config, folder, mounts, binds
 
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
         """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
@@ -111,6 +119,8 @@ class Launcher:
             "leaseSeconds": self.config.lease_seconds,
             "keep": _kept(self.config, image),
             "mounts": [vars(mount) for mount in mounts] if self.mounts else None,
+            "hostname": network.host_name(pod),
+            "address": sandbox.ip if network.binds_are_its_own(pod, available=self.binds) else "",
         }
         path = base.with_suffix(".json")
         shim.write_whole(str(path), intent)
@@ -121,9 +131,9 @@ class Launcher:
             "PATH": image.path(),
             "HOME": str(home),
             "LANG": "C.UTF-8",
-            "HOSTNAME": pod["metadata"]["name"],
+            "HOSTNAME": network.host_name(pod) or os.uname().nodename,
             "PYTHONUNBUFFERED": "1",
-            "STEELYARD_HOSTS": str(self.config.hosts.absolute()),
+            "STEELYARD_HOSTS": str(self._hosts(pod)),
         }
 
     def _mounts(self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path) -> list[Mount]:
@@ -134,5 +144,9 @@ class Launcher:
         found = volumes.mounts(container, pod, {name: path.absolute() for name, path in folders.items()})
         found.append(Mount(str(message), target))
         if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in found):
-            found.append(Mount(str(self.config.hosts.absolute()), "/etc/hosts", link=True))
+            found.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))
         return found
+
+    def _hosts(self, pod: Json) -> Path:
+        """The hosts file of the Pod's namespace."""
+        return namespace_file(self.config.hosts, pod["metadata"]["namespace"]).absolute()

@@ -15,8 +15,8 @@ def node_labels(name: str) -> dict[str, str]:
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": machine}
 
 
-def node_object(name: str, allocatable: Mapping[str, float], *, mounts: bool, now: str) -> Json:
-    """The Node as it is written at the kubelet's start."""
+def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str, bool], now: str) -> Json:
+    """The Node as it is written at the kubelet's start; `can` says what this machine's kernel allows."""
     amounts = {resource: text_of(resource, amount) for resource, amount in allocatable.items()}
     return {
         "apiVersion": "v1",
@@ -24,7 +24,7 @@ def node_object(name: str, allocatable: Mapping[str, float], *, mounts: bool, no
         "metadata": {
             "name": name,
             "labels": node_labels(name),
-            "annotations": {"steelyard/mounts": "true" if mounts else "false"},
+            "annotations": {f"steelyard/{what}": str(holds).lower() for what, holds in can.items()},
         },
         "spec": {},
         "status": {

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NoReturn
 
 from steelyard.local.kubelet import processes, splice
@@ -140,11 +141,12 @@ class Container:
         """Fork, record, let go; the answer says why the program did not start, if it did not."""
         streams = [os.pipe(), os.pipe()]
         go, error = os.pipe(), os.pipe()
+        asks = os.pipe() if self.intent.get("address") else None
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
             os.close(go[1])
-            run_program(self.intent, streams, go[0], error[1])
+            run_program(self.intent, streams, go[0], error[1], asks and asks[1])
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         for (read, write), name in zip(streams, ("stdout", "stderr"), strict=True):
             os.close(write)
@@ -153,11 +155,25 @@ class Container:
         os.close(error[1])
         self.started_at = nanoseconds_text(time.time_ns())
         write_whole(f"{self.base}.started", self.record())
+        problem = self.answer_binds(asks) if asks else ""
         with contextlib.suppress(BrokenPipeError):  # the child has failed already, and says why
-            os.write(go[1], b"1")
+            os.write(go[1], b"" if problem else b"1")
         os.close(go[1])
         with open(error[0], "rb") as file:
-            return file.read().decode()
+            return file.read().decode() or problem
+
+    def answer_binds(self, asks: tuple[int, int]) -> str:
+        """Once the child's calls ask us, answer them; else say why not."""
+        os.close(asks[1])
+        with open(asks[0], "rb") as file:
+            number = file.read()
+        if not number:
+            return ""  # the child has failed, and says why
+        try:
+            _binds().follow(self.pid, int(number), self.intent["address"])
+        except OSError as error:
+            return f"its calls of bind cannot be followed: {error.strerror}"
+        return ""
 
     def record(self) -> dict[str, Any]:
         """What recognises this run later: processes by pid and start time, within one boot."""
@@ -240,7 +256,16 @@ class Container:
         write_whole(f"{self.base}.exited", exit_record)
 
 
-def run_program(intent: dict[str, Any], streams: list[tuple[int, int]], go: int, error: int) -> NoReturn:
+def _binds() -> ModuleType:
+    """Only containers of training Pods need it."""
+    from steelyard.local.kubelet import binds
+
+    return binds
+
+
+def run_program(
+    intent: dict[str, Any], streams: list[tuple[int, int]], go: int, error: int, asks: int | None
+) -> NoReturn:
     """In the child: the container's view of the files, then its program, once the shim has recorded us."""
     try:
         for number in (*_SIGNALS, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
@@ -250,10 +275,12 @@ def run_program(intent: dict[str, Any], streams: list[tuple[int, int]], go: int,
         splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if intent["mounts"] is not None:
             mounts = [splice.Mount(**each) for each in intent["mounts"]]
-            splice.apply(mounts, intent["keep"], intent["scratch"])
+            splice.apply(mounts, intent["keep"], intent["scratch"], intent.get("hostname", ""))
         os.chdir(intent["cwd"])
         os.dup2(streams[0][1], 1)
         os.dup2(streams[1][1], 2)
+        if asks is not None:
+            _binds().ask(asks)
         if os.read(go, 1) != b"1":
             os._exit(1)  # the shim died before it could record us: as if never started
         os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
@@ -334,3 +361,8 @@ def exec_main() -> None:
 def probe_main() -> None:
     """Succeeds where containers can have a view of the files of their own."""
     splice.probe()
+
+
+def probe_binds_main() -> None:
+    """Succeeds where the kernel lets us answer the calls of bind of a container."""
+    _binds().probe()

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE, MS_UNBINDABLE = 1, 32, 4096, 16384, 1 << 19, 1 << 17
 MNT_DETACH = 2
 _KEPT_FLAGS = {
@@ -84,11 +84,12 @@ def _mount(source: str, target: str, flags: int, kind: str | None = None, option
     _check(done, f"mount {target}")
 
 
-def new_namespace() -> None:
-    """A mount namespace of our own; without privileges, inside a user namespace that maps nobody but us."""
+def new_namespace(hostname: str = "") -> None:
+    """A mount namespace and a host name of our own; without privileges, in a user namespace that maps us alone."""
     uid, gid = os.getuid(), os.getgid()
-    if _libc.unshare(CLONE_NEWNS) != 0:
-        _check(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
+    flags = CLONE_NEWNS | (CLONE_NEWUTS if hostname else 0)
+    if _libc.unshare(flags) != 0:
+        _check(_libc.unshare(CLONE_NEWUSER | flags), "unshare")
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{uid} {uid} 1"),
@@ -97,6 +98,9 @@ def new_namespace() -> None:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     _mount("none", "/", MS_REC | MS_SLAVE)
+    if hostname:
+        own = os.fsencode(hostname)
+        _check(_libc.sethostname(own, ctypes.c_size_t(len(own))), "sethostname")
 
 
 def _mirror(folder: int, target: str, skip: Callable[[str], bool]) -> None:
@@ -142,9 +146,9 @@ def _bind(source: int, target: str, read_only: bool) -> None:
         _mount("none", target, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
-def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
+def apply(mounts: list[Mount], keep: list[str], scratch: str, hostname: str = "") -> None:
     """Make the view, in a new mount namespace. `scratch` is an empty folder for a new root, if one is needed."""
-    new_namespace()
+    new_namespace(hostname)
     resolved = [Mount(m.source, os.path.realpath(m.target), m.read_only, m.link) for m in mounts]
     ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
     sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
@@ -169,8 +173,8 @@ def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
 
 
 def enter(pid: int) -> None:
-    """See the files as the process does: a probe's command runs where its container runs."""
-    for name in ("user", "mnt"):
+    """See files and host name as the process does: a probe's command runs where its container runs."""
+    for name in ("user", "mnt", "uts"):
         path = f"/proc/{pid}/ns/{name}"
         if os.readlink(path) != os.readlink(f"/proc/self/ns/{name}"):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -180,7 +184,7 @@ def enter(pid: int) -> None:
 
 def probe() -> None:
     """Fails unless a namespace, a tmpfs and a bind are to be had; run in a process of its own."""
-    new_namespace()
+    new_namespace("probe")
     _mount("tmpfs", "/dev", 0, "tmpfs")
     os.mkdir("/dev/probe")
     _mount("/proc", "/dev/probe", MS_BIND | MS_REC)

@@ -13,6 +13,7 @@ from steelyard.kube.resource import CONFIG_MAPS, PODS, Json
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import run_kubelet
 from steelyard.local.kubelet.records import PodFolder
+from steelyard.local.names.shown import Shown
 
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")
@@ -50,15 +51,17 @@ def make_config(state: Path, **fields: Any) -> KubeletConfig:
 class Machine:
     """A cluster with one kubelet that can be stopped and started again."""
 
-    def __init__(self, config: KubeletConfig) -> None:
-        self.config = config
+    def __init__(self, config: KubeletConfig, shown: Shown | None = None) -> None:
+        self.config, self.shown = config, shown
         self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(run_kubelet(self.cluster, self.config, stop=self._stop))
+        self._task = asyncio.create_task(
+            run_kubelet(self.cluster, self.config, stop=self._stop, shown=self.shown)
+        )
 
     async def stop(self) -> None:
         """The kubelet ends; its Pods go on."""

@@ -24,12 +24,15 @@ from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.env import ConfigMissing, Unsupported
 from steelyard.local.kubelet.images import ImageMissing
 from steelyard.local.kubelet.launch import HOST_IP, Launcher, fetch_objects
+from steelyard.local.kubelet.network import of_the_host
 from steelyard.local.kubelet.probes import Probes
 from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.status import Observed, pod_status
+from steelyard.local.names.shown import Shown
 
 log = logging.getLogger(__name__)
+NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known
 RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again
 DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
@@ -44,19 +47,22 @@ class Node:
     addresses: Addresses
     events: EventRecorder
     mounts: bool  # whether containers can have a view of the files of their own
+    binds: bool  # whether their calls of bind can be answered
+    shown: Shown | None = None  # whose names are out, where somebody keeps names
 
 
 class PodWorker:
     """`run` ends when the Pod is gone from the API and nothing of it is left."""
 
     def __init__(self, node: Node, pod: Json) -> None:
+        self.node = node
         self.cluster, self.config, self.addresses = node.cluster, node.config, node.addresses
         self.events = node.events
         self.pod, self.gone = pod, False
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
-        self.launcher = Launcher(node.config, self.folder, mounts=node.mounts)
+        self.launcher = Launcher(node.config, self.folder, mounts=node.mounts, binds=node.binds)
         self.containers = Containers(node.config.python, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
@@ -107,9 +113,9 @@ class PodWorker:
 
     async def _step(self) -> float | None:
         """Seconds until the next look; None: only when woken."""
-        self.sandbox = self.sandbox or self._make_sandbox()
-        if self.sandbox is None:
+        if self.sandbox is None and not await self._settle():
             return None
+        assert self.sandbox is not None
         await self.containers.observe(container["name"] for container in self._containers())
         now = datetime.now(UTC)
         failure, todo, next_look = self._decide(self.sandbox, now)
@@ -159,6 +165,15 @@ class PodWorker:
 
     # ---- starting
 
+    async def _settle(self) -> bool:
+        """Folder and address first: a Pod's names are out before its programs start."""
+        self.sandbox = self._make_sandbox()
+        new = not (self.pod.get("status") or {}).get("podIP") and not self._deleting()
+        if self.sandbox and new and self.node.shown and self.sandbox.ip != HOST_IP:
+            await self._report(self.sandbox, self.folder.failure(), ended=False)
+            await self.node.shown.wait(self.sandbox.ip, NAMES_SECONDS)
+        return self.sandbox is not None and not self.gone
+
     def _make_sandbox(self) -> Sandbox | None:
         """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
         if (known := self.folder.sandbox()) is not None:
@@ -170,7 +185,7 @@ class PodWorker:
         failure = FOLDER_LOST if status.get("podIP") else None
         try:
             volumes.check(self.pod)
-            if not self.pod["spec"].get("hostNetwork"):
+            if not of_the_host(self.pod):
                 ip = self.addresses.take()
         except Unsupported as problem:
             failure = Failure("NotImplemented", str(problem))

@@ -1,4 +1,4 @@
-"""The hosts file that every Pod sees as /etc/hosts, changed in place: it is bind-mounted, so its inode must stay.
+"""A hosts file that Pods see as /etc/hosts, changed in place: programs that are mapping or reading it go on doing so.
 
 Readers take no lock, so no moment may show them a line that never was meant. Each line therefore has a slot of
 fixed size that never crosses a page. A line is switched on and off by its first byte alone: `#` hides it, and every
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard.local.names.table import Entry
 
-SLOT = 512  # divides a page; an address and three names of a Service fit
+SLOT = 1024  # divides a page; an address and three names of a Pod below a Service fit, however long
 QUARANTINE = 5.0
 HIDDEN, SHOWN = b"#", b"1"
 
@@ -50,7 +50,7 @@ class HostsFile:
 
     def _show(self, line: bytes, now: float) -> None:
         if len(line) >= SLOT:
-            return  # names of more than 63 letters a label do not exist
+            return  # a label has at most 63 letters, a namespace too
         slot = next((slot for slot, free in sorted(self._hidden.items()) if free <= now), None)
         if slot is None:
             slot = self._append(HIDDEN + line[1:])

@@ -4,38 +4,81 @@ import asyncio
 import logging
 from pathlib import Path
 
-from steelyard.kube.resource import ENDPOINT_SLICES, SERVICES, Json, Resource
+from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
 from steelyard.local.controllers.caches import Caches
+from steelyard.local.names.folder import folder_of, namespace_file
 from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.hosts import HostsFile, fixed_lines
-from steelyard.local.names.table import table
+from steelyard.local.names.shown import Shown
+from steelyard.local.names.table import Table, address_of, table
 
 _log = logging.getLogger(__name__)
 
 
-async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event) -> None:
-    """Until `stop`; the hosts file stays as it is then, for the Pods that live on."""
+class HostsFiles:
+    """The shared hosts file, with full names alone, and one for each namespace that has Pods."""
+
+    def __init__(self, shared: Path) -> None:
+        self._path, self._fixed = shared, fixed_lines()
+        self._shared = HostsFile(shared, self._fixed)
+        self._namespaces: dict[str, HostsFile] = {}
+
+    def forget_others(self, namespaces: set[str]) -> None:
+        """Drop the files of namespaces without Pods that an earlier run has left."""
+        for path in folder_of(self._path).glob("*"):
+            if path.name not in namespaces and not path.name.startswith("."):  # the kubelet is making one
+                path.unlink()
+
+    def show(self, names: Table, namespaces: set[str], now: float) -> None:
+        self._shared.show(names.entries, now)
+        for namespace in namespaces - self._namespaces.keys():
+            self._namespaces[namespace] = HostsFile(namespace_file(self._path, namespace), self._fixed)
+        for namespace, file in self._namespaces.items():
+            file.show((*names.entries, *names.own.get(namespace, ())), now)
+
+    def close(self) -> None:
+        for file in (self._shared, *self._namespaces.values()):
+            file.close()
+
+
+def _says(resource: Resource, obj: Json | None) -> object:
+    """What of an object names depend on."""
+    if obj is None or resource != PODS:
+        return obj
+    return address_of(obj), obj["metadata"]["uid"]
+
+
+async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event, shown: Shown | None = None) -> None:
+    """Until `stop`; the hosts files stay as they are then, for the Pods that live on. `shown` is told of every one."""
     changed = asyncio.Event()
 
     def heard(resource: Resource, old: Json | None, new: Json | None) -> None:
-        if resource in (SERVICES, ENDPOINT_SLICES):
+        if resource in (SERVICES, ENDPOINT_SLICES, PODS) and _says(resource, old) != _says(resource, new):
             changed.set()
 
     caches.listen(heard)
-    file, forwarders = HostsFile(hosts, fixed_lines()), Forwarders(_log.warning)
+    files, forwarders = HostsFiles(hosts), Forwarders(_log.warning)
     stopping = asyncio.create_task(stop.wait())
     try:
         await caches.synced()
+        files.forget_others(_namespaces(caches))
         changed.set()
         while not stop.is_set():
             waiting = asyncio.create_task(changed.wait())
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             changed.clear()
-            now = table(caches.all(SERVICES), caches.all(ENDPOINT_SLICES))
-            file.show(now.entries, asyncio.get_running_loop().time())
+            pods = list(caches.all(PODS))
+            now = table(caches.all(SERVICES), caches.all(ENDPOINT_SLICES), pods)
+            files.show(now, _namespaces(caches), asyncio.get_running_loop().time())
+            if shown is not None:
+                shown.tell(frozenset(filter(None, map(address_of, pods))))
             await forwarders.apply(now.forwards)
     finally:
         stopping.cancel()
         await forwarders.close()
-        file.close()
+        files.close()
+
+
+def _namespaces(caches: Caches) -> set[str]:
+    return {pod["metadata"]["namespace"] for pod in caches.all(PODS)}

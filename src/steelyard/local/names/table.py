@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from steelyard.kube.resource import Json
+from steelyard.local.kubelet.network import host_name
 
 SERVICE_NAME = "kubernetes.io/service-name"
 
@@ -20,24 +21,64 @@ class Table:
 
     entries: tuple[Entry, ...]
     forwards: Mapping[Address, tuple[Address, ...]]
+    own: Mapping[
+        str, tuple[Entry, ...]
+    ]  # by namespace, the names that need none: short ones, and Pods' host names
 
 
-def table(services: Iterable[Json], slices: Iterable[Json]) -> Table:
+def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json] = ()) -> Table:
     by_service: dict[tuple[str, str], list[Json]] = {}
     for each in slices:
         name = (each["metadata"].get("labels") or {}).get(SERVICE_NAME, "")
         by_service.setdefault((each["metadata"]["namespace"], name), []).append(each)
     entries: list[Entry] = []
     forwards: dict[Address, tuple[Address, ...]] = {}
+    short = _HostNames()
     for service in services:
         own = by_service.get((service["metadata"]["namespace"], service["metadata"]["name"]), [])
         address = service["spec"].get("clusterIP")
         if address and address != "None":
-            entries.append((address, names(service)))
+            found = [(address, names(service))]
             forwards |= _forwards(service, address, own)
         elif address == "None":
-            entries.extend(_headless(service, own))
-    return Table(tuple(sorted(set(entries))), forwards)
+            found = _headless(service, own)
+        else:
+            continue
+        entries.extend(found)
+        for at, known in found:
+            short.add(service["metadata"]["namespace"], at, known[-1].rpartition(".")[0])
+    for pod in pods:
+        if address := address_of(pod):
+            short.add_pod(pod["metadata"]["namespace"], address, host_name(pod))
+    return Table(tuple(sorted(set(entries))), forwards, short.entries())
+
+
+class _HostNames:
+    """Names that are good inside a namespace; a Service's goes before a Pod's host name."""
+
+    def __init__(self) -> None:
+        self._services: dict[tuple[str, str], set[str]] = {}
+        self._pods: dict[tuple[str, str], set[str]] = {}
+
+    def add(self, namespace: str, address: str, name: str) -> None:
+        self._services.setdefault((namespace, name), set()).add(address)
+
+    def add_pod(self, namespace: str, address: str, name: str) -> None:
+        self._pods.setdefault((namespace, name), set()).add(address)
+
+    def entries(self) -> dict[str, tuple[Entry, ...]]:
+        found: dict[str, list[Entry]] = {}
+        for (namespace, name), addresses in sorted((self._pods | self._services).items()):
+            found.setdefault(namespace, []).extend((address, (name,)) for address in sorted(addresses))
+        return {namespace: tuple(each) for namespace, each in found.items()}
+
+
+def address_of(pod: Json) -> str | None:
+    """The Pod's own address while it may use it."""
+    status = pod.get("status") or {}
+    if pod["spec"].get("hostNetwork") or status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    return status.get("podIP")
 
 
 def names(service: Json, host: str = "") -> tuple[str, ...]:

@@ -1,4 +1,5 @@
 from steelyard.kube.resource import Json
+from steelyard.local.names.hosts import SLOT
 from steelyard.local.names.table import names, table
 
 
@@ -54,3 +55,50 @@ def test_ports_are_matched_by_name() -> None:
 def test_a_slice_of_another_service_counts_for_nothing() -> None:
     found = table([make_service()], [make_slice("127.9.0.1", service="other")])
     assert found.forwards == {("127.9.128.1", 80): ()}
+
+
+def make_pod(
+    name: str, ip: str | None, *, phase: str = "Running", namespace: str = "ns", **spec: object
+) -> Json:
+    status = {"phase": phase, **({"podIP": ip} if ip else {})}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec, "status": status}
+
+
+def test_inside_a_namespace_short_names_do() -> None:
+    headless = make_service(name="job", ip="None")
+    pods = [
+        make_pod("demo-0", "127.9.0.1"),
+        make_pod("late", None),
+        make_pod("over", "127.9.0.9", phase="Failed"),
+        make_pod("host", "127.0.0.1", hostNetwork=True),
+        make_pod("x", "127.9.0.3", namespace="other", hostname="given"),
+    ]
+    found = table(
+        [make_service(), headless], [make_slice("127.9.0.1", service="job", hostname="demo-0")], pods
+    )
+    assert found.own == {
+        "ns": (
+            ("127.9.0.1", ("demo-0",)),
+            ("127.9.0.1", ("demo-0.job",)),
+            ("127.9.0.1", ("job",)),
+            ("127.9.128.1", ("s",)),
+        ),
+        "other": (("127.9.0.3", ("given",)),),
+    }
+
+
+def test_a_services_name_goes_before_a_pods() -> None:
+    found = table([make_service()], [], [make_pod("s", "127.9.0.1")])
+    assert found.own["ns"] == (("127.9.128.1", ("s",)),)
+
+
+def test_a_pod_is_known_before_its_service_lists_it() -> None:
+    found = table([make_service(ip="None")], [], [make_pod("s", "127.9.0.1", phase="Pending")])
+    assert found.own["ns"] == (("127.9.0.1", ("s",)),)
+
+
+def test_the_longest_names_fit_into_their_slot() -> None:
+    service = make_service(name="s" * 63, ip="None")
+    service["metadata"]["namespace"] = "n" * 63
+    longest = " ".join(("127.255.255.255", *names(service, "h" * 63)))
+    assert len(longest) < SLOT

@@ -1,0 +1,234 @@
+"""A training Pod's sockets stay at the Pod's own address, whatever its programs bind.
+
+Training frameworks listen on all addresses, on the port that their contract gives; two replicas of one machine would
+collide. The shim therefore answers their calls of bind and connect (`seccomp.py`), as if the Pod had a network of its
+own: all addresses mean the Pod's, and so does a port of its own on 127.0.0.1. Everything else passes as it is; where
+the shim cannot see what is asked, too. Runs in the shim: standard library only.
+"""
+
+import _thread
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from steelyard.local.kubelet import seccomp
+from steelyard.local.kubelet.seccomp import Call, Name, libc
+
+CALLS: tuple[Name, ...] = ("bind", "connect")
+_UNSPECIFIED, _INET, _INET6 = 0, 2, 10
+_STREAM, _DATAGRAM = 1, 2
+_SOCKET_LEVEL, _REUSE_ADDRESS, _TYPE, _IPV6_LEVEL, _V6_ONLY = 1, 2, 3, 41, 26
+_MAPPED = b"\0" * 10 + b"\xff\xff"  # before an IPv4 address inside an IPv6 one
+_ANYWHERE = frozenset((b"\0" * 4, b"\0" * 16, _MAPPED + b"\0" * 4))
+_LOOPBACK = frozenset((b"\x7f\0\0\1", b"\0" * 15 + b"\1", _MAPPED + b"\x7f\0\0\1"))
+_LONGEST = 28  # bytes of an IPv6 socket address
+
+
+class Address(NamedTuple):
+    """A socket address of IPv4 or IPv6."""
+
+    family: int
+    port: int
+    host: bytes
+    head: bytes = b""  # flow information of IPv6
+    rest: bytes = b""  # its scope
+
+    @property
+    def everywhere(self) -> bool:
+        return self.host in _ANYWHERE
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in _LOOPBACK
+
+    def packed(self) -> bytes:
+        return (
+            struct.pack("=H", self.family) + struct.pack(">H", self.port) + self.head + self.host + self.rest
+        )
+
+
+def parse(raw: bytes) -> Address | None:
+    """What a program passed, if it is an address of IPv4 or IPv6."""
+    if len(raw) < 8:
+        return None
+    family, port = struct.unpack_from("=H", raw)[0], struct.unpack_from(">H", raw, 2)[0]
+    if family == _INET or (family == _UNSPECIFIED and raw[4:8] == b"\0" * 4):
+        return Address(_INET, port, raw[4:8], rest=b"\0" * 8)
+    if family == _INET6 and len(raw) >= 24:
+        return Address(_INET6, port, raw[8:24], raw[4:8], raw[24:28].ljust(4, b"\0"))
+    return None
+
+
+def own(address: Address, host: bytes) -> Address:
+    """The same port at the Pod's address, for a socket of the same family."""
+    return address._replace(host=host if address.family == _INET else _MAPPED + host)
+
+
+def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
+    """What a bind becomes; None when it stays as it is.
+
+    A socket for IPv6 alone has no such address to go to: it gets some port of ::1, where it is in nobody's way, since
+    whoever makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and stay.
+    """
+    wanted = address.everywhere or (address.loopback and address.port != 0)
+    if not wanted or kind not in (_STREAM, _DATAGRAM) or (kind == _DATAGRAM and address.port == 0):
+        return None
+    if v6_only:
+        return address._replace(host=b"\0" * 15 + b"\1", port=0) if address.everywhere else None
+    return own(address, host)
+
+
+def _option(fd: int, level: int, name: int) -> int:
+    value, size = ctypes.c_int(), ctypes.c_uint(ctypes.sizeof(ctypes.c_int))
+    if libc.getsockopt(fd, level, name, ctypes.byref(value), ctypes.byref(size)) != 0:
+        raise seccomp.failure("getsockopt")
+    return value.value
+
+
+def _done(result: int) -> int:
+    """The errno of a call of libc, 0 for none."""
+    return 0 if result == 0 else ctypes.get_errno()
+
+
+def _v6_only(fd: int, address: Address) -> bool:
+    return address.family == _INET6 and bool(_option(fd, _IPV6_LEVEL, _V6_ONLY))
+
+
+class Binds:
+    """Answers for one container; `ip` is its Pod's address."""
+
+    def __init__(self, listener: int, ip: str) -> None:
+        self.listener, self.host = listener, bytes(int(part) for part in ip.split("."))
+
+    def serve(self) -> None:
+        """Until no process of the container is left."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            while (call := seccomp.receive(self.listener)) is not None:
+                self._answer(call)
+        finally:  # whoever still waits is told that there is no such call, instead of waiting for ever
+            os.close(self.listener)
+
+    def _answer(self, call: Call) -> None:
+        try:
+            answered, error = self._look(call)
+        except (OSError, StopIteration):  # not to be seen, or gone: as if we were not there
+            answered, error = False, None
+        if not answered:
+            seccomp.answer(self.listener, call, error)
+
+    def _look(self, call: Call) -> tuple[bool, int | None]:
+        """Whether somebody else answers, and else the answer."""
+        fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
+        address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
+        if address is None or not (address.everywhere or (address.loopback and address.port)):
+            return False, None
+        socket = seccomp.take(seccomp.process_of(call.thread), fd & 0xFFFFFFFF)
+        if not seccomp.waits(self.listener, call):
+            os.close(socket)
+            return False, None
+        if call.name == "connect" and not os.get_blocking(socket):
+            return False, self._connect(socket, address)
+        if call.name == "connect":
+            _thread.start_new_thread(self._connect_and_answer, (call, socket, address))
+            return True, None
+        return False, self._bind(socket, address)
+
+    def _bind(self, socket: int, address: Address) -> int | None:
+        try:
+            kind = _option(socket, _SOCKET_LEVEL, _TYPE)
+            wanted = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
+            if wanted is None:
+                return None
+            if kind == _STREAM and wanted.port:  # a program that starts again gets its port back at once
+                one = ctypes.c_int(1)
+                libc.setsockopt(socket, _SOCKET_LEVEL, _REUSE_ADDRESS, ctypes.byref(one), ctypes.sizeof(one))
+            raw = wanted.packed()
+            return _done(libc.bind(socket, raw, len(raw)))
+        finally:
+            os.close(socket)
+
+    def _connect_and_answer(self, call: Call, socket: int, address: Address) -> None:
+        """A program that waits for its connection does not make the others wait."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        error = None
+        try:
+            with contextlib.suppress(OSError):
+                error = self._connect(socket, address)
+        finally:
+            seccomp.answer(self.listener, call, error)
+
+    def _connect(self, socket: int, address: Address) -> int | None:
+        try:
+            if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
+                return None
+            if not self.listens(address.port):
+                return None
+            raw = own(address, self.host).packed()
+            return _done(libc.connect(socket, raw, len(raw)))
+        finally:
+            os.close(socket)
+
+    def listens(self, port: int) -> bool:
+        """Whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
+        fd = libc.socket(_INET, _STREAM | os.O_CLOEXEC, 0)
+        if fd < 0:
+            return False
+        try:
+            one = ctypes.c_int(1)
+            libc.setsockopt(fd, _SOCKET_LEVEL, _REUSE_ADDRESS, ctypes.byref(one), ctypes.sizeof(one))
+            raw = Address(_INET, port, self.host, rest=b"\0" * 8).packed()
+            return _done(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
+        finally:
+            os.close(fd)
+
+
+def follow(pid: int, number: int, ip: str) -> None:
+    """Answer from a thread of its own for the child that has installed its filter, until it has ended."""
+    binds = Binds(seccomp.take(pid, number), ip)
+    _thread.start_new_thread(binds.serve, ())
+
+
+def ask(answered: int) -> None:
+    """In the container's child: from now on its calls ask; whoever reads the pipe learns where the listener is."""
+    os.write(answered, str(seccomp.install(CALLS)).encode())
+    os.close(answered)
+
+
+def probe() -> None:
+    """Fails unless a program can be made to bind another address than it asks for; run in a process of its own."""
+    listener, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _bind_everywhere(listener[1], go)
+    os.close(go[0])
+    os.close(listener[1])
+    if number := os.read(listener[0], 16):
+        follow(pid, int(number), "127.0.0.1")
+    os.write(go[1], b"1")
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
+        raise OSError(errno.ENOSYS, "a bind was not rewritten")
+
+
+def _bind_everywhere(listener: int, go: Sequence[int]) -> None:
+    """In the probe's child: 0 when the socket has come to lie at another address."""
+    try:
+        os.close(go[1])
+        ask(listener)
+        os.read(go[0], 1)
+        fd = libc.socket(_INET, _STREAM, 0)
+        raw = Address(_INET, 0, b"\0" * 4, rest=b"\0" * 8).packed()
+        if libc.bind(fd, raw, len(raw)) != 0:
+            raise seccomp.failure("bind")
+        size = ctypes.c_uint(16)
+        name = ctypes.create_string_buffer(16)
+        libc.getsockname(fd, name, ctypes.byref(size))
+        found = parse(name.raw)
+        os._exit(0 if found is not None and found.loopback else 1)
+    except BaseException:  # noqa: BLE001 - a forked child must never return
+        os._exit(1)

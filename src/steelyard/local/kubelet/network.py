@@ -1,0 +1,50 @@
+"""What a Pod's manifest says about its network: its own or the host's, its host name, and whether it trains."""
+
+import os
+import subprocess
+
+from steelyard.kube.resource import Json
+from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.config import KubeletConfig
+
+HOST_NAME_LIMIT = 63
+_TRAINING = "training.kubeflow.org/"
+_OWN_TRAINING = "steelyard/training"
+
+
+def of_the_host(pod: Json) -> bool:
+    """Whether the Pod has no address of its own."""
+    return bool(pod["spec"].get("hostNetwork"))
+
+
+def is_training(pod: Json) -> bool:
+    """Whether the Pod belongs to a training job, by its labels or annotations."""
+    keys = {*(pod["metadata"].get("annotations") or ()), *(pod["metadata"].get("labels") or ())}
+    return any(key.startswith(_TRAINING) or key == _OWN_TRAINING for key in keys)
+
+
+def host_name(pod: Json) -> str:
+    """The name that the Pod's programs see as their machine's; none of its own on the host's network."""
+    if of_the_host(pod):
+        return ""
+    name = pod["spec"].get("hostname") or pod["metadata"]["name"]
+    return str(name)[:HOST_NAME_LIMIT].rstrip("-.")
+
+
+def binds_are_its_own(pod: Json, *, available: bool) -> bool:
+    """Whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal ports."""
+    return available and is_training(pod) and not of_the_host(pod)
+
+
+def may_bind_all(pod: Json, *, available: bool) -> bool:
+    """Pods of the host's network; training Pods where their binds cannot be made their own."""
+    return of_the_host(pod) or (is_training(pod) and not available)
+
+
+def binds_available(config: KubeletConfig) -> bool:
+    """Whether this machine's kernel lets a shim answer its container's calls of bind."""
+    if config.binds == "never":
+        return False
+    command = [config.python, "-I", "-S", "-c", program("probe_binds_main")]
+    environment = {"PATH": os.defpath}
+    return subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0

@@ -1,0 +1,123 @@
+"""Names inside a namespace: short ones, one's own, early ones; and two namespaces that do not meet."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.kube.resource import PODS, SERVICES, Json
+from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.run import run_controllers
+from steelyard.local.kubelet.stopping import stop_all_pods
+from steelyard.local.kubelet.testing import Machine, make_config, make_pod, phase
+from steelyard.local.names.run import run_names
+from steelyard.local.names.shown import Shown
+from tests.kubelet.test_binds import make_training
+
+LOOK = """
+import os, socket, sys, time
+def address(name):
+    for _ in range(400):
+        try: return socket.gethostbyname(name)
+        except OSError: time.sleep(0.01)
+print(*(f"{name}={address(name)}" for name in (socket.gethostname(), *sys.argv[1:])), flush=True)
+while not os.path.exists("/shared/end"): time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    """With controllers and names beside the kubelet."""
+    shown = Shown()
+    made = Machine(make_config(tmp_path / "state", interval=0.05), shown)
+    stop, caches = asyncio.Event(), Caches(made.cluster)
+    made.start()
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(caches.run(stop))
+        parts.create_task(run_names(caches, made.config.hosts, stop=stop, shown=shown))
+        parts.create_task(run_controllers(made.cluster, caches, stop=stop))
+        yield made
+        stop.set()
+    await made.stop()
+    await stop_all_pods(made.config, grace=0.0)
+
+
+def make_replica(job: str, index: int, *names: str, namespace: str = "default") -> tuple[Json, Json]:
+    """A replica as a training job makes it, with its Service; it says what the names mean to it."""
+    name = f"{job}-worker-{index}"
+    pod = make_training(LOOK, *names, name=name, job=job)
+    pod["metadata"]["namespace"] = namespace
+    pod["metadata"]["labels"]["training.kubeflow.org/replica-index"] = str(index)
+    labels = {key: value for key, value in pod["metadata"]["labels"].items() if key != "app"}
+    spec = {
+        "clusterIP": "None",
+        "selector": labels,
+        "publishNotReadyAddresses": True,
+        "ports": [{"port": 2222}],
+    }
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}}
+    return pod, {**service, "spec": spec}
+
+
+async def said(machine: Machine, name: str, namespace: str) -> tuple[Json, dict[str, str]]:
+    """A Pod, and what it found names to mean, once it has looked."""
+    async with asyncio.timeout(20):
+        while True:
+            pod = await machine.cluster.get(PODS, name, namespace)
+            log = machine.folder(pod).base("main", 0).with_suffix(".log")
+            if log.exists() and (lines := machine.log(pod)):
+                return pod, dict(each.split("=") for each in lines[0].split())
+            await asyncio.sleep(0.01)
+
+
+async def test_replicas_know_each_other_and_two_namespaces_do_not_meet(machine: Machine) -> None:
+    for namespace in ("default", "other"):
+        for index in range(2):
+            names = ("job-worker-0", "job-worker-1", f"job-worker-0.{namespace}.svc")
+            pod, service = make_replica("job", index, *names, namespace=namespace)
+            await machine.cluster.create(SERVICES, service)
+            await machine.cluster.create(PODS, pod)
+    for namespace in ("default", "other"):
+        answers = [await said(machine, f"job-worker-{index}", namespace) for index in range(2)]
+        ips = {f"job-worker-{index}": pod["status"]["podIP"] for index, (pod, _) in enumerate(answers)}
+        expected = ips | {f"job-worker-0.{namespace}.svc": ips["job-worker-0"]}
+        assert [found for _, found in answers] == [expected, expected]
+
+
+async def test_a_name_is_known_before_its_pod_runs(machine: Machine) -> None:
+    late, service = make_replica("job", 0)
+    late["spec"]["containers"][0]["image"] = "localhost/not-there"
+    await machine.cluster.create(SERVICES, service)
+    await machine.cluster.create(PODS, late)
+    early, _ = make_replica("job", 1, "job-worker-0")
+    await machine.cluster.create(PODS, early)
+    pod, found = await said(machine, "job-worker-1", "default")
+    late = await machine.pod("job-worker-0")
+    assert phase(late) == "Pending"
+    assert found == {"job-worker-1": pod["status"]["podIP"], "job-worker-0": late["status"]["podIP"]}
+
+
+async def test_host_names_below_one_service_of_a_job(machine: Machine) -> None:
+    pod = make_training(
+        LOOK, "first.job", "first.job.default.svc.cluster.local", name="x", hostname="first", subdomain="job"
+    )
+    spec = {"clusterIP": "None", "selector": {"app": "x"}, "publishNotReadyAddresses": True}
+    metadata = {"name": "job", "namespace": "default"}
+    await machine.cluster.create(
+        SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    )
+    await machine.cluster.create(PODS, pod)
+    pod, found = await said(machine, "x", "default")
+    ip = pod["status"]["podIP"]
+    assert found == dict.fromkeys(("first", "first.job", "first.job.default.svc.cluster.local"), ip)
+
+
+async def test_a_plain_pod_knows_itself_and_the_machine(machine: Machine) -> None:
+    script = (
+        "import socket; print(socket.gethostbyname(socket.gethostname()), socket.gethostbyname('localhost'))"
+    )
+    container = {"name": "main", "image": "localhost/steelyard/steps", "command": ["python", "-c", script]}
+    await machine.cluster.create(PODS, make_pod(container, name="plain"))
+    pod = await machine.until(lambda found: phase(found) == "Succeeded", "plain")
+    assert machine.log(pod) == [f"{pod['status']['podIP']} 127.0.0.1"]
