@@ -18,6 +18,8 @@ from steelyard.operator.training import (
     back_off,
     clean_up,
     deadline,
+    output_folder,
+    outputs,
     ownership,
     parse,
     ports,
@@ -63,6 +65,7 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     job = parse.job_of(resource, framework_of(resource, settings), settings)
     if not status.finished(job.memory.conditions):
         validate.check(job)
+        output_folder.check(job, settings)
         ports.assign(job, job.memory)
     return job
 
@@ -111,15 +114,21 @@ def _suspended(crew: Crew, now: datetime) -> Desired:
 
 
 def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Desired:
-    """Nothing of what the job came to changes any more."""
+    """Nothing of what the job came to changes any more; what becomes of its output is told beside it."""
     said: Json = dict(crew.job.resource["status"])
+    won = status.holds(crew.job.memory.conditions, "Succeeded")
+    output = outputs.after(crew.job, crew.children, now, settings) if won else None
+    if output:
+        said["outputs"] = output.status
     delete, delete_resource, next_look = clean_up.finished(crew.job, crew.children, now)
+    looks = [next_look, output.next_look if output else None, *wanted.looks(crew, Memory(), now)]
     return Desired(
         status=said,
+        create=output.create if output else (),
         delete=delete,
-        delete_resource=delete_resource,
+        delete_resource=delete_resource and not (output and output.pending),
         force_delete=wanted.stuck(crew, now),
-        next_look=_next(now, [next_look, *wanted.looks(crew, Memory(), now)]),
+        next_look=_next(now, looks),
     )
 
 

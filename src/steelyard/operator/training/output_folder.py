@@ -57,7 +57,7 @@ def wanted(job: TrainingJob) -> Output | None:
 def _writer(job: TrainingJob, role: str | None) -> Place:
     if role is not None:
         return Place(role, 0)
-    by_name = {name.lower(): name for name in reversed(job.roles)}
+    by_name = {name.lower(): name for name in job.roles}
     first = next((by_name[each] for each in WRITERS if each in by_name), next(iter(job.roles)))
     return Place(first, 0)
 
@@ -97,7 +97,7 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
     spec = pod["spec"]
     own = own_mount(job, output) is not None
     main = main_container(spec["containers"], job.framework)
-    containers = [_told(each, output, own) if each is main else each for each in spec["containers"]]
+    containers = [_told(main, output, own) if each is main and main else each for each in spec["containers"]]
     volumes = list(spec.get("volumes") or ())
     if not own:
         volumes.append({"name": VOLUME, "hostPath": {"path": folder(job), "type": "DirectoryOrCreate"}})

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from steelyard.operator.names import owner_reference
-from steelyard.operator.training import gang
+from steelyard.operator.training import gang, output_folder
 from steelyard.operator.training.framework import Framework, Placement, Value
 from steelyard.operator.training.labels import (
     ATTEMPT,
@@ -65,7 +65,8 @@ def pod(job: TrainingJob, place: Place, attempt: int) -> Json:
         "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, place, spec)},
     }
     _complete_containers(job, place, made["spec"])
-    return gang.decorate(job.framework.decorate(Placement(job, place), made), job)
+    decorated = gang.decorate(job.framework.decorate(Placement(job, place), made), job)
+    return output_folder.mounted(decorated, job, place)
 
 
 def _pod_labels(job: TrainingJob, place: Place, attempt: int) -> dict[str, str]:
