@@ -12,13 +12,16 @@ from typing import Any
 
 import orjson
 
-from steelyard.kube.resource import BUILT_IN
+from steelyard.kube.resource import BUILT_IN, HORIZONTAL_POD_AUTOSCALERS, ROLE_BINDINGS, ROLES
 
 Json = dict[str, Any]
 TARGET = Path("src/steelyard/local/apiserver/builtin.json.gz")
-DOCUMENTS = {f"apis/{each.group}/{each.version}" if each.group else "api/v1" for each in BUILT_IN}
+SERVED = [*BUILT_IN, ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS]
+DOCUMENTS = {f"apis/{each.group}/{each.version}" if each.group else "api/v1" for each in SERVED}
+DOCUMENTS |= {"apis/scheduling.k8s.io/v1", "apis/autoscaling/v1"}
 DOCUMENTS |= {"apis/events.k8s.io/v1", "apis/authorization.k8s.io/v1", "apis/authentication.k8s.io/v1"}
-KINDS = {each.kind for each in BUILT_IN} | {f"{each.kind}List" for each in BUILT_IN}
+NAMES = {*(each.kind for each in SERVED), "PriorityClass"}
+KINDS = NAMES | {f"{name}List" for name in NAMES} | {"Scale"}
 KINDS |= {"SelfSubjectAccessReview", "SelfSubjectReview", "Binding", "DeleteOptions", "Status"}
 REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
@@ -42,11 +45,17 @@ def published(document: str) -> Json:
     return schemas
 
 
+def _is_served(name: str) -> bool:
+    """Version 1 of everything, but of what is at version 2 by now."""
+    version = ".v2." if "HorizontalPodAutoscaler" in name else ".v1."
+    return version in name
+
+
 def main() -> None:
     schemas: Json = {}
     for document in sorted(DOCUMENTS):
         schemas |= published(document)
-    wanted = {name for name in schemas if name.rpartition(".")[2] in KINDS and ".v1." in name}
+    wanted = {name for name in schemas if name.rpartition(".")[2] in KINDS and _is_served(name)}
     content = orjson.dumps(closure(schemas, wanted))
     TARGET.write_bytes(gzip.compress(content, 9, mtime=0))
     print(f"{len(content)} bytes of JSON, {TARGET.stat().st_size} compressed")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from steelyard.local.apiserver.kinds import ResourceType, Rules
+from steelyard.local.apiserver.kinds import ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import kind_node
 from steelyard.local.apiserver.rules import cluster, crds, discovery, events, pods, services, workloads
 
@@ -21,6 +21,10 @@ _EVENT_FIELDS += "reason reportingComponent source type"
 
 
 _PLAIN = {"has_status": False, "has_generation": False}
+_SCALED: dict[str, object] = {
+    "scaling": Scaling(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")),
+    "subresources": ("scale",),
+}
 
 
 def _fields(text: str) -> frozenset[str]:
@@ -66,9 +70,10 @@ def _kinds() -> list[ResourceType]:
         ),
         _kind(
             "apps", "deployments", "Deployment", workloads.DEPLOYMENT, short_names=("deploy",), categories=("all",),
+            **_SCALED,
         ),
         _kind("apps", "replicasets", "ReplicaSet", workloads.REPLICA_SET, short_names=("rs",), categories=("all",),
-              selectable=_fields("status.replicas")),
+              selectable=_fields("status.replicas"), **_SCALED),
         _kind("batch", "jobs", "Job", workloads.JOB, categories=("all",), selectable=_fields("status.successful")),
         _kind(
             "coordination.k8s.io", "leases", "Lease", cluster.LEASE, unconditional=False, **_PLAIN,

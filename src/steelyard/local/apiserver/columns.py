@@ -83,15 +83,16 @@ def containers(*path: str) -> list[Column]:
     ]
 
 
-def selector(obj: Json, now: datetime) -> str:
+def selector_text(selector: Json) -> str:
     """A label selector as text."""
-    found = field_of(obj, "spec", "selector") or {}
-    parts = [f"{key}={value}" for key, value in sorted((found.get("matchLabels") or {}).items())]
-    parts += [expression_text(each) for each in found.get("matchExpressions") or ()]
-    return ",".join(parts) or NONE
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    parts += [expression_text(each) for each in selector.get("matchExpressions") or ()]
+    return ",".join(parts)
 
 
-SELECTOR = Column("Selector", selector, priority=1)
+SELECTOR = Column(
+    "Selector", lambda obj, now: selector_text(field_of(obj, "spec", "selector") or {}) or NONE, priority=1
+)
 
 
 # ---- Pods

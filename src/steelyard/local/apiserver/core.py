@@ -7,7 +7,7 @@ of what it tells.
 import logging
 from dataclasses import dataclass
 
-from steelyard.local.apiserver import errors
+from steelyard.local.apiserver import errors, scale
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.logs import PodLogs
@@ -109,6 +109,8 @@ class Core:
 
     def _subresource(self, request: Request, target: Target) -> Response:
         match request.method, target.subresource:
+            case _, "scale":
+                return scale.handle(self.rest.objects, request, target)
             case "GET", "log":
                 return self.logs.response(request, self.rest.objects.item(target.kind, target.key))
             case "POST", "binding":

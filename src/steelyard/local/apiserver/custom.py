@@ -5,7 +5,7 @@ from functools import partial
 
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions.rules import Ruled, rule_causes, ruled
-from steelyard.local.apiserver.kinds import Check, ResourceType, Rules
+from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, Scaling
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
@@ -40,7 +40,8 @@ def _named(api_version: str, obj: Json) -> Json:
 def _kind(spec: Json, version: Json) -> ResourceType:
     names = spec["names"]
     schema = version["schema"]["openAPIV3Schema"]
-    has_status = "status" in (version.get("subresources") or {})
+    subresources = version.get("subresources") or {}
+    scaling = _scaling(subresources["scale"]) if "scale" in subresources else None
     node = _node(schema)
     check = _checks(Validator(schema), ruled(schema))
     return ResourceType(
@@ -55,7 +56,9 @@ def _kind(spec: Json, version: Json) -> ResourceType:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         namespaced=spec["scope"] == "Namespaced",
-        has_status=has_status,
+        has_status="status" in subresources,
+        subresources=("scale",) if scaling else (),
+        scaling=scaling,
         unconditional=False,
         selectable=frozenset(
             each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
@@ -64,6 +67,11 @@ def _kind(spec: Json, version: Json) -> ResourceType:
         schema=schema,
         columns=tuple(version.get("additionalPrinterColumns") or ()),
     )
+
+
+def _scaling(scale: Json) -> Scaling:
+    paths = (scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
+    return Scaling(*(tuple(each.strip(".").split(".")) if each else () for each in paths))
 
 
 def _same(node: Node) -> Node:

@@ -10,6 +10,7 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.reviews import KINDS as REVIEW_KINDS
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 VERSION: Json = {
     "major": "1",
     "minor": "34",
@@ -132,7 +133,11 @@ class Discovery:
             if kind.categories:
                 found["categories"] = list(kind.categories)
             below = [
-                {"subresource": name, "responseKind": _response_kind(kind), "verbs": each["verbs"]}
+                {
+                    "subresource": name,
+                    "responseKind": SCALE if name == "scale" else _response_kind(kind),
+                    "verbs": each["verbs"],
+                }
                 for name, each in _subresources(kind)
             ]
             yield found | ({"subresources": below} if below else {})
@@ -174,7 +179,9 @@ def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
     if kind.has_status:
         yield "status", {**own, "verbs": ["get", "patch", "update"]}
     for name in kind.subresources:
-        if name == "binding":
+        if name == "scale":
+            yield name, {**own, **SCALE, "verbs": ["get", "patch", "update"]}
+        elif name == "binding":
             yield name, {**own, "kind": "Binding", "verbs": ["create"]}
         else:
             yield name, {**own, "verbs": ["get"]}

@@ -30,6 +30,15 @@ class Rules:
     status_check: Check = no_causes
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """Where a kind keeps how many replicas there should be, how many there are, and which they are."""
+
+    replicas: tuple[str, ...]
+    current: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class ResourceType:
     """One kind in one version, as clients name it."""
@@ -55,6 +64,7 @@ class ResourceType:
     columns: tuple[Json, ...] = ()  # of custom kinds
     stored_as: "ResourceType | None" = None  # where another form is stored than served
     subresources: tuple[str, ...] = ()
+    scaling: Scaling | None = None  # with the subresource `scale`
     convert_in: Callable[[Json], Json] | None = None  # to the form that is stored
     convert_out: Callable[[Json], Json] | None = None
 

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import orjson
 
@@ -47,7 +48,7 @@ class OpenApi:
         """What clients cache is named by its hash: of the kinds in it, so that the index needs no documents."""
         paths = {}
         for name in self._names():
-            served = [[kind.plural, kind.schema] for kind in self._kinds(name)]
+            served = [[kind.plural, kind.schema, bool(kind.scaling)] for kind in self._kinds(name)]
             mark = hashlib.sha256(orjson.dumps(served)).hexdigest().upper()
             paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={mark}"}
         return json_response({"paths": paths})
@@ -66,6 +67,8 @@ class OpenApi:
                 own |= _custom_schemas(kind)
             else:
                 roots += [_schema_of(kind), schema_name(kind.group, kind.version, kind.listed_as)]
+            if kind.scaling:
+                roots.append(schema_name("autoscaling", "v1", "Scale"))
             paths |= _paths(kind)
         schemas = closure(published, roots) | own
         return {
@@ -131,6 +134,11 @@ def _paths(kind: ResourceType) -> Json:
     paths = {many: _collection(kind), one: _object(kind)}
     if kind.has_status:
         paths[f"{one}/status"] = {verb: _object(kind)[verb] for verb in ("get", "put", "patch", "parameters")}
+    if kind.scaling:
+        scaled = replace(kind, group="autoscaling", version="v1", kind="Scale", custom=False)
+        paths[f"{one}/scale"] = {
+            verb: _object(scaled)[verb] for verb in ("get", "put", "patch", "parameters")
+        }
     if kind.namespaced:
         paths[f"{root}/{kind.plural}"] = {"get": _operation(kind, "list", _list_name(kind))}
     return paths

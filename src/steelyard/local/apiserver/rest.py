@@ -119,7 +119,7 @@ class Rest:
                 target.kind.stored, item, self._in(target, new), options, target.subresource
             )
         except Refusal as refusal:
-            raise _of_patch(refusal) from refusal
+            raise of_patch(refusal) from refusal
         return self._written(request, target, raw, options)
 
     def _check_url(self, target: Target, obj: Json) -> None:
@@ -219,7 +219,7 @@ def _check_uid(target: Target, item: Item, new: Json) -> None:
         raise errors.is_invalid(target.kind.group, target.kind.kind, item.name, [cause])
 
 
-def _of_patch(refusal: Refusal) -> Refusal:
+def of_patch(refusal: Refusal) -> Refusal:
     """What a patch makes of an object is the patch's fault: invalid, not undecodable."""
     if refusal.code != 400 or "cannot be handled as" not in refusal.message:
         return refusal

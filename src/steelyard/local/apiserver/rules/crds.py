@@ -79,8 +79,28 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
             continue
         if not together or index == 0:  # what is the same for all versions is said once
             causes += structural_causes(schema, "spec.validation.openAPIV3Schema" if together else where)
-        if "scale" in (each.get("subresources") or {}):
-            causes.append(forbidden_field(f"{path}.subresources.scale", "this server does not serve `scale`"))
+        if not together or index == 0:
+            where = "spec.subresources.scale" if together else f"{path}.subresources.scale"
+            causes += _scale_causes((each.get("subresources") or {}).get("scale"), where)
+    return causes
+
+
+def _scale_causes(scale: Json | None, path: str) -> list[Cause]:
+    """The paths lead into spec and status."""
+    if scale is None:
+        return []
+    causes = []
+    roots = {"specReplicasPath": (".spec",), "statusReplicasPath": (".status",)}
+    for name, allowed in (roots | {"labelSelectorPath": (".spec", ".status")}).items():
+        value = scale.get(name) or ""
+        if not value:
+            causes += [required(f"{path}.{name}")] if name in roots else []
+        elif not value.startswith("."):
+            causes.append(invalid(f"{path}.{name}", value, "must be a simple json path starting with ."))
+        elif not value.startswith(tuple(f"{each}." for each in allowed)):
+            places = f"either {' or '.join(allowed)}" if len(allowed) > 1 else allowed[0]
+            text = f"should be a json path under {places}"
+            causes.append(invalid(f"{path}.{name}", value, text))
     return causes
 
 

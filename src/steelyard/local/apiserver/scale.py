@@ -1,0 +1,120 @@
+"""The `scale` subresource: the one number of replicas, wherever a kind keeps it. `core.py` asks for it."""
+
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.columns import selector_text
+from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.kinds import ResourceType, Scaling, field_of
+from steelyard.local.apiserver.messages import Json, Request, Response, json_response
+from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.parameters import read_object, write_options
+from steelyard.local.apiserver.patching import patched
+from steelyard.local.apiserver.rest import Target, of_patch
+
+API_VERSION, KIND = "autoscaling/v1", "Scale"
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def handle(objects: Objects, request: Request, target: Target) -> Response:
+    item, scaling = objects.item(target.kind, target.key), target.kind.scaling
+    assert scaling is not None
+    match request.method:
+        case "GET":
+            return json_response(scale_of(target.kind, scaling, item.parsed()))
+        case "PUT":
+            scale = read_object(request, target.kind)
+            options = write_options(request, "UpdateOptions")
+            return _written(objects, target, item, scale, options)
+        case "PATCH":
+            options = write_options(request, "PatchOptions")
+            patch, obj = patched(request, target.kind), item.parsed()
+            if field_of(obj, *scaling.replicas) is None:
+                _set(obj, scaling.replicas, 0)
+            scale = patch(scale_of(target.kind, scaling, obj))
+            try:
+                return _written(objects, target, item, scale, options)
+            except Refusal as refusal:
+                raise of_patch(refusal) from refusal
+    raise errors.method_not_allowed()
+
+
+def scale_of(kind: ResourceType, scaling: Scaling, obj: Json) -> Json:
+    replicas = field_of(obj, *scaling.replicas)
+    if replicas is None:
+        text = f'the spec replicas field ".{".".join(scaling.replicas)}" does not exist'
+        raise Refusal(
+            500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]}
+        )
+    status: Json = {"replicas": field_of(obj, *scaling.current) or 0}
+    if selector := _selector(kind, scaling, obj):
+        status["selector"] = selector
+    return {
+        "kind": KIND,
+        "apiVersion": API_VERSION,
+        "metadata": {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _selector(kind: ResourceType, scaling: Scaling, obj: Json) -> str:
+    if not kind.custom:
+        return selector_text(field_of(obj, *scaling.selector) or {})
+    return str(field_of(obj, *scaling.selector) or "") if scaling.selector else ""
+
+
+def _written(objects: Objects, target: Target, item: Item, scale: Json, options: Options) -> Response:
+    scaling = target.kind.scaling
+    assert scaling is not None
+    metadata, replicas = _checked(target, scale)
+    obj = item.parsed()
+    _set(obj, scaling.replicas, replicas)
+    obj["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or str(item.version)
+    obj["metadata"]["uid"] = metadata.get("uid") or item.uid
+    raw = objects.update(target.kind.stored, item, obj, options)
+    return json_response(scale_of(target.kind, scaling, orjson.loads(raw)))
+
+
+def _checked(target: Target, scale: Json) -> tuple[Json, int]:
+    """The metadata and the number in a Scale, if it is one of this object."""
+    if (scale.get("apiVersion", API_VERSION), scale.get("kind", KIND)) != (API_VERSION, KIND):
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {KIND})")
+    metadata, spec = scale.get("metadata"), scale.get("spec") or {}
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not name:
+        text = (
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+        raise errors.bad_request(text)
+    if name != target.name:
+        text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        raise errors.bad_request(text)
+    replicas = spec.get("replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        detail = "json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas of type int32"
+        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {detail}')
+    if replicas < 0:
+        raise _negative(target, replicas)
+    return metadata, replicas
+
+
+def _negative(target: Target, replicas: int) -> Refusal:
+    kind = target.kind
+    if kind.custom and kind.scaling:
+        where = "." + ".".join(kind.scaling.replicas)
+        cause = errors.invalid(where, replicas, "should be a non-negative integer")
+        return errors.is_invalid(kind.group, kind.kind, target.name, [cause])
+    cause = errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+    return errors.is_invalid("autoscaling", KIND, target.name, [cause])
+
+
+def _set(obj: Any, path: tuple[str, ...], value: object) -> None:
+    for key in path[:-1]:
+        if not isinstance(obj.get(key), dict):
+            obj[key] = {}
+        obj = obj[key]
+    obj[path[-1]] = value
