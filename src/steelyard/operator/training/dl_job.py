@@ -66,6 +66,7 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     if not status.finished(job.memory.conditions):
         validate.check(job)
         output_folder.check(job, settings)
+        output_folder.check(job, settings)
         ports.assign(job, job.memory)
     return job
 
@@ -114,19 +115,21 @@ def _suspended(crew: Crew, now: datetime) -> Desired:
 
 
 def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Desired:
-    """Nothing of what the job came to changes any more; what becomes of its output is told beside it."""
-    said: Json = dict(crew.job.resource["status"])
-    won = status.holds(crew.job.memory.conditions, "Succeeded")
-    output = outputs.after(crew.job, crew.children, now, settings) if won else None
-    if output:
-        said["outputs"] = output.status
-    delete, delete_resource, next_look = clean_up.finished(crew.job, crew.children, now)
-    looks = [next_look, output.next_look if output else None, *wanted.looks(crew, Memory(), now)]
+    """Nothing of what the job came to changes any more; its output may go on its way, which the TTL awaits."""
+    job = crew.job
+    said: Json = dict(job.resource["status"])
+    succeeded = status.holds(job.memory.conditions, "Succeeded")
+    following = outputs.after(job, crew.children, now, settings) if succeeded else None
+    delete, delete_resource, next_look = clean_up.finished(job, crew.children, now)
+    looks = [next_look, *wanted.looks(crew, Memory(), now)]
+    if following is not None:
+        said["outputs"] = following.status
+        looks.append(following.next_look)
     return Desired(
         status=said,
-        create=output.create if output else (),
+        create=following.create if following else (),
         delete=delete,
-        delete_resource=delete_resource and not (output and output.pending),
+        delete_resource=delete_resource and not (following and following.pending),
         force_delete=wanted.stuck(crew, now),
         next_look=_next(now, looks),
     )
