@@ -1,8 +1,8 @@
 """The operator's caches: one informer per kind, children selected by label and indexed by their owner."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Change, Informer
@@ -27,18 +27,33 @@ CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 BY_OWNER = "owner"
 
 
+class Watcher(Protocol):
+    """Who is told of changes."""
+
+    def changed(self, resource: Resource, obj: Json) -> None:
+        """A resource has changed, or a child of one."""
+        ...
+
+    def child_changed(self, resource: Resource, obj: Json) -> None:
+        """A child of a training job, which has many of them."""
+        ...
+
+    def pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
+        """A Pod of a training job."""
+        ...
+
+
 class InformerCaches:
-    """`changed(resource, object)` is told of every resource that changed, itself or one of its children."""
+    """All that the operator sees of the cluster."""
 
     def __init__(
         self,
         cluster: Cluster,
         resources: Iterable[Resource],
         settings: OperatorSettings,
-        changed: Callable[[Resource, Json], None],
-        pod_changed: Callable[[Json, Json | None, Json], None] = lambda owner, old, new: None,
+        watcher: Watcher,
     ) -> None:
-        self._changed = changed
+        self._watcher = watcher
         self._owners: dict[str, tuple[Resource, Json]] = {}
         namespace = settings.namespace
         self._resources = {
@@ -65,7 +80,9 @@ class InformerCaches:
             )
             for each in (*CHILDREN, PODS)
         }
-        self._training = TrainingCaches(cluster, self._resources, settings, self._look_at, pod_changed)
+        self._training = TrainingCaches(
+            cluster, self._resources, settings, self._look_again, watcher.pod_changed
+        )
 
     def _informers(self) -> Iterable[Informer]:
         yield from self._resources.values()
@@ -120,20 +137,22 @@ class InformerCaches:
                 self._owners.pop(obj["metadata"]["uid"], None)
             else:
                 self._owners[obj["metadata"]["uid"]] = (resource, new)
-            self._changed(resource, obj)
+            self._watcher.changed(resource, obj)
             self._child_changed(old, new)  # a session is a child too, of its evaluation
 
         return told
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
-        self._look_at({*_owner(old or {}), *_owner(new or {})})
+        for uid in {*_owner(old or {}), *_owner(new or {})}:
+            if uid in self._owners:
+                self._watcher.changed(*self._owners[uid])
 
-    def _look_at(self, uids: Iterable[str]) -> Mapping[str, Json]:
-        """The owners among these, which are looked at again."""
-        found = {uid: self._owners[uid] for uid in uids if uid in self._owners}
-        for resource, obj in found.values():
-            self._changed(resource, obj)
-        return {uid: obj for uid, (_, obj) in found.items()}
+    def _look_again(self, uids: Iterable[str]) -> list[Json]:
+        """The training jobs among these uids, which are looked at again."""
+        found = [self._owners[uid] for uid in uids if uid in self._owners]
+        for resource, obj in found:
+            self._watcher.child_changed(resource, obj)
+        return [obj for _, obj in found]
 
 
 def _owner(obj: Json) -> Iterable[str]:

@@ -34,10 +34,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Synced:
-    """What a sync did: when to look again, and whether it wrote another status."""
+    """What a sync did: when to look again, and whether at once, because what it wrote calls for more."""
 
     next_look: datetime | None = None
-    changed: bool = False
+    more: bool = False
 
 
 class Caches(Protocol):

@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"
 METRICS_SECONDS = 5.0
+SETTLE_SECONDS = 0.05
+SETTLE_SECONDS_EACH = 0.001
+"""For each replica that a job has: its status grows with them."""
 TRAINING_KINDS = frozenset(each.kind for each in TRAINING)
 
 
@@ -63,9 +66,7 @@ class Operator:
         self._now = now
         self._queue: WorkQueue[Key] = WorkQueue()
         self._events = EventRecorder(cluster, component="steelyard-operator")
-        self._caches = InformerCaches(
-            cluster, workflows(settings), settings, self._changed, self._pod_changed
-        )
+        self._caches = InformerCaches(cluster, workflows(settings), settings, self)
         self._controller = Controller(cluster, self._caches, self)
 
     async def work(self) -> None:
@@ -83,9 +84,13 @@ class Operator:
             self.metrics.leading.set(0)
             self._queue.close()
 
-    def _changed(self, resource: Resource, obj: Json) -> None:
-        metadata = obj["metadata"]
-        self._queue.add(Key(resource, metadata["namespace"], metadata["name"]))
+    def changed(self, resource: Resource, obj: Json) -> None:
+        self._queue.add(_key(resource, obj))
+
+    def child_changed(self, resource: Resource, obj: Json) -> None:
+        """Replicas begin and end together: one look, shortly after the first, sees all of them."""
+        replicas = len((obj.get("status") or {}).get("replicas") or ())
+        self._queue.add_after(_key(resource, obj), SETTLE_SECONDS + replicas * SETTLE_SECONDS_EACH)
 
     async def _worker(self) -> None:
         while True:
@@ -122,7 +127,7 @@ class Operator:
         if synced.next_look:
             seconds = (synced.next_look - self._now()).total_seconds()
             self._queue.add_after(key, max(0.05, seconds))
-        if synced.changed:  # the cache shows it already, so that no watch tells of it
+        if synced.more:  # the cache shows it already, so that no watch tells of it
             self._queue.add(key)
 
     # ---- what the edge tells
@@ -135,7 +140,7 @@ class Operator:
     def told(self, resource: Json, told: Told) -> None:
         self._events.record(resource, told.type, told.reason, told.message)
 
-    def _pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
+    def pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
         for each in events.abnormal(old, new):
             self.told(owner, each)
 
@@ -144,6 +149,10 @@ class Operator:
             self.metrics.queue.set(len(self._queue))
             self.metrics.count(self._caches.resources())
             await asyncio.sleep(METRICS_SECONDS)
+
+
+def _key(resource: Resource, obj: Json) -> Key:
+    return Key(resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
 def _serve_metrics(metrics: Metrics, port: int) -> Callable[[], None]:

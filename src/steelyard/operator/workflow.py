@@ -45,6 +45,8 @@ class Workflow:
     """The status when the API found a child invalid; None: it is tried again."""
     told: Callable[[Json, Json, Json], Iterable[Told]]
     """The events of a change of status, from the resource, the status before and after."""
+    follows: Callable[[Json, Json], bool]
+    """Whether, after this change of status, there may be more to do at once."""
     tells_children: bool
     """Whether each child that is made or deleted is an event."""
 
@@ -65,8 +67,12 @@ def _told(resource: Json, before: Json, after: Json) -> Iterable[Told]:
     yield Told("Warning" if bad else "Normal", after["reason"], next(messages, ""))
 
 
+def _always(before: Json, after: Json) -> bool:
+    return True
+
+
 def _dyff(reconcile: Reconcile) -> Workflow:
-    return Workflow(reconcile, observe, _name_taken, None, _told, tells_children=False)
+    return Workflow(reconcile, observe, _name_taken, None, _told, _always, tells_children=False)
 
 
 TRAINING_WORKFLOW = Workflow(
@@ -75,6 +81,7 @@ TRAINING_WORKFLOW = Workflow(
     status.name_conflict,
     status.invalid,
     events.told,
+    status.follows,
     tells_children=True,
 )
 

@@ -34,7 +34,7 @@ Json = dict[str, Any]
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"
 _KINDS = {operator_name(each.kind): each for each in TRAINING}
-LookAt = Callable[[Iterable[str]], Mapping[str, Json]]
+LookAgain = Callable[[Iterable[str]], list[Json]]
 PodChanged = Callable[[Json, Json | None, Json], None]
 
 
@@ -53,18 +53,18 @@ def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
 
 
 class TrainingCaches:
-    """`look_at` names the owners by uid that are to be looked at again, and answers which of them there are."""
+    """`look_again` names the owners by uid that are to be looked at again, and answers which of them there are."""
 
     def __init__(
         self,
         cluster: Cluster,
         jobs: Mapping[Resource, Informer],
         settings: OperatorSettings,
-        look_at: LookAt,
+        look_again: LookAgain,
         pod_changed: PodChanged,
     ) -> None:
         self._jobs = {each: informer for each, informer in jobs.items() if each in TRAINING}
-        self._look_at = look_at
+        self._look_again = look_again
         self._pod_changed = pod_changed
         self._settings = settings
         self._children = {
@@ -119,13 +119,13 @@ class TrainingCaches:
         waiting = (
             job for job in self._jobs[DL_JOBS].items() if not (job.get("status") or {}).get("framework")
         )
-        self._look_at([job["metadata"]["uid"] for job in waiting])
+        self._look_again([job["metadata"]["uid"] for job in waiting])
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         uids = {uid for each in (old, new) if each for uid in (*_controller(each), *self._adopter(each))}
-        owners = self._look_at(uids)
+        owners = self._look_again(uids)
         if new and new["kind"] == PODS.kind:
-            for owner in owners.values():
+            for owner in owners:
                 self._pod_changed(owner, old, new)
 
     def _adopter(self, obj: Json) -> Iterable[str]:

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from steelyard.operator.children import Children
-from steelyard.operator.training.model import TrainingJob
+from steelyard.operator.training import back_off, deadline
+from steelyard.operator.training.model import CleanPods, TrainingJob
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ def _always(children: Children) -> tuple[Json, ...]:
 
 def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]:
     services, own = children.of_kind("Service"), children.pods_of(job.resource)
-    match job.policy.clean_pods:
+    match _policy(job):
         case "All":
             going: tuple[Json, ...] = (*own, *services)
         case "Running":
@@ -50,6 +51,14 @@ def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]
         case _:
             going = ()
     return tuple(each for each in going if not _going(each))
+
+
+def _policy(job: TrainingJob) -> CleanPods:
+    """As the job says; but what had to be stopped does not go on running: a deadline, a limit of restarts."""
+    stopped = {deadline.message(job), back_off.message(job)}
+    if job.policy.clean_pods == "None" and any(each["message"] in stopped for each in job.memory.conditions):
+        return "Running"
+    return job.policy.clean_pods
 
 
 def _phase(pod: Json) -> str:

@@ -139,6 +139,21 @@ def status_of(
     return {"conditions": list(after), "replicaStatuses": counts, **written(memory)}
 
 
+_SEEN = frozenset({"replicas", "replicaStatuses"})
+"""What a status says of the Pods alone."""
+
+
+def follows(before: Json, after: Json) -> bool:
+    """Whether a change of status calls for more to be done, or only says how the Pods are."""
+    if any(before.get(name) != after.get(name) for name in {*before, *after} - _SEEN):
+        return True
+    return _attempts(before) != _attempts(after)
+
+
+def _attempts(status: Json) -> list[tuple[str, int, int]]:
+    return [(each["type"], each["index"], each["attempt"]) for each in status.get("replicas") or ()]
+
+
 def invalid(resource: Json, message: str, now: datetime) -> Json:
     """The status of a job that cannot be run as it is written, of which no more is known than its kind."""
     return _ended_early(resource, f"{resource['kind']}FailedValidation", message, now)
@@ -153,7 +168,12 @@ def _ended_early(resource: Json, reason: str, message: str, now: datetime) -> Js
     before: Json = resource.get("status") or {}
     known = tuple(before.get("conditions") or ())
     if finished(known):
-        return dict(before)
+        outputs = before.get("outputs")
+        return (
+            {**before, "outputs": {**outputs, "state": "Failed", "message": message}}
+            if outputs
+            else dict(before)
+        )
     after = conditions(known, Change("Failed", reason, message), now)
     return {**before, "conditions": list(after), "completionTime": time_text(now)}
 
