@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import Desired, Told
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import (
     back_off,
     clean_up,
     deadline,
+    definition,
     output_folder,
     outputs,
     ownership,
@@ -47,7 +48,12 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
         return Desired(status=dict(resource.get("status") or {}))
     try:
         job = read(resource, settings)
+    except definition.NoSuchFramework as missing:  # who applies both at once may get the job in first
+        told = Told("Warning", "FrameworkMissing", str(missing))
+        return Desired(status=dict(resource.get("status") or {}), tell=(told,))
     except Invalid as invalid:
+        if later := definition.may_come(invalid, resource, now):
+            return Desired(status=dict(resource.get("status") or {}), next_look=later)
         return _refused(resource, children, invalid, now)
     crew = Crew(job, children)
     conditions = job.memory.conditions
@@ -66,13 +72,14 @@ def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     if not status.finished(job.memory.conditions):
         validate.check(job)
         output_folder.check(job, settings)
-        output_folder.check(job, settings)
         ports.assign(job, job.memory)
     return job
 
 
 def framework_of(resource: Json, settings: OperatorSettings) -> Framework:
-    return ALL[resource["kind"]]
+    """One of ours, or what a DLJob's own definition says."""
+    known = ALL.get(resource["kind"])
+    return definition.framework_of(resource, settings.frameworks) if known is None else known
 
 
 def _refused(resource: Json, children: Children, invalid: Invalid, now: datetime) -> Desired:
@@ -98,7 +105,8 @@ def _refused(resource: Json, children: Children, invalid: Invalid, now: datetime
 def _begun(crew: Crew, now: datetime) -> Desired:
     """First what is to be known of the job is written down: its Pods are made from that."""
     job = crew.job
-    memory = ports.assign(job, replace(replicas.followed(crew), started=now))
+    memory = replace(replicas.followed(crew), started=now, framework=job.framework.definition)
+    memory = ports.assign(job, memory)
     return _told(crew, memory, [status.created(job)], now)
 
 
@@ -110,7 +118,7 @@ def _suspended(crew: Crew, now: datetime) -> Desired:
     if suspend.is_on(memory):
         gone = clean_up.everything(job, crew.children)
         return replace(_told(crew, memory, (), now), delete=gone, force_delete=wanted.stuck(crew, now))
-    memory, changes = suspend.begun(job, memory)
+    memory, changes = suspend.begun(job, replace(memory, framework=job.framework.definition))
     return _told(crew, memory, [status.created(job), *changes], now)
 
 

@@ -76,6 +76,10 @@ class Placement:
         """The main port of a replica."""
         return self.job.framework.port_of(self.job, Place(role, index))
 
+    def addresses(self, role: str) -> list[str]:
+        """`host:port` of every replica of a type."""
+        return [f"{self.host(role, index)}:{self.port(role, index)}" for index in range(self.count(role))]
+
 
 def service_name(job: TrainingJob, place: Place) -> str:
     """v1: each replica has a headless Service of its Pod's name."""
@@ -148,6 +152,9 @@ class Framework:
     """Further children, without owner (ConfigMap, Role …), made before the Pods."""
     decorate: Callable[[Placement, Json], Json] = _same
     """Of a Pod that is complete otherwise, the Pod with what else the framework needs: volumes, an account."""
+
+    definition: Json | None = None
+    """Of one that is data: what it was read from, to be kept in the job's status."""
 
     def words_of(self, job: TrainingJob) -> Words:
         """The messages of this job's conditions."""

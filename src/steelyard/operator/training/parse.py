@@ -14,6 +14,7 @@ from steelyard.operator.training.model import (
     CleanPods,
     Dependency,
     Invalid,
+    Memory,
     RestartPolicy,
     Role,
     Rule,
@@ -36,10 +37,16 @@ def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> 
         roles=_roles(resource, spec, framework),
         policy=_policy(resource["kind"], spec),
         rules=_rules(resource, spec),
-        memory=memory_of(resource.get("status") or {}),
+        memory=_memory(resource, framework),
         settings=settings.training,
     )
     return replace(job, rules=(*job.rules, *framework.rules(job)))
+
+
+def _memory(resource: Json, framework: Framework) -> Memory:
+    """With the definition of a framework that is data: as it was at first sight, so it stays."""
+    memory = memory_of(resource.get("status") or {})
+    return memory if framework.definition is None else replace(memory, framework=framework.definition)
 
 
 # ---- replica types

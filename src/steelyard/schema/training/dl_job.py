@@ -17,6 +17,7 @@ from steelyard.schema.training.common import (
     Scope,
     validations,
 )
+from steelyard.schema.training.templates import PATTERN, THERE_ARE
 
 ROLE = r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$"
 _ROLE_RULE = (
@@ -110,12 +111,15 @@ class Outputs(SchemaModel):
     """A Model."""
 
 
+_KNOWN = (f"self.matches('{PATTERN}')", f"there is no such name in ${{…}}; there are {THERE_ARE}")
+
+
 class Variable(SchemaModel):
     """An environment variable that replicas get, unless their template sets it."""
 
     name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)
     """Name."""
-    value: str
+    value: str = Field(max_length=8192, json_schema_extra=validations(_KNOWN))
     """Text; `${…}` is filled in: `${rank}`, `${world.size}`, `${worker.addresses}` and so on."""
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
     """Roles that get it; absent: all."""
@@ -182,6 +186,8 @@ class DLJobSpec(SchemaModel):
     """Who takes part."""
     runPolicy: RunPolicy | None = Field(default=None, json_schema_extra={"default": {}})
     """Deadlines, restarts and clean-up; `cleanPodPolicy` is Running where absent."""
+    restartScope: Scope | None = None
+    """What starts again when a replica failed, for all roles that say nothing."""
     failureRules: list[FailureRule] = Field(default_factory=list, max_length=64)
     """What to do about failed replicas, before `restartPolicy`."""
     successPolicy: SuccessPolicy | None = None
