@@ -61,7 +61,9 @@ async def server(folder: Path) -> AsyncIterator[tuple[RestCluster, subprocess.Po
     """The API server with its simulated Pods, and a connection to it."""
     with process([sys.executable, "-m", "benchmarks.training.cluster", str(folder)]) as running:
         async with asyncio.timeout(30):
-            while not (folder / "kubeconfig").exists():  # noqa: ASYNC110 - another process makes it
+            while not (folder / "kubeconfig").exists():
+                if running.poll() is not None:
+                    raise SystemExit("the API server did not start")
                 await asyncio.sleep(0.05)
         cluster = await connect(folder / "kubeconfig")
         try:

@@ -1,0 +1,351 @@
+"""What training jobs must withstand, each by a letter, A to L, on a cluster in memory with hands for what Pods do.
+
+What needs a machine (two namespaces, clients, definitions of others) is in `test_training_up.py`.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
+from steelyard.operator.conditions import time_text
+from steelyard.operator.main import Operator
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
+
+Json = dict[str, Any]
+LIMIT = 63
+TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
+
+
+def started(**fields: Any) -> Stage:
+    """A job all of whose Pods run."""
+    return Stage(make_job(**fields)).settle().run()
+
+
+def uids(stage: Stage) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in stage.pods().items()}
+
+
+def variables(pod: Json, container: int = 0) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][container]["env"]}
+
+
+@pytest.mark.parametrize("restart", ["Never", "ExitCode", "OnFailure", "Always"])
+@pytest.mark.parametrize("grace", [0, 30])
+def test_A_a_pod_deleted_by_hand_is_replaced_and_not_counted(restart: str, grace: int) -> None:
+    stage = started(restart=restart)
+    before = uids(stage)
+    stage.remove("job-worker-1", grace).settle()
+    for name in TRIO:  # those that still end, as the kubelet would end them
+        if stage.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
+            stage.store.remove(PODS, name, "default")
+    stage.settle().run()
+    assert sorted(stage.pods()) == TRIO
+    assert uids(stage)["job-worker-1"] != before["job-worker-1"]
+    assert (stage.state, stage.status["restarts"]) == ("Running", 0)
+    assert stage.status["disruptions"] == 1
+
+
+def test_B_a_limit_of_three_allows_three_restarts_and_says_so() -> None:
+    stage = started(restart="ExitCode", policy={"backoffLimit": 3})
+    for _ in range(6):
+        if stage.state == "Failed":
+            break
+        stage.end("job-worker-0", 137).settle()
+        stage.wait(3600).run()
+    assert stage.state == "Failed"
+    assert stage.status["restarts"] == 3
+    assert stage.condition("Failed")["message"] == (  # type: ignore[index]
+        "Job job has failed because it has reached the specified backoff limit"
+    )
+    assert [each["exitCode"] for each in stage.status["failures"]][-1] == 137
+
+
+def test_C_a_gang_starts_again_as_one_and_counts_once() -> None:
+    stage = started(kind="JAXJob", replicas={"Worker": 3}, restart="OnFailure")
+    before = uids(stage)
+    stage.end("job-worker-1", 1).settle().run()
+    after = uids(stage)
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert stage.status["restarts"] == 1
+
+
+def test_D_a_pod_that_cannot_end_on_a_lost_node_is_ended_by_force_and_replaced() -> None:
+    stage = started(restart="Never")
+    before = uids(stage)["job-worker-0"]
+    lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+    pod = stage.pods()["job-worker-0"]
+    condition = {**lost, "lastTransitionTime": time_text(stage.now)}
+    stage.set_status("job-worker-0", {**pod["status"], "conditions": [condition]})
+    stage.remove("job-worker-0", grace=30).settle()
+    assert "job-worker-0" in stage.pods(), "not before its time is over"
+    stage.wait(30 + SETTINGS.training.termination_seconds + 1)
+    for name in TRIO:  # the others are where they can end
+        if stage.pods().get(name, {"metadata": {}})["metadata"].get("deletionTimestamp"):
+            assert name != "job-worker-0"
+            stage.store.remove(PODS, name, "default")
+    stage.settle().run()
+    assert uids(stage)["job-worker-0"] != before
+    assert (stage.state, stage.status["restarts"]) == ("Running", 0)
+
+
+# ---- E: killed between any two calls
+
+
+def fails_once(stage: Stage) -> None:
+    """All run, a worker fails, the job starts again after a while, all succeed."""
+    play(stage, "run")
+    play(stage, "fail")
+    play(stage, "wait")
+    play(stage, "run")
+    play(stage, "succeed")
+
+
+def play(stage: Stage, what: str) -> None:
+    """One turn of events. The operator looks at it until nothing changes, however often it dies meanwhile."""
+    match what:
+        case "run":
+            for name, pod in stage.pods().items():
+                if (pod.get("status") or {}).get("phase", "Pending") == "Pending":
+                    put(stage, name, "Running", {"running": {}})
+        case "fail":
+            put(
+                stage,
+                "job-worker-0",
+                "Failed",
+                {"terminated": {"exitCode": 139, "message": "Segmentation fault"}},
+            )
+        case "succeed":
+            for name in stage.pods():
+                put(stage, name, "Succeeded", {"terminated": {"exitCode": 0}})
+        case "wait":
+            stage.now += timedelta(hours=1)
+    settle(stage)
+
+
+def put(stage: Stage, name: str, phase: str, state: Json) -> None:
+    container = {"name": "pytorch", "restartCount": 0, "state": state}
+    stage.set_status(name, {"phase": phase, "containerStatuses": [container]})
+
+
+def settle(stage: Stage) -> None:
+    for _ in range(5):
+        try:
+            stage.settle()
+        except Crash:
+            continue  # it starts again
+        return
+    raise AssertionError("it died more than once")
+
+
+class Death:
+    """The operator dies once, right before or right after its Nth call of the API."""
+
+    def __init__(self, stage: Stage, number: int, when: str) -> None:
+        self.calls = 0
+        self._number = number
+        stage.cluster.before_call = self._before if when == "before" else None
+        stage.cluster.after_call = self._after
+
+    def _before(self, verb: str, resource: Resource, name: str) -> None:
+        if self.calls == self._number:
+            self.calls += 1
+            raise Crash(verb)
+
+    def _after(self, verb: str, resource: Resource, name: str) -> None:
+        self.calls += 1
+        if self.calls == self._number:
+            raise Crash(verb)
+
+
+def story(number: int, when: str) -> tuple[Stage, Death]:
+    stage = Stage(make_job(restart="ExitCode", policy={"cleanPodPolicy": "Running"}))
+    death = Death(stage, number, when)
+    settle(stage)
+    fails_once(stage)
+    return stage, death
+
+
+def outcome(stage: Stage) -> Json:
+    """What must be the same, however it came about: all but what times and versions say."""
+    made = {name: pod["metadata"]["labels"]["steelyard/attempt"] for name, pod in stage.pods().items()}
+    status = re.sub(r'"resourceVersion": "\d+"', "", str(stage.status))
+    return {"pods": made, "services": stage.services(), "status": status, "uids": uids(stage)}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_E_the_operator_killed_at_any_call_comes_to_the_same_end(when: str) -> None:
+    undisturbed, death = story(-1, when)
+    wanted, calls = outcome(undisturbed), death.calls
+    assert undisturbed.state == "Succeeded"
+    assert undisturbed.status["restarts"] == 1
+    assert calls > 20
+    for number in range(calls):
+        stage, _ = story(number, when)
+        assert outcome(stage) == wanted, f"killed {when} call {number}"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_E_a_deadline_outlives_the_operator(when: str) -> None:
+    for number in range(8):
+        stage = Stage(make_job(replicas={"Master": 1}, policy={"activeDeadlineSeconds": 600}))
+        Death(stage, number, when)
+        settle(stage)
+        play(stage, "run")
+        stage.now += timedelta(seconds=599)
+        settle(stage)
+        assert stage.state == "Running"
+        assert stage.look == stage.now + timedelta(seconds=1)
+        stage.now += timedelta(seconds=1)
+        settle(stage)
+        assert stage.state == "Failed", f"killed {when} call {number}"
+
+
+# ---- F to L
+
+
+def test_F_a_failure_is_told_with_pod_exit_code_reason_and_last_words() -> None:
+    stage = started(kind="XGBoostJob", replicas={"Master": 1, "Worker": 1}, restart="Never")
+    stage.end("job-worker-0", 1, "Traceback\nValueError: no data").settle()
+    assert stage.state == "Failed"
+    (failure,) = stage.status["failures"]
+    told = {key: failure[key] for key in ("pod", "type", "index", "exitCode", "reason")}
+    assert told == {"pod": "job-worker-0", "type": "Worker", "index": 0, "exitCode": 1, "reason": "Error"}
+    assert "ValueError: no data" in failure["message"]
+    assert failure["time"] == time_text(stage.now)
+
+
+def test_G_a_name_that_leaves_no_room_for_its_pods_is_refused() -> None:
+    stage = Stage(make_job(name="j" * LIMIT)).settle()
+    failed = stage.condition("Failed")
+    assert failed is not None
+    assert failed["reason"] == "PyTorchJobFailedValidation"
+    assert failed["message"].startswith("metadata.name: ")
+    assert "63" in failed["message"]
+    assert stage.pods() == {}
+
+
+def test_G_the_longest_name_that_fits_is_served() -> None:
+    name = "j" * (LIMIT - len("-worker-0"))
+    stage = Stage(make_job(name=name, replicas={"Master": 1, "Worker": 1})).settle()
+    assert max(map(len, stage.pods())) == LIMIT
+    assert stage.state == "Created"
+
+
+def test_I_jobs_of_one_name_in_two_namespaces_do_not_meet() -> None:
+    one, two = (Stage(in_namespace(make_job(replicas={"Master": 1}), each)) for each in ("one", "two"))
+    two.store = one.store
+    two.controller = one.controller
+    fields = {"name": "job", "namespace": "two"}
+    one.store.create(PYTORCH_JOBS, {**make_job(replicas={"Master": 1}), "metadata": fields})
+    for stage in (one, two):
+        stage.settle()
+    owners = {
+        pod["metadata"]["namespace"]: pod["metadata"]["ownerReferences"][0]["uid"]
+        for pod in one.store.objects(PODS)
+    }
+    assert owners == {stage.key.namespace: stage.job["metadata"]["uid"] for stage in (one, two)}
+    one.store.set_status(PODS, "job-master-0", "one", {"phase": "Failed", "reason": "Evicted"})
+    for stage in (one, two):
+        stage.settle()
+    assert (one.status["disruptions"], two.status["disruptions"]) == (1, 0)
+
+
+def in_namespace(job: Json, namespace: str) -> Json:
+    return {**job, "metadata": {**job["metadata"], "namespace": namespace}}
+
+
+def test_J_what_the_user_sets_is_not_overridden() -> None:
+    job = make_job()
+    container = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "RANK", "value": "7"}, {"name": "MASTER_ADDR", "value": "elsewhere"}]
+    pod = Stage(job).settle().pods()["job-worker-0"]
+    names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
+    assert (names.count("RANK"), names.count("MASTER_ADDR")) == (1, 1)
+    given = variables(pod)
+    assert (given["RANK"], given["MASTER_ADDR"], given["WORLD_SIZE"]) == ("7", "elsewhere", "3")
+
+
+def test_K_the_scheduler_of_mxnet_binds_all_addresses_and_is_found_by_its_service() -> None:
+    replicas = {"Scheduler": 1, "Server": 1, "Worker": 2}
+    stage = Stage(make_job("MXJob", replicas, jobMode="MXTrain")).settle()
+    for name, pod in stage.pods().items():
+        given = variables(pod)
+        assert given["DMLC_USE_KUBERNETES"] == "1", name
+        assert given["DMLC_PS_ROOT_URI"] == "job-scheduler-0", name
+    assert variables(stage.pods()["job-scheduler-0"])["DMLC_ROLE"] == "scheduler"
+    assert "job-scheduler-0" in stage.services()
+
+
+async def test_L_what_is_anothers_is_untouched_from_start_to_stop() -> None:
+    """Pods and Services of others, of an older job of the same name, and without an owner but with other labels."""
+    cluster = MemoryCluster(lambda: datetime.now(UTC))
+    theirs = [put_foreign(cluster, number, kind) for number, kind in enumerate((PODS, PODS, SERVICES))]
+    job = make_job()
+    metadata = {"name": job["metadata"]["name"], "namespace": "default"}
+    await cluster.create(PYTORCH_JOBS, {**job, "metadata": metadata})
+    task = asyncio.ensure_future(Operator(cluster, OperatorSettings()).work())
+    async with asyncio.timeout(10):
+        while len(cluster.store.objects(PODS)) < len(TRIO) + 2:  # noqa: ASYNC110 - the store has no event to wait for
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    for resource, each in zip((PODS, PODS, SERVICES), theirs, strict=True):
+        assert cluster.store.find(resource, each["metadata"]["name"], "default") == each
+
+
+def put_foreign(cluster: MemoryCluster, number: int, resource: Resource) -> Json:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "job", "uid": "an-older-one"}
+    labels = {
+        "training.kubeflow.org/job-name": "job",
+        "training.kubeflow.org/operator-name": "tfjob-controller",
+    }
+    metadata: Json = {"name": f"theirs-{number}", "namespace": "default", "labels": labels}
+    if number:
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
+        metadata["labels"] = {**labels, "training.kubeflow.org/operator-name": "pytorchjob-controller"}
+    return cluster.store.put({"apiVersion": "v1", "kind": resource.kind, "metadata": metadata})
+
+
+@pytest.mark.parametrize("clash", [PODS, SERVICES], ids=["a Pod", "a Service"])
+def test_a_name_that_is_anothers_fails_the_job_and_leaves_the_other_alone(clash: Resource) -> None:
+    stage = Stage(make_job())
+    theirs = stage.store.put(
+        {"apiVersion": "v1", "kind": clash.kind, "metadata": {"name": "job-worker-1", "namespace": "default"}}
+    )
+    stage.settle()
+    failed = stage.condition("Failed")
+    assert failed is not None
+    assert failed["message"] == f"{clash.kind} job-worker-1 exists and belongs to nobody that controls it"
+    assert stage.store.find(clash, "job-worker-1", "default") == theirs
+
+
+Hand = Callable[[Stage], object]
+
+
+@pytest.mark.parametrize(
+    "hand",
+    [
+        pytest.param(lambda stage: stage.remove("job-master-0"), id="a Pod deleted"),
+        pytest.param(lambda stage: stage.evict("job-worker-0"), id="a Pod evicted"),
+        pytest.param(lambda stage: stage.end("job-worker-0", 1), id="a Pod that fails late"),
+        pytest.param(lambda stage: stage.patch_spec(runPolicy={"suspend": True}), id="suspended"),
+        pytest.param(lambda stage: stage.patch_spec(runPolicy={"backoffLimit": 0}), id="another limit"),
+    ],
+)
+def test_a_job_that_has_ended_stays_as_it_ended(hand: Hand) -> None:
+    stage = started()
+    stage.end("job-master-0").settle()
+    before = stage.status
+    assert stage.state == "Succeeded"
+    hand(stage)
+    stage.wait(3600)
+    assert stage.status == before
