@@ -189,3 +189,9 @@ async def test_a_framework_belongs_to_no_namespace(api: Api, served: str) -> Non
     (await api.delete(f"{where}/{served}")).ok(200)
     body["spec"] = {"environment": [{"name": "2", "value": ""}]}
     assert "spec.environment[0].name" in (await api.post(where, body)).message
+    for value in ("${rnk}", "${worker.adresses}", "${worker.x.host}", "${"):
+        body["spec"] = {"environment": [{"name": "A", "value": value}]}
+        assert "there is no such name" in (await api.post(where, body)).message, value
+    for value in ("", "$(B) $C $$ $${x}", "${rank}/${world.size}\n${ps.0.address}", "{}$"):
+        body["spec"] = {"environment": [{"name": "A", "value": value}]}
+        (await api.post(f"{where}?dryRun=All", body)).ok(201)

@@ -119,7 +119,7 @@ class Variable(SchemaModel):
 
     name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)
     """Name."""
-    value: str = Field(max_length=8192, json_schema_extra=validations(_KNOWN))
+    value: str = Field(max_length=4096, json_schema_extra=validations(_KNOWN))
     """Text; `${…}` is filled in: `${rank}`, `${world.size}`, `${worker.addresses}` and so on."""
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
     """Roles that get it; absent: all."""
@@ -161,7 +161,7 @@ class FrameworkSpec(SchemaModel):
     """Who takes part, in the order of the ranks; absent: any roles, in the order of their names."""
     restartPolicy: RestartPolicy = "OnFailure"
     """What happens when a replica fails whose role says nothing."""
-    environment: list[Variable] = Field(default_factory=list, max_length=128)
+    environment: list[Variable] = Field(default_factory=list, max_length=64)
     """Variables of all containers."""
     successPolicy: SuccessPolicy | None = None
     """Which replicas have to succeed; absent: all of all roles."""
