@@ -12,6 +12,9 @@ KINDS = {
     "coordination.k8s.io/v1": ["leases"],
     "discovery.k8s.io/v1": ["endpointslices"],
     "events.k8s.io/v1": ["events"],
+    "rbac.authorization.k8s.io/v1": ["rolebindings", "roles"],
+    "autoscaling/v2": ["horizontalpodautoscalers"],
+    "scheduling.k8s.io/v1": ["priorityclasses"],
     "apiextensions.k8s.io/v1": ["customresourcedefinitions"],
 }
 
@@ -61,6 +64,17 @@ NAMES: dict[str, dict[str, tuple[object, ...]]] = {
     "apps/v1": {"deployments": ("deployment", True, "Deployment", ["deploy"], ["all"])},
     "batch/v1": {"jobs": ("job", True, "Job", None, ["all"])},
     "coordination.k8s.io/v1": {"leases": ("lease", True, "Lease", None, None)},
+    "rbac.authorization.k8s.io/v1": {"roles": ("role", True, "Role", None, None)},
+    "autoscaling/v2": {
+        "horizontalpodautoscalers": (
+            "horizontalpodautoscaler",
+            True,
+            "HorizontalPodAutoscaler",
+            ["hpa"],
+            ["all"],
+        )
+    },
+    "scheduling.k8s.io/v1": {"priorityclasses": ("priorityclass", False, "PriorityClass", ["pc"], None)},
 }
 
 

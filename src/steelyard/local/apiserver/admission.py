@@ -8,6 +8,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.objects import Admission
+from steelyard.local.apiserver.priorities import assign_priority
 from steelyard.local.apiserver.store import Store
 
 PERMANENT = ("default", "kube-system", "kube-public")
@@ -26,6 +27,8 @@ class ServerAdmission(Admission):
         if old is None:
             self._check_namespace(kind, obj)
             self._check_definition(kind, obj)
+            if kind.bucket == "pods":
+                assign_priority(self._store, obj)
         if kind.bucket == "services":
             self._addresses.assign(kind, obj, old)
 

@@ -5,12 +5,23 @@ from functools import partial
 
 from steelyard.local.apiserver.kinds import ResourceType, Rules, Scaling
 from steelyard.local.apiserver.published import kind_node
-from steelyard.local.apiserver.rules import cluster, crds, discovery, events, pods, services, workloads
+from steelyard.local.apiserver.rules import (
+    access,
+    cluster,
+    crds,
+    discovery,
+    events,
+    pods,
+    scheduling,
+    services,
+    workloads,
+)
 
 
 def _kind(group: str, plural: str, kind: str, rules: Rules, **options: object) -> ResourceType:
-    node = partial(kind_node, group, "v1", kind)
-    return ResourceType(group, "v1", plural, kind, node, rules, **options)  # type: ignore[arg-type]
+    version = str(options.pop("version", "v1"))
+    node = partial(kind_node, group, version, kind)
+    return ResourceType(group, version, plural, kind, node, rules, **options)  # type: ignore[arg-type]
 
 
 _POD_FIELDS = "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork "
@@ -80,6 +91,16 @@ def _kinds() -> list[ResourceType]:
         ),
         _kind(
             "discovery.k8s.io", "endpointslices", "EndpointSlice", discovery.ENDPOINT_SLICE, has_status=False,
+        ),
+        _kind(access.GROUP, "roles", "Role", access.ROLE, name_check="path", **_PLAIN),
+        _kind(access.GROUP, "rolebindings", "RoleBinding", access.ROLE_BINDING, name_check="path", **_PLAIN),
+        _kind(
+            "autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler", scheduling.AUTOSCALER, version="v2",
+            short_names=("hpa",), categories=("all",), has_generation=False,
+        ),
+        _kind(
+            "scheduling.k8s.io", "priorityclasses", "PriorityClass", scheduling.PRIORITY_CLASS, short_names=("pc",),
+            namespaced=False, has_status=False,
         ),
         _kind(
             "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", crds.DEFINITION,

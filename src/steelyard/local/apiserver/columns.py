@@ -244,6 +244,34 @@ def event_source(event: Json, now: datetime) -> str:
     return f"{name}, {source['host']}" if source.get("host") else str(name)
 
 
+def subjects(kind: str) -> Cell:
+    """The names of a binding's subjects of one kind; accounts with their namespaces."""
+
+    def cell(binding: Json, now: datetime) -> str:
+        found = [each for each in binding.get("subjects") or () if each.get("kind") == kind]
+        names = [
+            f"{e.get('namespace', '')}/{e['name']}" if kind == "ServiceAccount" else e["name"] for e in found
+        ]
+        return ", ".join(names)
+
+    return cell
+
+
+def scale_target(autoscaler: Json, now: datetime) -> str:
+    target = field_of(autoscaler, "spec", "scaleTargetRef") or {}
+    return f"{target.get('kind')}/{target.get('name')}"
+
+
+def metric_target(metric: Json) -> str:
+    """What a metric should be; nothing here measures what it is."""
+    found = metric.get((metric.get("type") or "").lower()) or {}
+    target = found.get("target") or {}
+    value = target.get("averageValue") or target.get("value")
+    if (share := target.get("averageUtilization")) is not None:
+        return f"{found.get('name')}: {UNKNOWN}/{share}%"
+    return f"{UNKNOWN}/{value or '<auto>'}"
+
+
 def slice_ports(obj: Json, now: datetime) -> str:
     ports = [str(each.get("port", "*")) for each in obj.get("ports") or ()]
     return ",".join(ports) or "<unset>"

@@ -35,6 +35,7 @@ _CHECKS = {
     "subdomain": (re.compile(_SUBDOMAIN), _SUBDOMAIN_TEXT, 253),
     "label": (re.compile(_LABEL), _LABEL_TEXT, 63),
     "service": (re.compile(_SERVICE), _SERVICE_TEXT, 63),
+    "path": (re.compile(r"(?!\.\.?$)[^/%]+"), "may not be '.' or '..', and may not contain '/' or '%'", 253),
 }
 _KEY = re.compile(_QUALIFIED)
 _PREFIX = re.compile(_SUBDOMAIN)

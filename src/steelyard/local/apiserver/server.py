@@ -19,6 +19,7 @@ from steelyard.local.apiserver.lifecycle import Lifecycle
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.objects import Objects, Options
 from steelyard.local.apiserver.openapi import OpenApi
+from steelyard.local.apiserver.priorities import CLASSES, add_system_classes
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest
 from steelyard.local.apiserver.store import Store
@@ -68,6 +69,7 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     for name in NAMESPACES:
         if store.get("namespaces", ("", name)) is None:
             objects.create(kind, "", {"metadata": {"name": name}}, Options())
+    add_system_classes(objects, registry.stored(CLASSES))
     await store.settled()
     logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
     core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), logs)

@@ -109,6 +109,32 @@ _COLUMNS: dict[str, list[Column]] = {
         Column("Endpoints", c.slice_endpoints),
         AGE,
     ],
+    "roles.rbac.authorization.k8s.io": [
+        NAME,
+        Column("Created At", at("metadata", "creationTimestamp"), type="date"),
+    ],
+    "rolebindings.rbac.authorization.k8s.io": [
+        NAME,
+        Column("Role", lambda obj, now: f"{obj['roleRef'].get('kind')}/{obj['roleRef'].get('name')}"),
+        AGE,
+        *(_wide(f"{each}s", c.subjects(each)) for each in ("User", "Group", "ServiceAccount")),
+    ],
+    "horizontalpodautoscalers.autoscaling": [
+        NAME,
+        Column("Reference", c.scale_target),
+        Column("Targets", lambda obj, now: ", ".join(map(c.metric_target, obj["spec"].get("metrics") or ()))),
+        Column("MinPods", lambda obj, now: str(obj["spec"].get("minReplicas", "<unset>"))),
+        Column("MaxPods", at("spec", "maxReplicas"), type="integer"),
+        Column("Replicas", at("status", "currentReplicas", absent=0), type="integer"),
+        AGE,
+    ],
+    "priorityclasses.scheduling.k8s.io": [
+        NAME,
+        Column("Value", at("value", absent=0), type="integer"),
+        Column("Global-Default", lambda obj, now: bool(obj.get("globalDefault")), type="boolean"),
+        AGE,
+        Column("PreemptionPolicy", at("preemptionPolicy")),
+    ],
     "leases.coordination.k8s.io": [NAME, Column("Holder", at("spec", "holderIdentity", absent="")), AGE],
     "customresourcedefinitions.apiextensions.k8s.io": [
         NAME,

@@ -1,0 +1,48 @@
+"""The priority of a new Pod, by its class. `admission.py` asks; nothing on one node preempts by it."""
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.objects import Objects, Options
+from steelyard.local.apiserver.rules.scheduling import SYSTEM_CLASSES
+from steelyard.local.apiserver.store import Store
+
+CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+def assign_priority(store: Store, pod: Json) -> None:
+    spec = pod["spec"]
+    name = spec.get("priorityClassName") or ""
+    found = _by_name(store, pod, name) if name else _global_default(store)
+    if found and not name:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    value = found["value"] if found else 0
+    if spec.get("priority") not in (None, value):
+        text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+        text += f"priority admission controller computed {value} from the given PriorityClass name"
+        raise errors.forbidden("", "pods", pod["metadata"]["name"], text)
+    spec["priority"] = value
+    spec["preemptionPolicy"] = found["preemptionPolicy"] if found else "PreemptLowerPriority"
+
+
+def _by_name(store: Store, pod: Json, name: str) -> Json:
+    item = store.get(CLASSES, ("", name))
+    if item is None:
+        text = f"no PriorityClass with name {name} was found"
+        raise errors.forbidden("", "pods", pod["metadata"]["name"], text)
+    return item.parsed()
+
+
+def _global_default(store: Store) -> Json | None:
+    """Of several the lowest, as on a real server."""
+    classes = [each.parsed() for each in store.bucket(CLASSES).items()]
+    return min(
+        (each for each in classes if each.get("globalDefault")), key=lambda c: int(c["value"]), default=None
+    )
+
+
+def add_system_classes(objects: Objects, kind: ResourceType) -> None:
+    """Those that every server has."""
+    for name, value in SYSTEM_CLASSES.items():
+        if objects.store.get(CLASSES, ("", name)) is None:
+            objects.create(kind, "", {"metadata": {"name": name}, "value": value}, Options())

@@ -1,0 +1,64 @@
+"""Priority classes, which give Pods their priority, and autoscalers, which are kept and not acted on."""
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.kinds import Rules, field_of
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.rules.common import defaults, immutable
+
+HIGHEST = 1_000_000_000  # of those that users may make
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+
+
+def _default_class(obj: Json) -> None:
+    defaults(obj, value=0, preemptionPolicy="PreemptLowerPriority")
+
+
+def _check_class(obj: Json, old: Json | None) -> list[Cause]:
+    name, value = obj["metadata"].get("name") or "", obj["value"]
+    causes = []
+    if name.startswith("system-") and SYSTEM_CLASSES.get(name) != value:
+        text = "priority class names with 'system-' prefix are reserved for system use only. error: "
+        text += f"{name} is not a known system priority class"
+        causes.append(forbidden_field("metadata.name", text))
+    elif value > HIGHEST and name not in SYSTEM_CLASSES:
+        causes.append(
+            forbidden_field("value", f"maximum allowed value of a user defined priority is {HIGHEST}")
+        )
+    if old is not None and value != old["value"]:
+        causes.append(forbidden_field("value", "may not be changed in an update."))
+    return causes + immutable(obj, old, "preemptionPolicy")
+
+
+def _default_autoscaler(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    defaults(spec, minReplicas=1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [_CPU]
+
+
+def _prepare_autoscaler(obj: Json) -> None:
+    obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+
+
+def _check_autoscaler(obj: Json, old: Json | None) -> list[Cause]:
+    spec = obj["spec"]
+    least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+    causes = []
+    if least < 1:
+        causes.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+    if most < 1:
+        causes.append(invalid("spec.maxReplicas", most, "must be greater than 0"))
+    if most < least:
+        causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    for field in ("kind", "name"):
+        if not field_of(spec, "scaleTargetRef", field):
+            causes.append(required(f"spec.scaleTargetRef.{field}"))
+    return causes
+
+
+PRIORITY_CLASS = Rules(default=_default_class, check=_check_class)
+AUTOSCALER = Rules(prepare=_prepare_autoscaler, default=_default_autoscaler, check=_check_autoscaler)
