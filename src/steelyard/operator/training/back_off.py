@@ -37,8 +37,8 @@ def restart_at(job: TrainingJob, memory: Memory, counted: bool, now: datetime) -
 def _recent(memory: Memory, settings: TrainingSettings, now: datetime) -> int:
     """Disruptions so short ago that they belong together, as far as they are remembered."""
     since = now - timedelta(seconds=2 * settings.longest_restart_delay_seconds)
-    times = {each["time"] for each in memory.failures if each.get("disruption")}
-    return sum(parse_time(each) > since for each in times)
+    causes = (each for each in memory.failures if each.get("disruption") and not each.get("consequence"))
+    return sum(parse_time(each["time"]) > since for each in causes)
 
 
 def message(job: TrainingJob) -> str:

@@ -1,5 +1,6 @@
 """Jobs for tests, and a stage to play them on: the edge over an in-memory cluster, with hands for what Pods do."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
-from steelyard.operator.bench import drive
 from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key, Stale
@@ -111,16 +111,22 @@ class Stage:
         for _ in range(30):
             before = self.store.version
             try:
-                self.look = drive(self.controller.sync(self.key, self.now)).next_look
+                self.step()
             except Stale:
                 continue
             if self.store.version == before:
                 return self
         raise AssertionError("the operator never comes to rest")
 
+    def step(self) -> None:
+        self.look = asyncio.run(self.controller.sync(self.key, self.now)).next_look
+
     def wait(self, seconds: float) -> "Stage":
+        return self.wait_unseen(seconds).settle()
+
+    def wait_unseen(self, seconds: float) -> "Stage":
         self.now += timedelta(seconds=seconds)
-        return self.settle()
+        return self
 
     # ---- what there is
 
@@ -141,6 +147,9 @@ class Stage:
     def condition(self, type: str) -> Json | None:
         return next((each for each in self.status["conditions"] if each["type"] == type), None)
 
+    def said(self, type: str) -> str:
+        return str((self.condition(type) or {})["message"])
+
     def pods(self) -> dict[str, Json]:
         return {each["metadata"]["name"]: each for each in self.store.objects(PODS)}
 
@@ -156,6 +165,11 @@ class Stage:
     def patch_spec(self, **fields: Any) -> "Stage":
         self.store.update(self._key(), lambda old: {**old, "spec": {**old["spec"], **fields}})
         return self.settle()
+
+    def scale(self, role: str, count: int) -> "Stage":
+        specs = ALL[self.job["kind"]].specs
+        types = self.job["spec"][specs]
+        return self.patch_spec(**{specs: {**types, role: {**types[role], "replicas": count}}})
 
     def run(self, *names: str, **fields: Any) -> "Stage":
         """These Pods run, or all that wait."""
@@ -175,21 +189,44 @@ class Stage:
         self._set(name, {"phase": "Failed", "reason": reason}, {})
         return self
 
+    def again(self, name: str, count: int, code: int = 1) -> "Stage":
+        """The kubelet has started its container so often again."""
+        last = {"terminated": {"exitCode": code, "finishedAt": time_text(self.now), "reason": "Error"}}
+        self._set(name, {"phase": "Running"}, {"running": {}}, restartCount=count, lastState=last)
+        return self
+
+    def on_node(self, *names: str) -> "Stage":
+        """Pods that end slowly when they are deleted."""
+        for name in names:
+            pod = self.pods()[name]
+            self.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
+        return self
+
+    def lose(self, name: str) -> "Stage":
+        """Its node does not answer any more."""
+        ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+        lost = {**ready, "lastTransitionTime": time_text(self.now)}
+        self._set(name, {"phase": "Running", "conditions": [lost]}, {"running": {}})
+        return self
+
     def remove(self, name: str, grace: int = 0) -> "Stage":
         """`kubectl delete pod`."""
-        pod = self.pods()[name]
-        self.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
+        self.on_node(name)
         self.store.delete(self._key(PODS, name), grace_seconds=grace)
+        return self
+
+    def gone(self, name: str) -> "Stage":
+        """The kubelet confirms that it has ended."""
+        self.store.remove(PODS, name, self.key.namespace)
         return self
 
     def set_status(self, name: str, status: Json) -> "Stage":
         self.store.set_status(PODS, name, self.key.namespace, status)
         return self
 
-    def _set(self, name: str, status: Json, state: Json) -> None:
+    def _set(self, name: str, status: Json, state: Json, **container: Any) -> None:
         pod = self.pods()[name]
-        restarts = {"restartCount": status.pop("restarts", 0)}
-        main = {"name": pod["spec"]["containers"][0]["name"], "state": state, **restarts}
+        main = {"name": pod["spec"]["containers"][0]["name"], "state": state, **container}
         self.set_status(name, {"containerStatuses": [main], **status})
 
     def _key(self, resource: Resource | None = None, name: str = "") -> StoreKey:

@@ -47,6 +47,11 @@ class Crew:
         own = self.children.pods_of(self.job.resource)
         return tuple(pod for pod in own if pod["metadata"]["uid"] not in known)
 
+    @cached_property
+    def orphaned(self) -> frozenset[str]:
+        """The uids of Pods that the edge is about to adopt."""
+        return frozenset(each["metadata"]["uid"] for each in self.children.orphans)
+
     def current(self, replica: Replica) -> Seen | None:
         """The Pod of the attempt that should be there."""
         for each in self.pods.get(replica.place, ()):
@@ -131,7 +136,7 @@ def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
     found = crew.current(replica)
     if found is None:
         gone = Fall(replica.place, replica.attempt, replica.pod, replica.uid, now, disruption="Deleted")
-        return gone if replica.uid else None
+        return gone if replica.uid and replica.uid not in crew.orphaned else None
     fall = Fall(replica.place, replica.attempt, found.name, found.uid, now, found.ended or NO_END)
     if found.disruption:
         return replace(fall, disruption=found.disruption, at=found.disrupted or now)

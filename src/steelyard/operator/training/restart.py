@@ -109,9 +109,9 @@ def decide(job: TrainingJob, falls: Sequence[Fall], memory: Memory, now: datetim
         judged, key=lambda each: (each[0].at, each[1].action == "Fail", each[0].place)
     ):
         if fall.place in decision.restarted:
-            consequence = Verdict("Restart", counted=False)
-            decision = replace(decision, memory=_noted(decision.memory, fall, consequence))
-        elif not decision.ends:
+            consequence = _noted(decision.memory, fall, Verdict("Restart", counted=False), consequence=True)
+            decision = replace(decision, memory=consequence)
+        elif not decision.ends or (decision.ends, verdict.action) == ("failed", "Fail"):
             decision = _after(job, decision, fall, verdict, now)
     return decision
 
@@ -207,8 +207,8 @@ def _reason(fall: Fall) -> str:
     return fall.disruption or fall.ended.reason
 
 
-def _noted(memory: Memory, fall: Fall, verdict: Verdict) -> Memory:
-    """On record in the status: why, with the last log lines."""
+def _noted(memory: Memory, fall: Fall, verdict: Verdict, consequence: bool = False) -> Memory:
+    """On record in the status: why, with the last log lines; and whether it followed from an earlier one."""
     entry: Json = {
         "pod": fall.pod,
         "type": fall.place.role,
@@ -222,7 +222,8 @@ def _noted(memory: Memory, fall: Fall, verdict: Verdict) -> Memory:
         "time": time_text(fall.at),
         "action": verdict.action,
         "counted": verdict.counted,
-        "disruption": bool(fall.disruption),
+        **({"disruption": True} if fall.disruption else {}),
+        **({"consequence": True} if consequence else {}),
     }
     failures = (*memory.failures, {name: value for name, value in entry.items() if value not in (None, "")})
     if len(failures) > REMEMBERED:
