@@ -86,7 +86,7 @@ async def measure(operator: str, jobs: int, folder: Path) -> Figures:
             again = await _version(cluster)
             spent, restart_memory = processor(second.pid), peak_memory(second.pid)
             simulation.send_signal(signal.SIGUSR1)
-            to_succeeded = await until_all(cluster, jobs, "Succeeded", again, second)
+            to_succeeded = await until_all(cluster, jobs, "Succeeded", again, second, time.monotonic())
             used, memory = used + processor(second.pid) - spent, max(memory, peak_memory(second.pid))
         simulated = 2 * jobs * REPLICAS
         writes = between - start + await _version(cluster) - again - simulated
@@ -125,10 +125,15 @@ async def _make(cluster: RestCluster, jobs: int) -> None:
 
 
 async def until_all(
-    cluster: RestCluster, jobs: int, stage: str, version: int, running: subprocess.Popen[bytes]
+    cluster: RestCluster,
+    jobs: int,
+    stage: str,
+    version: int,
+    running: subprocess.Popen[bytes],
+    since: float = 0.0,
 ) -> float:
-    """Seconds from the first write of a job's status to the last job's condition."""
-    began, done, seen = 0.0, set[str](), str(version)
+    """Seconds from `since`, or else from the first write of a job's status, to the last job's condition."""
+    began, done, seen = since, set[str](), str(version)
     async with asyncio.timeout(PATIENCE):
         while len(done) < jobs:
             if running.poll() is not None:

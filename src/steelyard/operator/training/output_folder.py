@@ -19,7 +19,7 @@ PATH = "/var/steelyard/output"
 VARIABLE = "STEELYARD_OUTPUT"
 VOLUME = "steelyard-output"
 WRITERS = ("chief", "master", "launcher", "worker")
-"""The type whose replica 0 writes the output, the first that the job has; else its first type."""
+"""In a job of a v1 kind, the type whose replica 0 writes the output: the first that the job has."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,15 @@ def wanted(job: TrainingJob) -> Output | None:
 
 
 def _writer(job: TrainingJob, role: str | None) -> Place:
+    """As the job says; else the first type that its success depends on, or of a v1 kind the one that leads."""
     if role is not None:
         return Place(role, 0)
+    definition = job.framework.definition or {}
+    policy = job.spec.get("successPolicy") or definition.get("successPolicy") or {}
+    deciding = policy.get("roles") or () if isinstance(policy, dict) else ()
     by_name = {name.lower(): name for name in job.roles}
-    first = next((by_name[each] for each in WRITERS if each in by_name), next(iter(job.roles)))
-    return Place(first, 0)
+    leading = (by_name[each] for each in WRITERS if each in by_name and job.framework.definition is None)
+    return Place((*deciding, *leading, *job.roles)[0], 0)
 
 
 def check(job: TrainingJob, settings: OperatorSettings) -> None:
