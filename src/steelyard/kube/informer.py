@@ -7,19 +7,18 @@ a new list, one that has been silent for too long is taken for dead, and all is 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from steelyard.kube.cluster import Cluster, Json, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
+from steelyard.kube.shelf import Index, ObjectKey, Shelf
 
 _log = logging.getLogger(__name__)
 
-ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
-Index = Callable[[Json], Iterable[str]]
 Change = Callable[[Json | None, Json | None], None]
 
 
@@ -66,10 +65,13 @@ class Informer:
         transform: Callable[[Json], Json] = drop_managed_fields,
         on_change: Change = _ignore,
         optional: bool = False,
+        packed: bool = False,
         pace: Pace | None = None,
         chance: Random | None = None,
     ) -> None:
-        """`optional`: the server need not have the kind; without it, this counts as synced, and empty."""
+        """`optional`: the server need not have the kind; without it, this counts as synced, and empty.
+        `packed`: for many objects, each of which is rarely read.
+        """
         self.synced = asyncio.Event()  # set once the first list is in
         self._cluster = cluster
         self._resource = resource
@@ -82,10 +84,7 @@ class Informer:
         self._absent = False
         self._pace = pace or Pace()
         self._chance = chance or Random()
-        self._objects: dict[ObjectKey, Json] = {}
-        self._indexes = {
-            name: (of, dict[str, dict[ObjectKey, Json]]()) for name, of in (indexes or {}).items()
-        }
+        self._shelf = Shelf(indexes or {}, packed=packed)
         self._version = ""  # of the last event seen; empty when only a list can go on
         self._listed = 0.0
         self._failures = 0
@@ -93,13 +92,19 @@ class Informer:
     # ---- reading
 
     def get(self, namespace: str | None, name: str) -> Json | None:
-        return self._objects.get((namespace or "", name))
+        return self._shelf.get((namespace or "", name))
 
     def by_index(self, index: str, key: str) -> list[Json]:
-        return list(self._indexes[index][1].get(key, {}).values())
+        return self._shelf.by_index(index, key)
+
+    def count(self, index: str, key: str) -> int:
+        return self._shelf.count(index, key)
+
+    def counts(self, index: str) -> Mapping[str, int]:
+        return self._shelf.counts(index)
 
     def items(self) -> list[Json]:
-        return list(self._objects.values())
+        return self._shelf.items()
 
     def wrote(self, obj: Json) -> bool:
         """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.
@@ -110,8 +115,8 @@ class Informer:
         if not (version.isdigit() and self._version.isdigit()):
             return False
         key = key_of(obj)
-        if _newer(version, self._version) and _newer(version, _version(self._objects.get(key)) or "0"):
-            self._put(key, self._transform(obj))
+        if _newer(version, self._version) and _newer(version, self._shelf.version(key) or "0"):
+            self._shelf.put(key, self._transform(obj))
         return True
 
     # ---- following
@@ -139,7 +144,7 @@ class Informer:
         if not self._absent:
             _log.warning("doing without %s: %s", self._resource.plural, error)
         self._absent, self._version = True, ""
-        for key in list(self._objects):
+        for key in self._shelf.names():
             self._set(key, None)
         self.synced.set()
 
@@ -178,8 +183,9 @@ class Informer:
             field_selector=self._field_selector,
         )
         listed = {key_of(obj): obj for obj in found.items}
-        for key in self._objects.keys() - listed.keys():
-            self._set(key, None)
+        for key in self._shelf.names():
+            if key not in listed:
+                self._set(key, None)
         for key, obj in listed.items():
             self._set(key, obj)
         self._version = found.resource_version
@@ -199,33 +205,12 @@ class Informer:
             self._set(key_of(event.object), event.object)
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
-        old = self._objects.get(key)
-        if _version(old) == _version(obj):
+        if self._shelf.version(key) == (obj["metadata"]["resourceVersion"] if obj else ""):
             return
+        old = self._shelf.get(key)
         new = self._transform(obj) if obj else None
-        self._put(key, new)
+        self._shelf.put(key, new)
         self._on_change(old, new)
-
-    def _put(self, key: ObjectKey, new: Json | None) -> None:
-        old = self._objects.pop(key, None)
-        for of, index in self._indexes.values():
-            if old:
-                _drop(index, of(old), key)
-            for value in of(new) if new else ():
-                index.setdefault(value, {})[key] = cast("Json", new)
-        if new:
-            self._objects[key] = new
-
-
-def _drop(index: dict[str, dict[ObjectKey, Json]], values: Iterable[str], key: ObjectKey) -> None:
-    for value in set(values):
-        index[value].pop(key, None)
-        if not index[value]:
-            del index[value]
-
-
-def _version(obj: Json | None) -> str:
-    return cast("str", obj["metadata"]["resourceVersion"]) if obj else ""
 
 
 def _newer(version: str, than: str) -> bool:

@@ -1,11 +1,11 @@
 """The operator's caches: one informer per kind, children selected by label and indexed by their owner."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.informer import Change, Informer
+from steelyard.kube.informer import Change, Informer, drop_managed_fields
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -17,28 +17,30 @@ from steelyard.kube.resource import (
     Resource,
     resource_of,
 )
+from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.caches import TrainingCaches, slim_job
+from steelyard.operator.training.caches import JOB_INDEXES, TrainingCaches, slim_job
 
 Json = dict[str, Any]
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 BY_OWNER = "owner"
+BY_STANDING = "standing"
 
 
 class Watcher(Protocol):
     """Who is told of changes."""
 
-    def changed(self, resource: Resource, obj: Json) -> None:
+    def changed(self, key: Key) -> None:
         """A resource has changed, or a child of one."""
         ...
 
-    def child_changed(self, resource: Resource, obj: Json) -> None:
-        """A child of a training job, which has many of them."""
+    def replica_changed(self, key: Key, replicas: int) -> None:
+        """A child of a training job, which has about so many."""
         ...
 
-    def pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
+    def pod_changed(self, key: Key, old: Json | None, new: Json) -> None:
         """A Pod of a training job."""
         ...
 
@@ -54,17 +56,22 @@ class InformerCaches:
         watcher: Watcher,
     ) -> None:
         self._watcher = watcher
-        self._owners: dict[str, tuple[Resource, Json]] = {}
+        self._owners: dict[str, Key] = {}
         namespace = settings.namespace
         self._resources = {
             each: Informer(
                 cluster,
                 each,
                 namespace=namespace,
-                indexes={BY_OWNER: _owner},
-                transform=slim_job if each in TRAINING else _slim_resource,
+                indexes={
+                    BY_OWNER: _owner,
+                    BY_STANDING: _standing,
+                    **(JOB_INDEXES if each in TRAINING else {}),
+                },
+                transform=slim_job if each in TRAINING else drop_managed_fields,
                 on_change=self._resource_changed(each),
                 optional=each in TRAINING,
+                packed=each in TRAINING,
             )
             for each in resources
         }
@@ -80,9 +87,7 @@ class InformerCaches:
             )
             for each in (*CHILDREN, PODS)
         }
-        self._training = TrainingCaches(
-            cluster, self._resources, settings, self._look_again, watcher.pod_changed
-        )
+        self._training = TrainingCaches(cluster, self._resources, settings, self._owners, watcher)
 
     def _informers(self) -> Iterable[Informer]:
         yield from self._resources.values()
@@ -103,8 +108,13 @@ class InformerCaches:
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._resources[resource].get(namespace, name)
 
-    def resources(self) -> Iterable[Json]:
-        return (obj for informer in self._resources.values() for obj in informer.items())
+    def standings(self) -> Mapping[tuple[str, str], int]:
+        """How many resources there are, by kind and by where they stand."""
+        return {
+            (resource.kind, standing): count
+            for resource, informer in self._resources.items()
+            for standing, count in informer.counts(BY_STANDING).items()
+        }
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         uid = resource["metadata"]["uid"]
@@ -131,13 +141,13 @@ class InformerCaches:
 
     def _resource_changed(self, resource: Resource) -> Change:
         def told(old: Json | None, new: Json | None) -> None:
-            obj = new or old
-            assert obj is not None
+            metadata = (new or old or {})["metadata"]
+            key = Key(resource, metadata["namespace"], metadata["name"])
             if new is None:
-                self._owners.pop(obj["metadata"]["uid"], None)
+                self._owners.pop(metadata["uid"], None)
             else:
-                self._owners[obj["metadata"]["uid"]] = (resource, new)
-            self._watcher.changed(resource, obj)
+                self._owners[metadata["uid"]] = key
+            self._watcher.changed(key)
             self._child_changed(old, new)  # a session is a child too, of its evaluation
 
         return told
@@ -145,14 +155,7 @@ class InformerCaches:
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         for uid in {*_owner(old or {}), *_owner(new or {})}:
             if uid in self._owners:
-                self._watcher.changed(*self._owners[uid])
-
-    def _look_again(self, uids: Iterable[str]) -> list[Json]:
-        """The training jobs among these uids, which are looked at again."""
-        found = [self._owners[uid] for uid in uids if uid in self._owners]
-        for resource, obj in found:
-            self._watcher.child_changed(resource, obj)
-        return [obj for _, obj in found]
+                self._watcher.changed(self._owners[uid])
 
 
 def _owner(obj: Json) -> Iterable[str]:
@@ -160,9 +163,12 @@ def _owner(obj: Json) -> Iterable[str]:
     return (uid,) if uid else ()
 
 
-def _slim_resource(obj: Json) -> Json:
-    obj["metadata"].pop("managedFields", None)
-    return obj
+def _standing(obj: Json) -> Iterable[str]:
+    """In one word; of a training job its last condition."""
+    status = obj.get("status") or {}
+    if "status" in status or "conditions" not in status:
+        return (str(status.get("status") or "Created"),)
+    return (str(status["conditions"][-1]["type"]) if status["conditions"] else "Created",)
 
 
 def slim(obj: Json) -> Json:

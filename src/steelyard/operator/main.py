@@ -11,7 +11,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.leader import LeaderElector, LeaseLost, until
-from steelyard.kube.resource import TRAINING, Resource
+from steelyard.kube.resource import TRAINING
 from steelyard.kube.workqueue import WorkQueue
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
@@ -84,13 +84,22 @@ class Operator:
             self.metrics.leading.set(0)
             self._queue.close()
 
-    def changed(self, resource: Resource, obj: Json) -> None:
-        self._queue.add(_key(resource, obj))
+    # ---- what the caches tell
 
-    def child_changed(self, resource: Resource, obj: Json) -> None:
+    def changed(self, key: Key) -> None:
+        self._queue.add(key)
+
+    def replica_changed(self, key: Key, replicas: int) -> None:
         """Replicas begin and end together: one look, shortly after the first, sees all of them."""
-        replicas = len((obj.get("status") or {}).get("replicas") or ())
-        self._queue.add_after(_key(resource, obj), SETTLE_SECONDS + replicas * SETTLE_SECONDS_EACH)
+        self._queue.add_after(key, SETTLE_SECONDS + replicas * SETTLE_SECONDS_EACH)
+
+    def pod_changed(self, key: Key, old: Json | None, new: Json) -> None:
+        told = tuple(events.abnormal(old, new))
+        owner = self._caches.resource(key.resource, key.namespace, key.name) if told else None
+        for each in told if owner else ():
+            self.told(owner or {}, each)
+
+    # ---- the workers
 
     async def _worker(self) -> None:
         while True:
@@ -140,19 +149,11 @@ class Operator:
     def told(self, resource: Json, told: Told) -> None:
         self._events.record(resource, told.type, told.reason, told.message)
 
-    def pod_changed(self, owner: Json, old: Json | None, new: Json) -> None:
-        for each in events.abnormal(old, new):
-            self.told(owner, each)
-
     async def _count(self) -> None:
         while True:
             self.metrics.queue.set(len(self._queue))
-            self.metrics.count(self._caches.resources())
+            self.metrics.count(self._caches.standings())
             await asyncio.sleep(METRICS_SECONDS)
-
-
-def _key(resource: Resource, obj: Json) -> Key:
-    return Key(resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
 
 
 def _serve_metrics(metrics: Metrics, port: int) -> Callable[[], None]:

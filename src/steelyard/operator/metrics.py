@@ -1,15 +1,11 @@
 """What the operator counts, in Prometheus' form, on `/metrics`."""
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client import Counter as Total
 
 from steelyard.operator.training.metrics import TrainingMetrics
-
-Json = dict[str, Any]
 
 
 class Metrics:
@@ -41,15 +37,7 @@ class Metrics:
 
         self.training = TrainingMetrics(self.registry)
 
-    def count(self, resources: Iterable[Json]) -> None:
-        counts = Counter((obj.get("kind", ""), _standing(obj.get("status") or {})) for obj in resources)
+    def count(self, standings: Mapping[tuple[str, str], int]) -> None:
         self._resources.clear()
-        for (kind, status), number in counts.items():
-            self._resources.labels(kind, status).set(number)
-
-
-def _standing(status: Json) -> str:
-    """In one word; of a training job its last condition."""
-    if "status" in status:
-        return str(status["status"] or "Created")
-    return str((status.get("conditions") or [{"type": "Created"}])[-1]["type"])
+        for (kind, standing), number in standings.items():
+            self._resources.labels(kind, standing).set(number)

@@ -3,8 +3,8 @@
 Children are found by the uid that controls them, and those that nobody controls by the job that their labels name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
@@ -23,6 +23,7 @@ from steelyard.kube.resource import (
     VOLCANO_POD_GROUPS,
     Resource,
 )
+from steelyard.operator.edge import Key
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.gang import VOLCANO
@@ -33,9 +34,9 @@ Json = dict[str, Any]
 
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"
+BY_FRAMEWORK = "framework"
+UNRESOLVED = "unresolved"
 _KINDS = {operator_name(each.kind): each for each in TRAINING}
-LookAgain = Callable[[Iterable[str]], list[Json]]
-PodChanged = Callable[[Json, Json | None, Json], None]
 
 
 def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
@@ -52,20 +53,28 @@ def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
     return tuple(kinds) if wanted else ()
 
 
+class Watcher(Protocol):
+    """Who is told of changes."""
+
+    def replica_changed(self, key: Key, replicas: int) -> None: ...
+
+    def pod_changed(self, key: Key, old: Json | None, new: Json) -> None: ...
+
+
 class TrainingCaches:
-    """`look_again` names the owners by uid that are to be looked at again, and answers which of them there are."""
+    """`jobs` are the informers of all kinds, `owners` the resources there are, by uid."""
 
     def __init__(
         self,
         cluster: Cluster,
         jobs: Mapping[Resource, Informer],
         settings: OperatorSettings,
-        look_again: LookAgain,
-        pod_changed: PodChanged,
+        owners: Mapping[str, Key],
+        watcher: Watcher,
     ) -> None:
         self._jobs = {each: informer for each, informer in jobs.items() if each in TRAINING}
-        self._look_again = look_again
-        self._pod_changed = pod_changed
+        self._owners = owners
+        self._watcher = watcher
         self._settings = settings
         self._children = {
             each: Informer(
@@ -77,6 +86,7 @@ class TrainingCaches:
                 transform=slim_pod if each == PODS else slim,
                 on_change=self._child_changed,
                 optional=each not in (PODS, SERVICES),
+                packed=True,
             )
             for each in ((*child_kinds(settings), PODS) if self._jobs else ())
         }
@@ -116,17 +126,21 @@ class TrainingCaches:
         assert self._frameworks is not None
         frameworks = {each["metadata"]["name"]: each for each in self._frameworks.items()}
         self._settings = self._settings.model_copy(update={"frameworks": frameworks})
-        waiting = (
-            job for job in self._jobs[DL_JOBS].items() if not (job.get("status") or {}).get("framework")
-        )
-        self._look_again([job["metadata"]["uid"] for job in waiting])
+        waiting = self._jobs[DL_JOBS].by_index(BY_FRAMEWORK, UNRESOLVED)
+        self._look_again(job["metadata"]["uid"] for job in waiting)
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         uids = {uid for each in (old, new) if each for uid in (*_controller(each), *self._adopter(each))}
-        owners = self._look_again(uids)
+        self._look_again(uids)
         if new and new["kind"] == PODS.kind:
-            for owner in owners:
-                self._pod_changed(owner, old, new)
+            for uid in uids & self._owners.keys():
+                self._watcher.pod_changed(self._owners[uid], old, new)
+
+    def _look_again(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            if uid in self._owners:
+                replicas = self._children[PODS].count(BY_CONTROLLER, uid)
+                self._watcher.replica_changed(self._owners[uid], replicas)
 
     def _adopter(self, obj: Json) -> Iterable[str]:
         """The job whose labels an orphan has."""
@@ -136,6 +150,11 @@ class TrainingCaches:
             job = informer.get(obj["metadata"].get("namespace"), labels.get(JOB_NAME, ""))
             if job:
                 yield job["metadata"]["uid"]
+
+
+def _framework(job: Json) -> Iterable[str]:
+    """Of a DLJob: whether its framework is in its status already."""
+    return () if (job.get("status") or {}).get("framework") else (UNRESOLVED,)
 
 
 def _controller(obj: Json) -> Iterable[str]:
@@ -155,16 +174,10 @@ def _labelled(namespace: str, job: str, operator: str) -> str:
     return f"{namespace}/{operator}/{job}"
 
 
+JOB_INDEXES = {BY_FRAMEWORK: _framework}
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _POD_SPEC = ("nodeName", "restartPolicy")
-_POD_STATUS = (
-    "phase",
-    "reason",
-    "message",
-    "startTime",
-    "conditions",
-    "containerStatuses",
-)  # fmt: skip
+_POD_STATUS = ("phase", "reason", "message", "startTime", "conditions", "containerStatuses")
 _CONTAINER = ("name", "ready", "restartCount", "state", "lastState", "imageID")
 
 

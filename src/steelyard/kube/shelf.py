@@ -1,0 +1,86 @@
+"""Where an informer keeps objects: by name, and by what its indexes make of them.
+
+Packed, an object is its JSON text until somebody asks for it: a quarter of the memory, and nothing that Python's
+garbage collector would have to look through, for a few microseconds at each reading.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import orjson
+
+from steelyard.kube.resource import Json
+
+ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
+Index = Callable[[Json], Iterable[str]]
+
+
+class _Held(NamedTuple):
+    version: str
+    content: Json | bytes
+    values: tuple[tuple[str, ...], ...]
+    """What each index made of the object."""
+
+
+class Shelf:
+    """Objects of one kind."""
+
+    def __init__(self, indexes: Mapping[str, Index], *, packed: bool = False) -> None:
+        self._packed = packed
+        self._objects: dict[ObjectKey, _Held] = {}
+        self._of = tuple(indexes.values())
+        self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {name: {} for name in indexes}
+
+    def get(self, key: ObjectKey) -> Json | None:
+        held = self._objects.get(key)
+        return _content(held) if held else None
+
+    def version(self, key: ObjectKey) -> str:
+        """The resourceVersion of what is kept; empty where nothing is."""
+        held = self._objects.get(key)
+        return held.version if held else ""
+
+    def names(self) -> list[ObjectKey]:
+        return list(self._objects)
+
+    def items(self) -> list[Json]:
+        return [_content(held) for held in self._objects.values()]
+
+    def by_index(self, index: str, value: str) -> list[Json]:
+        return [_content(self._objects[key]) for key in self._indexes[index].get(value, ())]
+
+    def counts(self, index: str) -> Mapping[str, int]:
+        """How many objects each value of an index has."""
+        return {value: len(keys) for value, keys in self._indexes[index].items()}
+
+    def count(self, index: str, value: str) -> int:
+        return len(self._indexes[index].get(value, ()))
+
+    def put(self, key: ObjectKey, obj: Json | None) -> None:
+        """Keep an object in the place of another, or none."""
+        old = self._objects.pop(key, None)
+        if old:
+            self._drop(key, old)
+        if obj is None:
+            return
+        values = tuple(tuple(of(obj)) for of in self._of)
+        for index, found in zip(self._indexes.values(), values, strict=True):
+            for value in found:
+                index.setdefault(value, {})[key] = None
+        content = orjson.dumps(obj) if self._packed else obj
+        self._objects[key] = _Held(obj["metadata"]["resourceVersion"], content, values)
+
+    def _drop(self, key: ObjectKey, old: _Held) -> None:
+        for index, found in zip(self._indexes.values(), old.values, strict=True):
+            for value in set(found):
+                index[value].pop(key, None)
+                if not index[value]:
+                    del index[value]
+
+
+def _content(held: _Held) -> Json:
+    content = held.content
+    if isinstance(content, bytes):
+        obj: Json = orjson.loads(content)
+        return obj
+    return content
