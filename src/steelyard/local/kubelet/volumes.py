@@ -10,6 +10,7 @@ from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupport
 from steelyard.local.kubelet.splice import Mount
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI")
+_WRITABLE = frozenset({"emptyDir", "hostPath"})
 
 
 def kind_of(volume: Json) -> str:
@@ -64,10 +65,7 @@ def _inside(folder: Path, relative: str) -> Path:
 def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     """The volume's folder, whole or not at all; one that is there already stays as it is."""
     if kind_of(volume) == "hostPath":
-        path = Path(volume["hostPath"]["path"])
-        if not path.exists():
-            raise ConfigMissing(f"hostPath {str(path)!r} does not exist")
-        return path
+        return _host_path(volume["hostPath"])
     if folder.exists():
         return folder
     making = folder.with_name(f"{folder.name}.making")
@@ -82,8 +80,17 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
     return folder
 
 
+def _host_path(source: Json) -> Path:
+    path = Path(source["path"])
+    if source.get("type") == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        raise ConfigMissing(f"hostPath {str(path)!r} does not exist")
+    return path
+
+
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path]) -> list[Mount]:
-    """Where the container sees which folder; everything but an emptyDir is read-only."""
+    """Where the container sees which folder; everything but emptyDir and hostPath is read-only."""
     kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
     found = []
     for mount in container.get("volumeMounts") or ():
@@ -91,7 +98,7 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path]) -> list[Moun
             raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
         if mount.get("subPathExpr"):
             raise Unsupported(f"volumeMount {mount['name']!r}: subPathExpr is not implemented")
-        writable = kinds[mount["name"]] == "emptyDir" and not mount.get("readOnly")
+        writable = kinds[mount["name"]] in _WRITABLE and not mount.get("readOnly")
         source = folders[mount["name"]]
         if mount.get("subPath"):
             source = _inside(source, mount["subPath"])
