@@ -9,6 +9,7 @@ from steelyard import __version__
 from steelyard.cli import accounts, entities, report_verify, run, service, transfer, up
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
+from steelyard.cli.train.group import train_app
 
 app = typer.Typer(
     name="steelyard",
@@ -44,6 +45,7 @@ transfer.report.command("verify")(report_verify.verify)
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
 app.add_typer(eval_app, name="eval")
+app.add_typer(train_app, name="train")
 app.command()(service.service)
 
 

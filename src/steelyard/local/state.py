@@ -34,6 +34,11 @@ class StateDir:
         return self.path / "images.toml"
 
     @property
+    def python(self) -> Path:
+        """Modules that training programs of any Python may import."""
+        return self.path / "python"
+
+    @property
     def hosts(self) -> Path:
         return self.path / "hosts"
 

@@ -48,8 +48,8 @@ class JobRequest:
     deadline: int | None = None
     """Seconds."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    code: str = ""
-    """The ConfigMap whose files are put into CODE."""
+    code: Json | None = None
+    """The ConfigMap whose files are put into CODE, as a volume's source."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -116,9 +116,9 @@ def _replica(request: JobRequest, count: int) -> Json:
     if program.resources:
         container["resources"] = {"limits": dict(program.resources), "requests": dict(program.resources)}
     spec: Json = {"containers": [container]}
-    if request.code:
+    if request.code is not None:
         container["volumeMounts"] = [{"name": "code", "mountPath": CODE, "readOnly": True}]
-        spec["volumes"] = [{"name": "code", "configMap": {"name": request.code}}]
+        spec["volumes"] = [{"name": "code", "configMap": request.code}]
     return {"replicas": count, "restartPolicy": request.restart, "template": {"spec": spec}}
 
 

@@ -31,7 +31,12 @@ def test_a_manifest_has_what_was_asked_for() -> None:
     program = Program("image", ("python", "a.py"), "/work", {"A": "1"}, {"cpu": "2"})
     made = manifest(
         make_request(
-            program=program, workers=2, backoff_limit=3, deadline=60, restart_scope="Pod", code="digits-code"
+            program=program,
+            workers=2,
+            backoff_limit=3,
+            deadline=60,
+            restart_scope="Pod",
+            code={"name": "digits-code"},
         )
     )
     assert (made["apiVersion"], made["kind"]) == ("kubeflow.org/v1", "PyTorchJob")

@@ -50,13 +50,18 @@ def failure(index: int, code: int | None, action: str = "Restart") -> dict[str, 
     [
         ([], 1),
         ([failure(0, 137), failure(1, 3, "Fail")], 3),
-        ([failure(0, 137), failure(1, 139)], 139),
-        ([failure(0, 48879)], 1),
-        ([failure(0, None)], 1),
+        ([failure(0, 137, "Fail"), failure(1, 3, "Fail")], 137),
+        ([failure(0, 137)], 1),
+        ([failure(0, None, "Fail")], 1),
     ],
 )
 def test_a_failed_job_ends_as_the_replica_that_failed_it(failures: list[Any], code: int) -> None:
     assert JobView(make_job(conditions=["Failed"], failures=failures)).exit_code == code
+
+
+def test_restarts_in_place_that_used_up_the_limit_end_it_as_the_last_of_them() -> None:
+    spent = condition("Failed", message="Job x has failed because it has reached the specified backoff limit")
+    assert JobView(make_job(conditions=[spent], failures=[failure(0, 1), failure(0, 9)])).exit_code == 9
 
 
 def test_replicas_are_all_there_also_before_the_operator_has_seen_the_job() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from steelyard.clusters.training.names import PROGRAM
+from steelyard.clusters.training.names import OUTPUT_MODEL, PROGRAM
 from steelyard.kube.resource import Json, Resource, resource_of
 
 SIGNALS = 128
@@ -56,14 +56,24 @@ class FailureView:
     """The program's last words; without any, the last lines of its log."""
     action: str
     time: datetime | None
+    pod: str = ""
+    counted: bool = True
+    """Whether it used up a restart, or the last of them."""
+    disruption: bool = False
+    """Whether something from outside ended it."""
 
     @property
     def name(self) -> str:
         return f"{self.role.lower()}-{self.index}"
 
     @property
+    def consequence(self) -> bool:
+        """Whether it failed only because another had: what that one started anew included it."""
+        return self.action == "Restart" and not self.counted and not self.disruption
+
+    @property
     def told(self) -> str:
-        """`exited with code 1`, `was killed (SIGKILL, exit code 137)`, `was out of memory (exit code 137)`."""
+        """`ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
         return ending(self.exit_code, self.reason)
 
 
@@ -175,11 +185,11 @@ class JobView:
 
     @property
     def cause(self) -> FailureView | None:
-        """The failure that a failed job owes its end to: the first of those that came in its last attempt."""
-        if not self.failures:
-            return None
+        """The failure that a failed job owes its end to; None where it ended for another reason, such as a deadline."""
         final = [each for each in self.failures if each.action == "Fail"]
-        return final[0] if final else self.failures[-1]
+        if final:
+            return final[0]
+        return self.failures[-1] if self.failures and "backoff limit" in self.message else None
 
     @property
     def exit_code(self) -> int:
@@ -197,6 +207,18 @@ class JobView:
     @property
     def outputs(self) -> Json:
         return dict(self._status.get("outputs") or {})
+
+    @property
+    def output_model(self) -> str:
+        """The name of the Model that its output becomes; empty where it promises none."""
+        annotations = self.resource["metadata"].get("annotations") or {}
+        said = ((self.resource.get("spec") or {}).get("outputs") or {}).get("model") or {}
+        return str(said.get("name") or annotations.get(OUTPUT_MODEL) or "")
+
+    @property
+    def output_settled(self) -> bool:
+        """Whether the operator has done with the output what it does: it is kept, or that has failed."""
+        return self.outputs.get("state") in {"Registered", "Carried", "Failed"}
 
     @property
     def created(self) -> datetime | None:
@@ -261,6 +283,9 @@ def _failure(written: Json) -> FailureView:
         message=str(written.get("message") or ""),
         action=str(written.get("action") or ""),
         time=time_of(written.get("time")),
+        pod=str(written.get("pod") or ""),
+        counted=bool(written.get("counted", True)),
+        disruption=bool(written.get("disruption")),
     )
 
 

@@ -1,0 +1,1 @@
+"""`steelyard train`: training jobs, on this machine or on a cluster."""

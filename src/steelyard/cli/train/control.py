@@ -1,0 +1,96 @@
+"""`steelyard train wait, stop, resume, delete`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluster
+
+if TYPE_CHECKING:
+    from steelyard.clusters.training.view import JobView
+    from steelyard.kube.client import RestCluster
+
+JobsArgument = Annotated[
+    list[str], typer.Argument(metavar="JOB...", help="Names, or KIND/NAME such as pytorchjob/digits.")
+]
+
+
+@on_cluster
+def wait(
+    job: JobArgument,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="By default as long as it takes.")
+    ] = None,
+    *,
+    cluster: ClusterOptions,
+) -> None:
+    """Wait until a job has ended. Exit status: that of the job, as of `train run`."""
+    from steelyard.cli.train import wording
+    from steelyard.clusters.training import jobs, watching
+
+    place = cluster.find()
+
+    async def work(api: "RestCluster") -> "JobView":
+        return await watching.wait(api, await jobs.find(api, job, place.namespace), timeout=timeout)
+
+    ended = on(place, work)
+    typer.echo(wording.ended(ended))
+    raise typer.Exit(ended.exit_code)
+
+
+@on_cluster
+def stop(job: JobsArgument, *, cluster: ClusterOptions) -> None:
+    """End the Pods of jobs. `resume` starts them again, from what their programs have kept."""
+    from steelyard.clusters.training import jobs
+
+    place = cluster.find()
+
+    async def work(api: "RestCluster") -> None:
+        for name in job:
+            found = await jobs.stop(api, await jobs.find(api, name, place.namespace))
+            typer.echo(f"{found.name} is stopped; go on with it: {place.command(f'resume {found.name}')}")
+
+    on(place, work)
+
+
+@on_cluster
+def resume(job: JobsArgument, *, cluster: ClusterOptions) -> None:
+    """Start jobs again that were stopped."""
+    from steelyard.clusters.training import jobs
+
+    place = cluster.find()
+
+    async def work(api: "RestCluster") -> None:
+        for name in job:
+            found = await jobs.resume(api, await jobs.find(api, name, place.namespace))
+            typer.echo(f"{found.name} goes on; follow it: {place.command(f'logs -f {found.name}')}")
+
+    on(place, work)
+
+
+@on_cluster
+def delete(
+    job: Annotated[list[str] | None, typer.Argument(metavar="JOB...", help="Names, or KIND/NAME.")] = None,
+    finished: Annotated[bool, typer.Option("--finished", help="All jobs that have ended.")] = False,
+    *,
+    cluster: ClusterOptions,
+) -> None:
+    """Delete jobs, with their Pods and logs."""
+    from steelyard.clusters.training import jobs
+    from steelyard.errors import UsageError
+
+    if bool(job) == finished:
+        raise UsageError("name the jobs to delete, or give --finished for all that have ended")
+    place = cluster.find()
+
+    async def work(api: "RestCluster") -> None:
+        found = [await jobs.find(api, name, place.namespace) for name in job or []]
+        if finished:
+            found = [each for each in await jobs.list_jobs(api, place.namespace) if each.finished]
+        for each in found:
+            await jobs.delete(api, each)
+            typer.echo(f"{each.name} is deleted")
+        if not found:
+            typer.echo("no job has ended", err=True)
+
+    on(place, work)

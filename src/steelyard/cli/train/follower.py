@@ -1,0 +1,94 @@
+"""Shows a followed job on a screen: its lines, what happens to it, and how far it is."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.cli.train import wording
+from steelyard.cli.train.screen import Plain, Screen
+from steelyard.clusters.training.logs import Line
+from steelyard.clusters.training.progress import Pace, Progress, parse
+from steelyard.clusters.training.view import JobView, time_of
+from steelyard.clusters.training.watching import Changed, Event, PodsChanged
+
+Json = dict[str, Any]
+
+
+class Follower:
+    """What is known of a job while it is followed. `raw` shows reports as the lines that they are."""
+
+    def __init__(self, screen: Screen, job: JobView, *, raw: bool = False) -> None:
+        self.job = job
+        self._screen, self._raw = screen, raw
+        self._reports: dict[str, Progress] = {}
+        self._paces: dict[str, Pace] = {}
+        self._said: set[str] = set()
+        self._failures = len(job.failures)
+        self._running = job.state == "Running"
+        if isinstance(screen, Plain):
+            screen.prefixes.expect([each.name for each in job.replicas])
+
+    async def run(self, events: AsyncGenerator[Event, None]) -> JobView:
+        """Until there are no more; the job as it was at the end."""
+        async with aclosing(events):
+            async for event in events:
+                self.see(event)
+        return self.job
+
+    def see(self, event: Event) -> None:
+        match event:
+            case Line():
+                self._line(event)
+            case Changed(job):
+                self._changed(job)
+            case PodsChanged(pods):
+                for said in wording.waiting(pods):
+                    self._once(said)
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw how far it is; time goes on without events, too."""
+        leader = next((each.name for each in self.job.replicas if each.name in self._reports), "")
+        progress, pace = self._reports.get(leader), self._paces.get(leader, Pace())
+        text = wording.status_line(self.job, progress, pace, datetime.now(UTC))
+        self._screen.status(text, self._values(progress, pace))
+
+    def _values(self, progress: Progress | None, pace: Pace) -> Json:
+        said: Json = {"state": self.job.state, "running": self.job.running, "restarts": self.job.restarts}
+        if progress:
+            said["progress"] = {
+                "values": dict(progress.values),
+                "share": progress.share,
+                "secondsLeft": pace.seconds_left,
+            }
+        return said
+
+    def _line(self, line: Line) -> None:
+        report = parse(line.text)
+        if report:
+            self._reports[line.replica] = report
+            when = time_of(line.time)
+            if when and report.share is not None:
+                self._paces.setdefault(line.replica, Pace()).see(when, report.share)
+        if not report or self._raw:
+            self._screen.line(line.replica, line.text, line.time)
+
+    def _changed(self, job: JobView) -> None:
+        before, self.job = self.job, job
+        for failure in job.failures[self._failures :]:
+            if not failure.consequence and not job.finished:
+                self._screen.say(wording.goes_on(before, job, failure, datetime.now(UTC)), bad=True)
+        self._failures = len(job.failures)
+        if job.state == "Running" and not self._running:
+            self._running = True
+            self._screen.say(f"{wording.full_name(job)} is running: {wording.replicas(job)}")
+        if job.state == "Suspended" != before.state:
+            self._screen.say(f"{wording.full_name(job)} is stopped")
+        if before.state == "Suspended" != job.state and not job.finished:
+            self._screen.say(f"{wording.full_name(job)} goes on")
+
+    def _once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._screen.say(text, bad=True)

@@ -1,0 +1,78 @@
+"""`steelyard train list`: the training jobs there are."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.connection import OutputOption
+from steelyard.cli.train.place import ClusterOptions, on, on_cluster
+
+if TYPE_CHECKING:
+    from steelyard.clusters.training.view import JobView
+
+
+@on_cluster
+def list_(
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")
+    ] = False,
+    output: OutputOption = "table",
+    *,
+    cluster: ClusterOptions,
+) -> None:
+    """Show the training jobs, the newest last."""
+    from steelyard.cli.output import check_form, now
+    from steelyard.clusters.training import jobs
+
+    check_form(output)
+    place = cluster.find()
+    found = on(place, lambda api: jobs.list_jobs(api, None if all_namespaces else place.namespace))
+    if output == "table" and not found:
+        typer.echo(f"no training job yet; make one with: {place.command('run SCRIPT --workers N')}")
+        return
+    typer.echo(rendered(found, output, now(), namespaces=all_namespaces))
+
+
+def rendered(found: Sequence["JobView"], form: str, now: datetime, *, namespaces: bool = False) -> str:
+    """The jobs in a form."""
+    import json
+
+    import yaml
+
+    resources = [job.resource for job in found]
+    match form:
+        case "name":
+            return "\n".join(f"{job.kind.lower()}/{job.name}" for job in found)
+        case "json":
+            return json.dumps(resources, indent=2)
+        case "yaml":
+            return str(yaml.safe_dump(resources, sort_keys=False)).rstrip()
+    heading = ("NAME", "FRAMEWORK", "STATE", "REPLICAS", "RESTARTS", "AGE")
+    rows = [heading, *(_row(job, now) for job in found)]
+    if namespaces:
+        own = ("NAMESPACE", *(job.namespace for job in found))
+        rows = [(space, *row) for space, row in zip(own, rows, strict=True)]
+    return columns(rows)
+
+
+def _row(job: "JobView", now: datetime) -> tuple[str, ...]:
+    from steelyard.cli.output import age
+
+    total = sum(job.counts.values())
+    ready = job.succeeded if job.state == "Succeeded" else job.running
+    word = "done" if job.state == "Succeeded" else "running"
+    standing = (
+        f"{ready}/{total} {word}" if job.state in {"Running", "Restarting", "Succeeded"} else str(total)
+    )
+    created = {"creationTime": job.created.isoformat()} if job.created else {}
+    return (job.name, job.framework, job.state, standing, str(job.restarts), age(created, now))
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """As wide as they need to be."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,0 +1,83 @@
+"""`steelyard train logs`: what the replicas have written, merged."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.train.place import ClusterOptions, JobArgument, Place, on, on_cluster
+
+if TYPE_CHECKING:
+    from steelyard.clusters.training.logs import LogCluster
+
+
+@on_cluster
+def logs(
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    replica: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replica", "-r", metavar="NAME", help="worker-0, or worker for all of a type; may be repeated."
+        ),
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Of each replica, the last lines.")
+    ] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    *,
+    cluster: ClusterOptions,
+) -> None:
+    """Print what the replicas have written, in the order of time.
+
+    With --follow, lines appear as they are written, with a line that says how far the job is; Ctrl-C leaves the job
+    alone.
+    """
+    place = cluster.find()
+    asked = (job, replica or [], tail)
+    if follow:
+        on(place, lambda api: _follow(api, place, *asked))
+    else:
+        on(place, lambda api: _print(api, place, *asked, timestamps))
+
+
+async def _print(
+    api: "LogCluster", place: Place, name: str, replicas: list[str], tail: int | None, timestamps: bool
+) -> None:
+    from steelyard.cli.train.screen import Prefixes, coloured
+    from steelyard.clusters.training import jobs
+    from steelyard.clusters.training.logs import Tail, chosen, previous, written
+
+    job = await jobs.find(api, name, place.namespace)
+    pods = chosen(await jobs.pods(api, job), replicas, job)
+    lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
+    lines += await written([Tail(api, pod) for pod in pods], tail)
+    prefixes = Prefixes(coloured())
+    prefixes.expect([each.replica for each in lines])
+    for line in sorted(lines, key=lambda each: each.time):
+        when = f"{line.time} " if timestamps else ""
+        print(f"{when}{prefixes.of(line.replica)}{line.text}")
+    if not lines:
+        typer.echo(f"nothing is written{' yet' if not job.finished else ''}", err=True)
+
+
+async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str], tail: int | None) -> None:
+    import asyncio
+
+    from steelyard.cli.train import wording
+    from steelyard.cli.train.follower import Follower
+    from steelyard.cli.train.screen import open_screen
+    from steelyard.clusters.training import jobs
+    from steelyard.clusters.training.watching import follow
+
+    job, screen = await jobs.find(api, name, place.namespace), open_screen(None)
+    follower = Follower(screen, job)
+    try:
+        job = await follower.run(follow(api, job, replicas=replicas, tail=tail))
+        screen.ends({}, wording.ended(job), bad=job.state == "Failed")
+    except asyncio.CancelledError:  # Ctrl-C
+        screen.ends(
+            {}, f"{wording.full_name(job)} goes on; stop it with: {place.command(f'stop {job.name}')}"
+        )
+        raise
+    finally:
+        screen.close()

@@ -1,0 +1,135 @@
+"""What the replicas of a job run: a script where it lies, or carried to a cluster in a ConfigMap."""
+
+import hashlib
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.cli.train.place import Place
+from steelyard.clusters.training.frameworks import KNOWN, TrainingFramework, imported
+from steelyard.clusters.training.manifest import CODE, Program
+from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
+from steelyard.errors import UsageError
+from steelyard.kube.resource import Json
+
+CODE_BYTES = 900_000
+"""A ConfigMap holds a mebibyte."""
+PROGRESS_KEY, PROGRESS_PATH = "steelyard.progress", "steelyard/progress.py"
+
+
+@dataclass(frozen=True)
+class Script:
+    """The user's program and its arguments."""
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.suffix == ".py"
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What was run, for people and for the lineage of what comes out."""
+        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        return {PROGRAM: shlex.join([str(self.path), *self.arguments]), CODE_DIGEST: f"sha256:{digest}"}
+
+
+def script(text: str, arguments: Sequence[str]) -> Script:
+    """Raises UsageError where it is no file, or none that can be run."""
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError(f"{text}: there is no such file; it should be a Python script or a program")
+    if path.suffix != ".py" and not os.access(path, os.X_OK):
+        raise UsageError(f"{text}: is neither a Python script (.py) nor a program that may be executed")
+    return Script(path, tuple(arguments))
+
+
+def guess(program: Script) -> TrainingFramework:
+    """The framework that the script imports. Raises UsageError where that is not clear."""
+    found = imported(program.path.read_text(errors="replace")) if program.is_python else None
+    if found is None:
+        known = ", ".join(each.name for each in KNOWN)
+        raise UsageError(
+            f"--framework: is missing, and {program.path} does not say it by its imports; it should be {known}, "
+            "or a resource of kind Framework"
+        )
+    return found
+
+
+def on_this_machine(
+    program: Script, place: Place, framework: TrainingFramework, python: Path | None, image: str | None
+) -> Program:
+    """It runs where it lies, in the folder where the command was given, by the user's own Python."""
+    from steelyard.cli.train import interpreter
+    from steelyard.local.kubelet.images import ImageMissing, find
+
+    if place.state is None:
+        raise ValueError("not this machine")
+    environment = {"PYTHONPATH": str(interpreter.progress_folder(place.state))}
+    if image is not None:
+        try:
+            find(place.state.images, image)
+        except ImageMissing as error:
+            raise UsageError(f"--image {image}: {error}") from error
+    else:
+        chosen = interpreter.choose(python)
+        interpreter.check_module(chosen, framework.module, framework.name)
+        image = interpreter.image_of(place.state, chosen)
+    return Program(
+        image, _command(program, str(program.path.absolute())), str(Path.cwd()), environment=environment
+    )
+
+
+def on_a_cluster(program: Script, image: str | None) -> Program:
+    """The script goes along, and so does `steelyard.progress`. Raises UsageError."""
+    if image is None:
+        raise UsageError("--image: is missing; a cluster needs the name of an image with the framework in it")
+    environment = {"PYTHONPATH": CODE, "PYTHONUNBUFFERED": "1"}
+    return Program(image, _command(program, f"{CODE}/{program.path.name}"), environment=environment)
+
+
+def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) -> Json:
+    """The ConfigMap that carries the script, the files beside it and `steelyard.progress`. Raises UsageError."""
+    import steelyard.progress
+
+    found = {path.name: _text(path) for path in (program.path, *beside)}
+    found[PROGRESS_KEY] = _text(Path(steelyard.progress.__file__))
+    size = sum(len(text.encode()) for text in found.values())
+    if size > CODE_BYTES:
+        raise UsageError(
+            f"{program.path}: with the files beside it has {size} bytes; {CODE_BYTES} may travel along"
+        )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"{name}-code", "namespace": namespace},
+        "data": found,
+    }
+
+
+def volume(files: Json) -> Json:
+    """Where its files are to lie: `steelyard/progress.py` as a module beside the script."""
+    paths = {key: PROGRESS_PATH if key == PROGRESS_KEY else key for key in files["data"]}
+    items = [{"key": key, "path": path} for key, path in paths.items()]
+    return {"name": files["metadata"]["name"], "items": items}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+
+
+def _command(program: Script, where: str) -> tuple[str, ...]:
+    return (*(("python",) if program.is_python else ()), where, *program.arguments)
+
+
+def threads(replicas: int, given: Mapping[str, str]) -> dict[str, str]:
+    """On one machine the replicas share its cores: left alone, each would take them all."""
+    if "OMP_NUM_THREADS" in given:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(len(os.sched_getaffinity(0)) // replicas, 1))}

@@ -1,0 +1,202 @@
+"""What `steelyard train run` does: find or start a platform, make the job, follow it, say what came of it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard.cli.connection import choose_state_dir, command_name
+from steelyard.cli.train import program, wording
+from steelyard.cli.train.place import ClusterOptions, Place, on
+from steelyard.cli.train.screen import Screen, open_screen
+from steelyard.cli.train.session import Ended, Session
+from steelyard.clusters.training import jobs
+from steelyard.clusters.training.frameworks import TrainingFramework
+from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name, manifest
+from steelyard.clusters.training.names import OUTPUT_MODEL
+from steelyard.clusters.training.view import JobView
+from steelyard.clusters.training.watching import wait
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.kube.resource import Json
+
+if TYPE_CHECKING:
+    from steelyard.kube.client import RestCluster
+
+OUTPUT_SECONDS = 600.0
+"""For the output of a job that has succeeded to become a Model."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command's arguments."""
+
+    script: program.Script
+    framework: str | None = None
+    workers: int = 1
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    python: Path | None = None
+    image: str | None = None
+    beside: tuple[Path, ...] = ()
+    name: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+    restart: Any = "ExitCode"
+    restart_scope: Any = None
+    backoff_limit: int | None = None
+    deadline: int | None = None
+    output_model: str | None = None
+    detach: bool = False
+
+
+def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
+    """Run it; the exit status."""
+    screen = open_screen("none" if dry_run else display)
+    if asked.framework is None:
+        asked = replace(asked, framework=program.guess(asked.script).name)
+    with _platform(asked, cluster, screen) as (place, keep):
+        if dry_run:
+            return on(place, lambda api: _printed(asked, place, api))
+        ended = on(place, lambda api: _run(asked, place, api, screen))
+        if ended.detached:
+            keep()
+    return ended.exit_code
+
+
+@contextmanager
+def _platform(asked: Asked, cluster: ClusterOptions, screen: Screen) -> Iterator[Any]:
+    """The place, and what keeps a platform that was started here beyond the end of this command."""
+    place, kept = cluster.running(), False
+    if place is not None:
+        yield place, lambda: None
+        return
+    from steelyard.local.detached import Asked as Started
+    from steelyard.local.detached import start_detached, stop
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+        screen.say(f"  end all of it: {command_name()} down --state-dir {state.path}")
+
+    state = choose_state_dir(cluster.state_dir)
+    screen.say(f"starting Kubernetes and the operator in {_short(state.path)} ...")
+    alone = () if asked.output_model or asked.detach else ("platform",)
+    start_detached(state.path, Started(without=alone))
+    try:
+        yield Place(cluster.namespace, state.kubeconfig, None, state), keep
+    except KeyboardInterrupt:
+        screen.close()
+        raise SteelyardError("interrupted; ending what was started ...") from None
+    finally:
+        screen.close()
+        if not kept:
+            stop(state.path)
+
+
+async def _printed(asked: Asked, place: Place, api: "RestCluster") -> int:
+    import yaml
+
+    made, files = _manifest(asked, place, await jobs.framework(api, asked.framework or ""))
+    documents = [made] if files is None else [files, made]
+    print(yaml.safe_dump_all(documents, sort_keys=False), end="")
+    return 0
+
+
+async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+    framework = await jobs.framework(api, asked.framework or "")
+    made, files = _manifest(asked, place, framework)
+    job = await jobs.submit(api, made, files)
+    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_told(asked)}")
+    if asked.detach:
+        screen.ends(
+            {"exit": 0, "job": job.name, "detached": True},
+            f"  follow it:  {place.command(f'logs -f {job.name}')}\n"
+            f"  its state:  {place.command(f'describe {job.name}')}\n"
+            f"  stop it:    {place.command(f'stop {job.name}')}",
+        )
+        return Ended(job, 0, detached=True)
+    ended = await Session(api, job, place, screen).run()
+    if ended.detached or not ended.job.finished:
+        return ended
+    return await _told_end(ended, place, api, screen)
+
+
+def _manifest(asked: Asked, place: Place, framework: TrainingFramework) -> tuple[Json, Json | None]:
+    """The job, and the ConfigMap with its files where they have to travel."""
+    name = asked.name or fresh_name(asked.script.path.stem)
+    files = None
+    if place.state is not None:
+        if asked.beside:
+            raise UsageError("--file: is for a cluster; on this machine the script runs where it lies")
+        what = program.on_this_machine(asked.script, place, framework, asked.python, asked.image)
+    else:
+        if asked.python is not None:
+            raise UsageError("--python: is for this machine; a cluster needs --image")
+        what = program.on_a_cluster(asked.script, asked.image)
+        files = program.files(asked.script, name, place.namespace, asked.beside)
+    request = _request(asked, name, place, framework, what)
+    if files is not None:
+        request = replace(request, code=program.volume(files))
+    return manifest(request), files
+
+
+def _request(
+    asked: Asked, name: str, place: Place, framework: TrainingFramework, what: Program
+) -> JobRequest:
+    annotations = asked.script.annotations
+    if asked.output_model:
+        annotations[OUTPUT_MODEL] = asked.output_model
+    request = JobRequest(
+        name=name,
+        framework=framework,
+        program=what,
+        workers=asked.workers,
+        replicas=asked.replicas,
+        namespace=place.namespace,
+        restart=asked.restart,
+        restart_scope=asked.restart_scope,
+        backoff_limit=asked.backoff_limit,
+        deadline=asked.deadline,
+        annotations=annotations,
+    )
+    environment = {**what.environment, **asked.environment}
+    if place.state is not None:
+        environment = program.threads(sum(request.counts.values()), asked.environment) | environment
+    return replace(request, program=replace(what, environment=environment, resources=asked.resources))
+
+
+async def _told_end(ended: Ended, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+    """The last words; of a job that promised a Model, once it is there."""
+    job, code = ended.job, ended.exit_code
+    if job.state == "Succeeded" and job.output_model:
+        screen.say(f"{wording.ended(job)}\nkeeping its output ...")
+        job = await wait(api, job, until=lambda now: now.output_settled, timeout=OUTPUT_SECONDS)
+        code = 0 if job.outputs.get("state") != "Failed" else 1
+        text = f"model: {wording.output(job)}"
+    else:
+        text = wording.ended(job)
+    if code:
+        text += f"\n  more: {place.command(f'describe {job.name}')}"
+    screen.ends(_result(job, code), text, bad=bool(code))
+    return replace(ended, job=job, exit_code=code)
+
+
+def _result(job: JobView, code: int) -> Json:
+    return {
+        "exit": code,
+        "job": job.name,
+        "kind": job.kind,
+        "state": job.state,
+        "restarts": job.restarts,
+        "results": job.results,
+        "outputs": job.outputs,
+    }
+
+
+def _told(asked: Asked) -> str:
+    words = " ".join([str(asked.script.path), *asked.script.arguments])
+    return f"python {words}" if asked.script.is_python else words
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

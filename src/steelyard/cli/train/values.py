@@ -1,0 +1,46 @@
+"""What flags of `steelyard train run` say, as values."""
+
+import os
+import re
+from collections.abc import Sequence
+
+from steelyard.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def environment(given: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE`; `NAME` alone takes the value that it has here. Raises UsageError."""
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env {each}: should be NAME=VALUE, or NAME for its value here")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: is not set here; give a value with --env {name}=VALUE")
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+def replicas(given: Sequence[str]) -> dict[str, int]:
+    """`PS=2`. Raises UsageError."""
+    found = {}
+    for each in given:
+        role, _, count = each.partition("=")
+        if not role or not count.isdecimal():
+            raise UsageError(f"--replicas {each}: should be TYPE=NUMBER, such as PS=2")
+        found[role] = int(count)
+    return found
+
+
+def resources(cpus: str | None, memory: str | None, gpus: int | None) -> dict[str, str]:
+    """Limits of a container."""
+    given = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": gpus}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def deadline(text: str | None) -> int | None:
+    """Seconds of `90s`, `15m`, `2h30m`. Raises UsageError."""
+    from steelyard.cli.eval.values import seconds
+
+    return None if text is None else max(round(seconds("--deadline", text)), 1)

@@ -1,0 +1,132 @@
+"""What is said of a job, in sentences."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from steelyard.cli.eval.wording import count, duration
+from steelyard.clusters.training.logs import container_status, replica_of
+from steelyard.clusters.training.progress import Pace, Progress, number
+from steelyard.clusters.training.view import FailureView, JobView, lines
+from steelyard.kube.resource import Json
+
+LAST_LINES = 12
+"""Of a failed program's last words, how many are shown where a job ends."""
+BENIGN = frozenset({"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"})
+
+
+def plural(role: str, number: int) -> str:
+    """`1 Worker`, `3 Workers`, `2 PS`."""
+    return f"{number} {role}" if number == 1 or role.endswith("S") else f"{number} {role}s"
+
+
+def replicas(job: JobView) -> str:
+    """`1 Master and 3 Workers`."""
+    parts = [plural(role, n) for role, n in job.counts.items()]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "no replica"
+
+
+def full_name(job: JobView) -> str:
+    return f"{job.kind.lower()}/{job.name}"
+
+
+def status_line(job: JobView, progress: Progress | None, pace: Pace, now: datetime) -> str:
+    """Where it stands, in a line: what a person looks for comes first."""
+    total = sum(job.counts.values())
+    parts = [progress.told] if progress else []
+    left = pace.seconds_left
+    if left is not None and progress and progress.share != 1:
+        parts.append(f"about {duration(left)} left")
+    match job.state:
+        case "Running":
+            parts.append(f"{job.running} of {total} running")
+        case "New" | "Created":
+            parts.append(f"starting {count(total, 'replica')}")
+        case _:
+            parts.append(job.state.lower())
+    if job.restarts:
+        parts.append(count(job.restarts, "restart"))
+    if began := job.started or job.created:
+        parts.append(duration(max((now - began).total_seconds(), 0)))
+    return ", ".join(parts)
+
+
+def failed(failure: FailureView) -> str:
+    return f"{failure.name} {failure.told}"
+
+
+def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) -> str:
+    """A failure, and what follows it."""
+    if failure.action == "Fail":
+        return failed(failure)
+    if failure.action == "Ignore":
+        return f"{failed(failure)}; the job goes on without it"
+    attempts = {each.name: each.attempt for each in before.replicas}
+    again = [each for each in job.replicas if each.attempt > attempts.get(each.name, 0)]
+    who = "it starts again"
+    if len(again) > 1:
+        who = f"{'all ' if len(again) == len(job.replicas) else ''}{len(again)} replicas start again"
+    seconds = (job.restart_at - now).total_seconds() if job.restart_at else 0
+    wait = f" in {duration(seconds)}" if seconds > 1 else ""
+    limit = ((job.resource.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
+    of = f" of at most {limit}" if limit is not None else ""
+    counted = f" (restart {job.restarts}{of})" if failure.counted and job.restarts else ""
+    return f"{failed(failure)}; {who}{wait}{counted}"
+
+
+def ended(job: JobView) -> str:
+    """The last words: what came of it, and where there is more."""
+    seconds = (job.completed - job.started).total_seconds() if job.completed and job.started else None
+    after = f" after {duration(seconds)}" if seconds is not None else ""
+    with_ = f", with {count(job.restarts, 'restart')}" if job.restarts else ""
+    if job.state == "Succeeded":
+        told = [f"{full_name(job)} succeeded{after}{with_}"]
+        told += [f"result: {results(job.results)}"] if job.results else []
+        return "\n".join(told)
+    cause = job.cause
+    told = [f"{full_name(job)} failed{after}{with_}: {failed(cause) if cause else job.message}"]
+    if cause and job.message and "replica(s) failed" not in job.message:
+        told.append(f"  {job.message}")
+    return "\n".join([*told, *last_words(cause, "  its last lines:")])
+
+
+def last_words(failure: FailureView | None, title: str) -> list[str]:
+    """The end of what a program said before it failed."""
+    said = list(lines(failure.message))[-LAST_LINES:] if failure else []
+    return [title, *(f"    {line}" for line in said)] if said else []
+
+
+def results(values: dict[str, Any]) -> str:
+    """`accuracy 0.97, epochs 12`."""
+    return ", ".join(f"{name} {number(value)}" for name, value in values.items())
+
+
+def output(job: JobView) -> str:
+    """What has become of the output of a job that promised a Model; empty where it promised none."""
+    said = job.outputs
+    if not said:
+        return job.output_model
+    message = f": {said['message']}" if said.get("message") else ""
+    return f"{said.get('model') or job.output_model} ({str(said.get('state', '')).lower()}{message})"
+
+
+def waiting(pods: Sequence[Json]) -> list[str]:
+    """Pods that cannot start, and why: `worker-0 waits: ErrImageNeverPull: …`."""
+    found = []
+    for pod in pods:
+        reason, message = _waits(pod)
+        if reason not in BENIGN:
+            said = f"{reason}: {message}" if message else reason
+            found.append(f"{replica_of(pod)[0]} waits: {said}")
+    return found
+
+
+def _waits(pod: Json) -> tuple[str, str]:
+    status = pod.get("status") or {}
+    state = (container_status(pod).get("state") or {}).get("waiting")
+    if state:
+        return str(state.get("reason") or ""), str(state.get("message") or "")
+    for each in status.get("conditions") or ():
+        if (each["type"], each["status"]) == ("PodScheduled", "False"):
+            return str(each.get("reason") or ""), str(each.get("message") or "")
+    return "", ""
