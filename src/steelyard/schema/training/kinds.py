@@ -46,11 +46,11 @@ TRAINING: dict[str, TrainingKind] = {
     each.kind: each
     for each in (
         TrainingKind("TFJob", kubeflow.TFJobSpec, kubeflow.TENSORFLOW.field),
-        TrainingKind("PyTorchJob", kubeflow.PyTorchJobSpec, kubeflow.PYTORCH.field),
+        TrainingKind("PyTorchJob", kubeflow.PyTorchJobSpec, kubeflow.PYTORCH.field, scalable="Worker"),
         TrainingKind("MXJob", kubeflow.MXJobSpec, kubeflow.MXNET.field),
-        TrainingKind("JAXJob", kubeflow.JAXJobSpec, kubeflow.JAX.field),
+        TrainingKind("JAXJob", kubeflow.JAXJobSpec, kubeflow.JAX.field, scalable="Worker"),
         TrainingKind("XGBoostJob", kubeflow.XGBoostJobSpec, kubeflow.XGBOOST.field),
-        TrainingKind("PaddleJob", kubeflow.PaddleJobSpec, kubeflow.PADDLE.field),
+        TrainingKind("PaddleJob", kubeflow.PaddleJobSpec, kubeflow.PADDLE.field, scalable="Worker"),
         TrainingKind("MPIJob", kubeflow.MPIJobSpec, kubeflow.MPI.field),
         TrainingKind("DLJob", dl_job.DLJobSpec, "roles", GROUP, VERSION, short_names=("dlj",)),
         TrainingKind(
