@@ -105,13 +105,14 @@ def finalizer_causes(finalizer: str) -> list[Cause]:
 
 def _owner_causes(owners: list[Json]) -> list[Cause]:
     causes = []
-    for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]"
+    for owner in owners:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                causes.append(
-                    invalid(f"{path}.{field}", "", f"{field.removeprefix('api')} must not be empty".lower())
-                )
+                text = "version must not be empty" if field == "apiVersion" else "must not be empty"
+                causes.append(invalid(f"metadata.ownerReferences.{field}", "", text))
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            text = "/v1, Kind=Event is disallowed from being an owner"
+            causes.append(Cause("metadata.ownerReferences", f"Invalid value: {text}"))
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
         text = "Only one reference can have Controller set to true."
         causes.append(Cause("metadata.ownerReferences", f"Invalid value: {text}"))
