@@ -144,7 +144,6 @@ LATER = [
     ("POST", "pods/there/attach", b"", "application/json", 501, "pods/attach"),
     ("GET", "pods/there/portforward", None, "", 501, "pods/portforward"),
     ("POST", "pods/there/eviction", {}, "application/json", 501, "pods/eviction"),
-    ("GET", "/apis/apps/v1/namespaces/{namespace}/deployments/x/scale", None, "", 501, "deployments/scale"),
     ("POST", "services", {"metadata": {"name": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}},
      "application/json", 422, 'supported values: "ClusterIP"'),
 ]  # fmt: skip
