@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.cli.train.place import Place
-from steelyard.clusters.training.frameworks import KNOWN, TrainingFramework, imported
+from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
 from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
 from steelyard.errors import UsageError
@@ -31,6 +31,10 @@ class Script:
         return self.path.suffix == ".py"
 
     @property
+    def source(self) -> str:
+        return self.path.read_text(errors="replace")
+
+    @property
     def annotations(self) -> dict[str, str]:
         """What was run, for people and for the lineage of what comes out."""
         digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
@@ -49,7 +53,7 @@ def script(text: str, arguments: Sequence[str]) -> Script:
 
 def guess(program: Script) -> TrainingFramework:
     """The framework that the script imports. Raises UsageError where that is not clear."""
-    found = imported(program.path.read_text(errors="replace")) if program.is_python else None
+    found = imported(program.source) if program.is_python else None
     if found is None:
         known = ", ".join(each.name for each in KNOWN)
         raise UsageError(
@@ -59,9 +63,20 @@ def guess(program: Script) -> TrainingFramework:
     return found
 
 
-def on_this_machine(
-    program: Script, place: Place, framework: TrainingFramework, python: Path | None, image: str | None
-) -> Program:
+def check_python(program: Script, framework: str, python: Path | None) -> Path:
+    """The Python that is to run the script here, which has what the script imports of its framework.
+
+    Raises UsageError: before a job is made, and before a platform is started for it.
+    """
+    from steelyard.cli.train import interpreter
+
+    chosen, known = interpreter.choose(python), BY_NAME.get(framework.lower())
+    if known and program.is_python and known.module in imports(program.source):
+        interpreter.check_module(chosen, known.module, known.name)
+    return chosen
+
+
+def on_this_machine(program: Script, place: Place, python: Path, image: str | None) -> Program:
     """It runs where it lies, in the folder where the command was given, by the user's own Python."""
     from steelyard.cli.train import interpreter
     from steelyard.local.kubelet.images import ImageMissing, find
@@ -74,13 +89,9 @@ def on_this_machine(
             find(place.state.images, image)
         except ImageMissing as error:
             raise UsageError(f"--image {image}: {error}") from error
-    else:
-        chosen = interpreter.choose(python)
-        interpreter.check_module(chosen, framework.module, framework.name)
-        image = interpreter.image_of(place.state, chosen)
-    return Program(
-        image, _command(program, str(program.path.absolute())), str(Path.cwd()), environment=environment
-    )
+    image = image or interpreter.image_of(place.state, python)
+    where = str(program.path.absolute())
+    return Program(image, _command(program, where), str(Path.cwd()), environment=environment)
 
 
 def on_a_cluster(program: Script, image: str | None) -> Program:

@@ -12,8 +12,8 @@ from steelyard.cli.train.place import ClusterOptions, Place, on
 from steelyard.cli.train.screen import Screen, open_screen
 from steelyard.cli.train.session import Ended, Session
 from steelyard.clusters.training import jobs
-from steelyard.clusters.training.frameworks import TrainingFramework
-from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name, manifest
+from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
+from steelyard.clusters.training.manifest import JobRequest, Program, check_name, fresh_name, manifest
 from steelyard.clusters.training.names import OUTPUT_MODEL
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
@@ -52,8 +52,7 @@ class Asked:
 def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
     """Run it; the exit status."""
     screen = open_screen("none" if dry_run else display)
-    if asked.framework is None:
-        asked = replace(asked, framework=program.guess(asked.script).name)
+    asked = _checked(asked, cluster)
     with _platform(asked, cluster, screen) as (place, keep):
         if dry_run:
             return on(place, lambda api: _printed(asked, place, api))
@@ -61,6 +60,18 @@ def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | N
         if ended.detached:
             keep()
     return ended.exit_code
+
+
+def _checked(asked: Asked, cluster: ClusterOptions) -> Asked:
+    """What may be said before anything is started: the framework, the Python, the name. Raises UsageError."""
+    framework = asked.framework or program.guess(asked.script).name
+    python = asked.python
+    if cluster.kubeconfig is None and asked.image is None:
+        python = program.check_python(asked.script, framework, python)
+    name = asked.name or fresh_name(asked.script.path.stem)
+    if known := BY_NAME.get(framework.lower()):
+        check_name(name, known.replicas(asked.workers, asked.replicas))
+    return replace(asked, framework=framework, python=python, name=name)
 
 
 @contextmanager
@@ -123,15 +134,12 @@ async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -
 
 def _manifest(asked: Asked, place: Place, framework: TrainingFramework) -> tuple[Json, Json | None]:
     """The job, and the ConfigMap with its files where they have to travel."""
-    name = asked.name or fresh_name(asked.script.path.stem)
-    files = None
+    name, files = asked.name or "", None
     if place.state is not None:
         if asked.beside:
             raise UsageError("--file: is for a cluster; on this machine the script runs where it lies")
-        what = program.on_this_machine(asked.script, place, framework, asked.python, asked.image)
+        what = program.on_this_machine(asked.script, place, asked.python or Path(), asked.image)
     else:
-        if asked.python is not None:
-            raise UsageError("--python: is for this machine; a cluster needs --image")
         what = program.on_a_cluster(asked.script, asked.image)
         files = program.files(asked.script, name, place.namespace, asked.beside)
     request = _request(asked, name, place, framework, what)

@@ -137,15 +137,19 @@ def of_resource(framework: Json) -> TrainingFramework:
 
 def imported(source: str) -> TrainingFramework | None:
     """The framework whose module a program imports; None where it imports none, or more than one."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return None
-    modules = set(_modules(tree))
+    modules = imports(source)
     if "lightning" in modules or "pytorch_lightning" in modules:
-        modules.add("torch")
+        modules |= {"torch"}
     found = [each for each in KNOWN if each.module in modules]
     return found[0] if len(found) == 1 else None
+
+
+def imports(source: str) -> frozenset[str]:
+    """The modules that a program imports itself, by their first names; none of one that cannot be read."""
+    try:
+        return frozenset(_modules(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset()
 
 
 def _modules(tree: ast.AST) -> Iterator[str]:
