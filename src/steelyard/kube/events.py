@@ -25,6 +25,8 @@ _MESSAGE = 1024  # characters, as the API allows
 _NAME = 253
 _PENDING = 1000  # events not yet written
 _REMEMBERED = 4000  # events written, whose count can grow
+_BURST = 25  # different events of one object and reason at once; afterwards one in each
+_REFILL = 300.0  # seconds, as Kubernetes' own components have it
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,22 @@ class _Occurrence:
     name: str = field(default="")
 
 
+class _Allowance:
+    """How many more events of one reason an object has: one with hundreds of Pods must not crowd out the others."""
+
+    def __init__(self) -> None:
+        self._spent: OrderedDict[tuple[str, str], tuple[float, datetime]] = OrderedDict()
+
+    def takes(self, key: _Key, now: datetime) -> bool:
+        spent, since = self._spent.pop((key.uid, key.reason), (0.0, now))
+        spent = max(0.0, spent - (now - since).total_seconds() / _REFILL)
+        told = spent + 1 <= _BURST
+        self._spent[key.uid, key.reason] = (spent + told, now)
+        if len(self._spent) > _REMEMBERED:
+            self._spent.popitem(last=False)
+        return told
+
+
 class EventRecorder:
     """`component` is who speaks, `instance` which copy of it; `pause` seconds lie between two rounds of writes."""
 
@@ -65,6 +83,7 @@ class EventRecorder:
         self._now = now
         self._pending: OrderedDict[_Key, _Occurrence] = OrderedDict()
         self._written: OrderedDict[_Key, _Occurrence] = OrderedDict()
+        self._allowance = _Allowance()
         self._wake = asyncio.Event()
 
     def record(self, obj: Json, type: EventType, reason: str, message: str) -> None:
@@ -75,7 +94,7 @@ class EventRecorder:
             waiting.count += 1
             waiting.last = now
             return
-        if len(self._pending) >= _PENDING:
+        if len(self._pending) >= _PENDING or not (key in self._written or self._allowance.takes(key, now)):
             self.dropped += 1
             return
         involved = {name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata}

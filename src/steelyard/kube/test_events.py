@@ -109,7 +109,7 @@ async def test_an_api_that_is_away_costs_events_and_nothing_else(
 async def test_what_waits_is_bounded(cluster: MemoryCluster, recorder: EventRecorder) -> None:
     obj = evaluation(cluster)
     for number in range(1500):
-        recorder.record(obj, "Normal", "Busy", str(number))
+        recorder.record(obj, "Normal", f"Busy{number % 100}", str(number))
     assert recorder.dropped == 500
     await recorder.flush()
     assert len(cluster.store.objects(EVENTS)) == 1000
@@ -142,3 +142,20 @@ async def test_a_task_of_its_own_writes(cluster: MemoryCluster, recorder: EventR
     assert len(cluster.store.objects(EVENTS)) == 3
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
+
+
+async def test_of_hundreds_of_like_events_the_first_are_told(
+    cluster: MemoryCluster, recorder: EventRecorder, clock: Clock
+) -> None:
+    obj, other = evaluation(cluster), evaluation(cluster, "other")
+    for number in range(100):
+        recorder.record(obj, "Normal", "SuccessfulCreatePod", f"Created pod: e-{number}")
+    recorder.record(obj, "Warning", "Failed", "it failed")
+    recorder.record(other, "Normal", "SuccessfulCreatePod", "Created pod: other-0")
+    await recorder.flush()
+    assert (len(cluster.store.objects(EVENTS)), recorder.dropped) == (27, 75)
+    clock.advance(300)
+    recorder.record(obj, "Normal", "SuccessfulCreatePod", "Created pod: e-100")
+    recorder.record(obj, "Normal", "SuccessfulCreatePod", "Created pod: e-101")
+    await recorder.flush()
+    assert (len(cluster.store.objects(EVENTS)), recorder.dropped) == (28, 76)

@@ -17,7 +17,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.operator import conditions
 from steelyard.operator.children import Children, observe
-from steelyard.operator.desired import Desired, Told
+from steelyard.operator.desired import Desired, Patch, Told
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import dl_job, events, ownership, status
 from steelyard.operator.workflows import (
@@ -47,6 +47,8 @@ class Workflow:
     """The events of a change of status, from the resource, the status before and after."""
     follows: Callable[[Json, Json], bool]
     """Whether, after this change of status, there may be more to do at once."""
+    release: Callable[[Json, Json], Patch | None]
+    """Of a child that is the resource's and that no watch will ever show again: how it is let go."""
     tells_children: bool
     """Whether each child that is made or deleted is an event."""
 
@@ -71,8 +73,12 @@ def _always(before: Json, after: Json) -> bool:
     return True
 
 
+def _kept(resource: Json, child: Json) -> None:
+    return None
+
+
 def _dyff(reconcile: Reconcile) -> Workflow:
-    return Workflow(reconcile, observe, _name_taken, None, _told, _always, tells_children=False)
+    return Workflow(reconcile, observe, _name_taken, None, _told, _always, _kept, tells_children=False)
 
 
 TRAINING_WORKFLOW = Workflow(
@@ -82,6 +88,7 @@ TRAINING_WORKFLOW = Workflow(
     status.invalid,
     events.told,
     status.follows,
+    ownership.release,
     tells_children=True,
 )
 

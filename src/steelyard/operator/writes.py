@@ -58,8 +58,11 @@ class Writes:
         )
         own = found and (controller_of(found) or {}).get("uid") == self._resource["metadata"]["uid"]
         version = found["metadata"]["resourceVersion"] if found and own else ""
-        if version != premise.version:
-            raise Stale(f"{premise.kind} {premise.name} has changed")
+        if version == premise.version:
+            return
+        if found and own and (release := self._how.release(self._resource, found)):
+            await self._patch(release)
+        raise Stale(f"{premise.kind} {premise.name} has changed")
 
     async def _patch(self, patch: Patch) -> None:
         """Of the child as the cache shows it, or not at all."""

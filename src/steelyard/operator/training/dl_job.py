@@ -28,6 +28,7 @@ from steelyard.operator.training import (
     restart,
     status,
     suspend,
+    upkeep,
     validate,
     wanted,
 )
@@ -63,7 +64,8 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
         return _suspended(crew, now)
     if not status.holds(conditions, "Created"):
         return _begun(crew, now)
-    return replace(_at_work(crew, now), patch=ownership.claims(resource, children))
+    kept = upkeep.patches(wanted.besides(job), children)
+    return replace(_at_work(crew, now), patch=(*ownership.claims(resource, children), *kept))
 
 
 def read(resource: Json, settings: OperatorSettings) -> TrainingJob:

@@ -32,15 +32,21 @@ def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Ch
 
 def claims(resource: Json, children: Children) -> tuple[Patch, ...]:
     """Adoptions and releases."""
-    adopted = (
-        Patch(each, _owners(each, [*_others(resource, each), owner_reference(resource)]))
-        for each in children.orphans
-    )
-    released = (Patch(each, _owners(each, _others(resource, each))) for each in children.strays)
-    return (*adopted, *released)
+    mine = owner_reference(resource)
+    adopted = (Patch(each, _owners([*_others(resource, each), mine])) for each in children.orphans)
+    return (*adopted, *(_released(resource, each) for each in children.strays))
 
 
-def _owners(child: Json, owners: list[Json]) -> Json:
+def release(resource: Json, child: Json) -> Patch | None:
+    """Of a child that has lost the label by which it is watched."""
+    return None if JOB_NAME in _labels(child) else _released(resource, child)
+
+
+def _released(resource: Json, child: Json) -> Patch:
+    return Patch(child, _owners(_others(resource, child)))
+
+
+def _owners(owners: list[Json]) -> Json:
     return {"metadata": {"ownerReferences": owners or None}}
 
 

@@ -19,19 +19,18 @@ def create(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterator[
     """What is missing: first what Pods need, then Pods."""
     job, children = crew.job, crew.children
     there = {(each["kind"], each["metadata"]["name"]) for each in (*children.objects, *children.orphans)}
-    group, scaler = gang.pod_group(job), autoscaler.wanted(job)
-    others = (
-        *(_owned(job, each) for each in job.framework.extras(job)),
-        group,
-        scaler,
-        *replica.services(job),
-    )
-    for each in others:
-        if each is not None and (each["kind"], each["metadata"]["name"]) not in there:
+    for each in (*besides(job), *replica.services(job)):
+        if (each["kind"], each["metadata"]["name"]) not in there:
             yield each
     if gang.admitted(job, children) and not waits(memory, now):
         for place in missing(crew, memory, tally):
             yield replica.pod(job, place, memory.replicas[place].attempt)
+
+
+def besides(job: TrainingJob) -> Iterator[Json]:
+    """What a job has once, other than its replicas."""
+    yield from (_owned(job, each) for each in job.framework.extras(job))
+    yield from (each for each in (gang.pod_group(job), autoscaler.wanted(job)) if each)
 
 
 def _owned(job: TrainingJob, extra: Json) -> Json:
