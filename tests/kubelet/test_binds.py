@@ -76,22 +76,27 @@ async def test_two_jobs_side_by_side_bind_one_port(machine: Machine, family: str
 
 OWN_LOOPBACK = """
 import socket as s, threading
+for calls in (s.AF_INET, "127.0.0.1"), (s.AF_INET, "127.9.9.9"), (s.AF_INET6, "::1"), (s.AF_INET6, "::ffff:127.0.0.1"):
+    for timeout in (None, 1.0):
+        with s.socket(calls[0]) as nobody:
+            nobody.settimeout(timeout)
+            assert nobody.connect_ex((calls[1], 23457)) == 111, calls
 with s.create_server(("0.0.0.0", 23457)) as server:
     threading.Thread(target=lambda: server.accept()[0].sendall(b"own"), daemon=True).start()
     with s.create_connection(("127.0.0.1", 23457)) as there:
-        print(there.recv(9).decode(), there.getpeername()[0], flush=True)
+        print(there.recv(9).decode(), there.getsockname()[0], there.getpeername()[0], flush=True)
 """
 
 
 async def test_a_program_meets_itself_on_its_loopback_address(machine: Machine) -> None:
     pods = [make_training(OWN_LOOPBACK, name=name) for name in ("one", "two")]
     for pod in await asyncio.gather(*(machine.run(pod) for pod in pods)):
-        assert machine.log(pod) == [f"own {pod['status']['podIP']}"]
+        assert machine.log(pod) == [f"own {pod['status']['podIP']} {pod['status']['podIP']}"]
 
 
-async def test_what_the_machine_serves_is_still_there(machine: Machine) -> None:
+async def test_what_the_machine_serves_is_still_there_and_sees_whose_call_it_is(machine: Machine) -> None:
     async def answered(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"the machine")
+        writer.write(f"the machine, called by {writer.get_extra_info('peername')[0]}".encode())
         writer.close()
 
     server = await asyncio.start_server(answered, "127.0.0.1", 0)
@@ -100,7 +105,7 @@ async def test_what_the_machine_serves_is_still_there(machine: Machine) -> None:
     )
     pod = await machine.run(make_training(script, str(server.sockets[0].getsockname()[1])))
     server.close()
-    assert machine.log(pod) == ["the machine"]
+    assert machine.log(pod) == [f"the machine, called by {pod['status']['podIP']}"]
 
 
 CORNERS = """

@@ -2,8 +2,9 @@
 
 Training frameworks listen on all addresses, on the port that their contract gives; two replicas of one machine would
 collide. The shim therefore answers their calls of bind and connect (`seccomp.py`), as if the Pod had a network of its
-own: all addresses mean the Pod's, and so does a port of its own on 127.0.0.1. Everything else passes as it is; where
-the shim cannot see what is asked, too. Runs in the shim: standard library only.
+own: all addresses mean the Pod's, and so does a port of its own on 127.0.0.1; whom it calls on this machine sees the
+Pod's address. Everything else passes as it is; where the shim cannot see what is asked, too. Runs in the shim: standard
+library only.
 """
 
 import _thread
@@ -22,6 +23,7 @@ from steelyard.local.kubelet.seccomp import Call, Name, libc
 CALLS: tuple[Name, ...] = ("bind", "connect")
 _UNSPECIFIED, _INET, _INET6 = 0, 2, 10
 _STREAM, _DATAGRAM = 1, 2
+_IP_LEVEL, _ADDRESS_NO_PORT = 0, 24
 _SOCKET_LEVEL, _REUSE_ADDRESS, _TYPE, _IPV6_LEVEL, _V6_ONLY = 1, 2, 3, 41, 26
 _MAPPED = b"\0" * 10 + b"\xff\xff"  # before an IPv4 address inside an IPv6 one
 _ANYWHERE = frozenset((b"\0" * 4, b"\0" * 16, _MAPPED + b"\0" * 4))
@@ -45,6 +47,11 @@ class Address(NamedTuple):
     @property
     def loopback(self) -> bool:
         return self.host in _LOOPBACK
+
+    @property
+    def here(self) -> bool:
+        """Whether it is an address of this machine alone."""
+        return self.everywhere or self.loopback or self.host.removeprefix(_MAPPED)[:1] == b"\x7f"
 
     def packed(self) -> bytes:
         return (
@@ -75,12 +82,25 @@ def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address
     A socket for IPv6 alone has no such address to go to: it gets some port of ::1, where it is in nobody's way, since
     whoever makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and stay.
     """
-    wanted = address.everywhere or (address.loopback and address.port != 0)
-    if not wanted or kind not in (_STREAM, _DATAGRAM) or (kind == _DATAGRAM and address.port == 0):
+    if (
+        not _is_shared(address)
+        or kind not in (_STREAM, _DATAGRAM)
+        or (kind == _DATAGRAM and address.port == 0)
+    ):
         return None
     if v6_only:
         return address._replace(host=b"\0" * 15 + b"\1", port=0) if address.everywhere else None
     return own(address, host)
+
+
+def _is_shared(address: Address) -> bool:
+    """Whether two Pods that bind it would collide."""
+    return address.everywhere or (address.loopback and address.port != 0)
+
+
+def _set(fd: int, level: int, name: int) -> None:
+    one = ctypes.c_int(1)
+    libc.setsockopt(fd, level, name, ctypes.byref(one), ctypes.sizeof(one))
 
 
 def _option(fd: int, level: int, name: int) -> int:
@@ -126,7 +146,7 @@ class Binds:
         """Whether somebody else answers, and else the answer."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
-        if address is None or not (address.everywhere or (address.loopback and address.port)):
+        if address is None or not (address.here if call.name == "connect" else _is_shared(address)):
             return False, None
         socket = seccomp.take(seccomp.process_of(call.thread), fd & 0xFFFFFFFF)
         if not seccomp.waits(self.listener, call):
@@ -146,8 +166,7 @@ class Binds:
             if wanted is None:
                 return None
             if kind == _STREAM and wanted.port:  # a program that starts again gets its port back at once
-                one = ctypes.c_int(1)
-                libc.setsockopt(socket, _SOCKET_LEVEL, _REUSE_ADDRESS, ctypes.byref(one), ctypes.sizeof(one))
+                _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
             raw = wanted.packed()
             return _done(libc.bind(socket, raw, len(raw)))
         finally:
@@ -167,12 +186,23 @@ class Binds:
         try:
             if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
                 return None
-            if not self.listens(address.port):
+            ours = _is_shared(address) and self.listens(address.port)
+            if ours or address.host[-4:-3] == b"\x7f":  # neither ::1 nor :: can be called from an address of IPv4
+                self._say_whence(socket, address)
+            if not ours:
                 return None
             raw = own(address, self.host).packed()
             return _done(libc.connect(socket, raw, len(raw)))
         finally:
             os.close(socket)
+
+    def _say_whence(self, socket: int, address: Address) -> None:
+        """Let a connection come from the Pod's address, its port still the kernel's to choose."""
+        if _option(socket, _IP_LEVEL, _ADDRESS_NO_PORT):
+            return
+        _set(socket, _IP_LEVEL, _ADDRESS_NO_PORT)
+        raw = own(address, self.host)._replace(port=0).packed()
+        libc.bind(socket, raw, len(raw))  # one that is bound already refuses, and stays where it is
 
     def listens(self, port: int) -> bool:
         """Whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
@@ -180,8 +210,7 @@ class Binds:
         if fd < 0:
             return False
         try:
-            one = ctypes.c_int(1)
-            libc.setsockopt(fd, _SOCKET_LEVEL, _REUSE_ADDRESS, ctypes.byref(one), ctypes.sizeof(one))
+            _set(fd, _SOCKET_LEVEL, _REUSE_ADDRESS)
             raw = Address(_INET, port, self.host, rest=b"\0" * 8).packed()
             return _done(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
         finally:
