@@ -115,7 +115,7 @@ BY_NAME = {each.name: each for each in KNOWN} | {
 def of_resource(framework: Json) -> TrainingFramework:
     """The framework that a resource of kind Framework describes."""
     spec, name = framework["spec"], framework["metadata"]["name"]
-    roles = spec["roles"]
+    roles = spec.get("roles") or [{"name": "worker"}]  # it takes any
     names = tuple(str(each["name"]) for each in roles)
     worker = next((each for each in names if each.lower() == "worker"), names[-1])
     beside = {
