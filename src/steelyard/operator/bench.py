@@ -73,6 +73,14 @@ class LaggingCaches:
     def wrote(self, obj: Json) -> bool:
         return False
 
+    def watched(self, obj: Json) -> bool:
+        """Whether the watches of children show it: by its label."""
+        return ENTITY in (obj["metadata"].get("labels") or {})
+
+    def concerns(self, resource: Json, obj: Json) -> bool:
+        """Whether a change of it makes the operator look at the resource."""
+        return bool((obj["metadata"].get("labels") or {}).get(OWNER) == resource["metadata"]["uid"])
+
     def group(self, key: StoreKey) -> str | None:
         if key == StoreKey(self._key.resource, self._key.namespace, self._key.name):
             return "resource"
@@ -112,12 +120,12 @@ class Call(NamedTuple):
 class Bench:
     """A cluster, the operator over lagging caches, and a clock; it can be put into any state."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, caches: LaggingCaches | None = None) -> None:
         self.key = key
         self.now = BEGIN
         self.cluster = MemoryCluster(lambda: self.now)
         self.store = self.cluster.store
-        self.caches = LaggingCaches(key)
+        self.caches = caches or LaggingCaches(key)
         self.controller = Controller(self.cluster, self.caches)
         self.dirty, self.look = False, None  # type: bool, datetime | None
         self.facts: frozenset[str] = frozenset()
@@ -152,12 +160,11 @@ class Bench:
         """Read all that happened in these groups; the operator looks again if it concerns the resource."""
         live, seen = self._selected(), self.caches.seen
         ours = self.caches.resource(self.key.resource, self.key.namespace, self.key.name)
-        uid = ours["metadata"]["uid"] if ours else None
         for key in {*live, *seen}:
             if self.caches.group(key) not in groups or live.get(key) == seen.get(key):
                 continue
-            labels = [peek(each.raw)["metadata"].get("labels") or {} for each in _both(live, seen, key)]
-            concerned = uid is not None and any(each.get(OWNER) == uid for each in labels)
+            changed = [peek(each.raw) for each in _both(live, seen, key)]
+            concerned = ours is not None and any(self.caches.concerns(ours, each) for each in changed)
             self.dirty |= self.caches.group(key) == "resource" or concerned
             if key in live:
                 seen[key] = live[key]
@@ -165,12 +172,12 @@ class Bench:
                 del seen[key]
 
     def _selected(self) -> dict[StoreKey, Stored]:
-        """What the watches show: children by their label."""
+        """What the watches show."""
         return {
             key: stored
             for key, stored in self.store.snapshot().objects.items()
             if (group := self.caches.group(key))
-            and (group == "resource" or ENTITY in (peek(stored.raw)["metadata"].get("labels") or {}))
+            and (group == "resource" or self.caches.watched(peek(stored.raw)))
         }
 
     def restart(self) -> None:

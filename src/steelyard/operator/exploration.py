@@ -212,8 +212,10 @@ class Search:
         if bench.cluster.collect():
             return "garbage collection"
         if bench.due():
+            before = bench.save().key()
             bench.step()
-            return "operator looks"
+            if not bench.dirty or bench.save().key() != before:
+                return "operator looks"  # else it could do nothing yet: the world goes on first
         if self._world.progress(bench):
             return "progress"
         if bench.look is not None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FEW = 4
+FEW = 6
 AT_ONCE = 32
 
 

@@ -73,23 +73,24 @@ class StoreCaches:
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         job, kinds = resource["metadata"], child_kinds(self._settings)
         own = [
-            [each for each in self._store.objects(kind, job["namespace"]) if _concerns(job, each)]
+            [each for each in self._store.objects(kind, job["namespace"]) if self.concerns(job, each)]
             for kind in (*kinds, PODS)
         ]
         return [slim(each) for found in own[:-1] for each in found], [slim_pod(each) for each in own[-1]]
+
+    @staticmethod
+    def concerns(job: Json, child: Json) -> bool:
+        """Whether an object is of the job with this metadata, or may become so."""
+        owner, labels = controller_of(child), child["metadata"].get("labels") or {}
+        if JOB_NAME not in labels:
+            return False
+        return bool(owner["uid"] == job["uid"] if owner else labels[JOB_NAME] == job["name"])
 
     def settings(self) -> OperatorSettings:
         return self._settings
 
     def wrote(self, obj: Json) -> bool:
         return True
-
-
-def _concerns(job: Json, child: Json) -> bool:
-    owner, labels = controller_of(child), child["metadata"].get("labels") or {}
-    if JOB_NAME not in labels:
-        return False
-    return bool(owner["uid"] == job["uid"] if owner else labels[JOB_NAME] == job["name"])
 
 
 class Stage:

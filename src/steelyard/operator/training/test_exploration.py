@@ -1,0 +1,64 @@
+"""A training job, from every state that a bounded search reaches: whatever happens, it ends as it should."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from steelyard.operator.exploration import Search
+from steelyard.operator.training.doubles import make_job
+from steelyard.operator.training.world import JobWorld
+
+FAULTS = 3
+SOAK = 8_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world, where its search begins, and how many states are looked at among the unit tests."""
+
+    name: str
+    make: Callable[[], JobWorld]
+    limit: int
+    after: tuple[str, ...] = ()
+
+
+def pair() -> JobWorld:
+    """A leader and one that works for it, which start again together."""
+    return JobWorld(
+        make_job(replicas={"Master": 1, "Worker": 1}, restart="ExitCode", policy={"backoffLimit": 1})
+    )
+
+
+STARTED = (
+    "operator looks",
+    "caches catch up",
+    "operator looks",
+    "caches catch up",
+    "Pod starts",
+    "Pod starts",
+)
+
+CASES = [
+    Case("a pair", pair, 300),
+    Case("a pair at work", pair, 300, STARTED),
+]
+EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
+
+
+def explore(case: Case, limit: int, capsys: pytest.CaptureFixture[str]) -> None:
+    world = case.make()
+    found = Search(world, limit=limit, faults=FAULTS, after=case.after).run()
+    with capsys.disabled():
+        print(f"\n{case.name}: {found}", end="")
+
+
+@pytest.mark.parametrize("case", EACH)
+def test_whatever_happens_it_ends_where_it_should(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    explore(case, case.limit, capsys)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", EACH)
+def test_whatever_happens_at_length(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    explore(case, SOAK, capsys)
