@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from steelyard.cli.train import control, describe, listing, logs, run
+from steelyard.cli.train import control, describe, listing, logs, register, run
 
 HELP = """Train on many workers: run, list, describe, logs, wait, stop, resume, delete.
 
@@ -44,3 +44,4 @@ train_app.command()(control.wait)
 train_app.command()(control.stop)
 train_app.command()(control.resume)
 train_app.command()(control.delete)
+train_app.command()(register.register)

@@ -26,8 +26,8 @@ def run(
             "--framework",
             "-f",
             metavar="NAME",
-            help="pytorch, tensorflow, jax, xgboost, lightgbm, mxnet, paddle, or a resource of kind Framework; by "
-            "default what the script imports.",
+            help="pytorch, tensorflow, jax, xgboost, lightgbm, mxnet, paddle, a resource of kind Framework "
+            "or its file; by default what the script imports.",
         ),
     ] = None,
     workers: Annotated[int, typer.Option("--workers", "-w", min=0, metavar="N", help="How many train.")] = 1,

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.connection import choose_state_dir, command_name
-from steelyard.cli.train import program, wording
+from steelyard.cli.train import framework_file, program, register, wording
 from steelyard.cli.train.place import ClusterOptions, Place, on
 from steelyard.cli.train.screen import Screen, open_screen
 from steelyard.cli.train.session import Ended, Session
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
 from steelyard.clusters.training.manifest import JobRequest, Program, check_name, fresh_name, manifest
-from steelyard.clusters.training.names import OUTPUT_MODEL
+from steelyard.clusters.training.names import OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
@@ -107,14 +107,15 @@ def _platform(asked: Asked, cluster: ClusterOptions, screen: Screen) -> Iterator
 async def _printed(asked: Asked, place: Place, api: "RestCluster") -> int:
     import yaml
 
-    made, files = _manifest(asked, place, await jobs.framework(api, asked.framework or ""))
+    framework = await framework_file.framework(api, asked.framework or "", apply=False)
+    made, files = _manifest(asked, place, framework)
     documents = [made] if files is None else [files, made]
     print(yaml.safe_dump_all(documents, sort_keys=False), end="")
     return 0
 
 
 async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -> Ended:
-    framework = await jobs.framework(api, asked.framework or "")
+    framework = await framework_file.framework(api, asked.framework or "", apply=True)
     made, files = _manifest(asked, place, framework)
     job = await jobs.submit(api, made, files)
     screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_told(asked)}")
@@ -154,6 +155,8 @@ def _request(
     annotations = asked.script.annotations
     if asked.output_model:
         annotations[OUTPUT_MODEL] = asked.output_model
+        if register.runs_at(place):
+            annotations[OUTPUT_REGISTER] = register.PLATFORM
     request = JobRequest(
         name=name,
         framework=framework,
@@ -181,6 +184,9 @@ async def _told_end(ended: Ended, place: Place, api: "RestCluster", screen: Scre
         job = await wait(api, job, until=lambda now: now.output_settled, timeout=OUTPUT_SECONDS)
         code = 0 if job.outputs.get("state") != "Failed" else 1
         text = f"model: {wording.output(job)}"
+        if job.outputs.get("state") == "Carried" and register.runs_at(place):
+            made = await register.registered(job, place)
+            text = f"model: {made.name} ({made.id})"
     else:
         text = wording.ended(job)
     if code:

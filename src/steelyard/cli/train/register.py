@@ -1,0 +1,123 @@
+"""`steelyard train register`: the output of a training job as a Model of the platform. `train run` calls it, too.
+
+The files come from storage, where the operator has carried them, each checked against its digest. One job makes one
+Model, however often it is asked for: its uid is the key of the request.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.train.place import ClusterOptions, JobArgument, Place, on, on_cluster
+
+if TYPE_CHECKING:
+    from steelyard.clusters.training.view import JobView
+    from steelyard.kube.client import RestCluster
+    from steelyard.local.state import StateDir
+    from steelyard.schema.model import Model
+
+OUTPUT_SECONDS = 600.0
+PLATFORM = "Platform"
+"""Of the annotation OUTPUT_REGISTER: the operator carries the output to storage, and leaves the Model to us."""
+
+
+@on_cluster
+def register(
+    job: JobArgument,
+    account: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who owns the Model; by default as the namespace.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the Model; by default the job's word.")
+    ] = None,
+    *,
+    cluster: ClusterOptions,
+) -> None:
+    """Make the output of a job a Model of the platform on this machine. Once done, a repeat changes nothing."""
+    from steelyard.clusters.training import jobs
+    from steelyard.clusters.training.watching import wait
+
+    place = cluster.find()
+
+    async def work(api: "RestCluster") -> "Model":
+        found = await jobs.find(api, job, place.namespace)
+        if found.output_model and not found.output_settled:
+            found = await wait(api, found, until=_settled, timeout=OUTPUT_SECONDS)
+        return await registered(found, place, account, name)
+
+    made = on(place, work)
+    typer.echo(f"model: {made.name} ({made.id})")
+
+
+def _settled(job: "JobView") -> bool:
+    return job.output_settled or job.state == "Failed"
+
+
+def runs_at(place: Place) -> bool:
+    """Whether the platform runs here, and would know the Model."""
+    from steelyard.local.state import read_platform
+
+    return place.state is not None and read_platform(place.state)[0] is not None
+
+
+async def registered(
+    job: "JobView", place: Place, account: str | None = None, name: str | None = None
+) -> "Model":
+    """The Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
+    from steelyard.errors import UsageError
+
+    outputs = job.outputs
+    if "location" not in outputs or outputs.get("state") not in {"Carried", "Registered"}:
+        said = f": {outputs['message']}" if outputs.get("message") else ""
+        raise UsageError(f"{job.name}: has no output in storage{said or '; run it with --output-model NAME'}")
+    if place.state is None or not runs_at(place):
+        raise UsageError("no platform runs on this machine; start it with: steelyard up --detach")
+    with tempfile.TemporaryDirectory(prefix="steelyard-model-") as scratch:
+        folder = Path(scratch) / "model"
+        await _fetch(str(outputs["location"]), place.state, folder)
+        return await asyncio.to_thread(_upload, job, place.state, folder, account, name)
+
+
+async def _fetch(location: str, state: "StateDir", folder: Path) -> None:
+    from steelyard.errors import SteelyardError
+    from steelyard.schema.locations import complete_location
+    from steelyard.settings import load
+    from steelyard.steps.common import StepFailed
+    from steelyard.steps.fetch_volume import copy
+    from steelyard.storage.store import open_store
+
+    try:
+        await copy(open_store(complete_location(location, load(None, state.path).storage)), folder)
+    except StepFailed as error:
+        raise SteelyardError(f"the output cannot be read: {error.message}") from error
+
+
+def _upload(
+    job: "JobView", state: "StateDir", folder: Path, account: str | None, name: str | None
+) -> "Model":
+    from steelyard.client import Client
+    from steelyard.local.state import read_platform
+
+    outputs = job.outputs
+    with Client(*read_platform(state)) as client:
+        made = client.models.create_from_folder(
+            folder,
+            account=account or job.namespace,
+            name=name or str(outputs["model"]),
+            idempotency_key=f"training-{job.uid}",
+        )
+        client.models.label(made.id, {"training-job": job.name, "training-job-uid": job.uid})
+        title = f"Trained by {job.kind} {job.namespace}/{job.name}"
+        client.models.edit_documentation(made.id, title=title[:140], fullPage=_lineage(job))
+        return made
+
+
+def _lineage(job: "JobView") -> str:
+    """How it came about, for a reader."""
+    digests = [f"* {what}: `{digest}`" for what, digest in sorted((job.outputs.get("digests") or {}).items())]
+    results = [f"* {what}: {value}" for what, value in sorted(job.results.items())]
+    said = ["", "It said:", "", *results] if results else []
+    return "\n".join([f"Job uid `{job.uid}`. Digests:", "", *digests, *said, ""])
