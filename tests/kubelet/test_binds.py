@@ -186,6 +186,14 @@ async def test_a_signal_never_leaves_a_bind_half_done(machine: Machine) -> None:
     assert machine.log(pod) == ["unhurt"]
 
 
+async def test_what_gets_round_it_is_judged_like_any_other_pod(machine: Machine) -> None:
+    script = (
+        "import socket as s, time; x = s.socket(); x.listen(); time.sleep(60)"  # bound by nobody: everywhere
+    )
+    pod = await machine.run(make_training(script))
+    assert (phase(pod), pod["status"]["reason"]) == ("Failed", "BoundToAllAddresses")
+
+
 async def test_where_the_kernel_does_not_help_training_pods_may_bind_all(
     tmp_path: Path, machine: Machine
 ) -> None:

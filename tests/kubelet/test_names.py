@@ -121,3 +121,16 @@ async def test_a_plain_pod_knows_itself_and_the_machine(machine: Machine) -> Non
     await machine.cluster.create(PODS, make_pod(container, name="plain"))
     pod = await machine.until(lambda found: phase(found) == "Succeeded", "plain")
     assert machine.log(pod) == [f"{pod['status']['podIP']} 127.0.0.1"]
+
+
+async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> None:
+    shown = Shown()
+    machine = Machine(make_config(tmp_path / "state"), shown)
+    machine.start()
+    await machine.cluster.create(PODS, make_pod())
+    pod = await machine.until(lambda found: found.get("status", {}).get("podIP"))
+    await asyncio.sleep(0.2)
+    assert phase(await machine.pod()) == "Pending"
+    shown.tell(frozenset({pod["status"]["podIP"]}))
+    await machine.until(lambda found: phase(found) == "Succeeded")
+    await machine.stop()
