@@ -19,11 +19,11 @@ from steelyard.steps.volume import (
     VolumeConflict,
     VolumeFile,
     VolumeManifest,
+    carried_manifest,
     checked_path,
     input_store,
     keep,
     opened,
-    read_manifest,
     seal,
     spec_of,
 )
@@ -121,7 +121,7 @@ async def _described(spec: ModelResourceSpec) -> dict[str, str]:
         }
     if spec.source.gitLFS is not None:
         return {"kind": "GitLFS", "url": spec.source.gitLFS.url}
-    manifest = await read_manifest(input_store(spec.storage.inputs, "source"))
+    manifest = await carried_manifest(input_store(spec.storage.inputs, "source"))
     return {**(manifest.source if manifest else {}), "kind": spec.source.kind}
 
 

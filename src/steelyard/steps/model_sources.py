@@ -15,7 +15,7 @@ from typing import Any
 from steelyard.schema.data import File
 from steelyard.schema.resources import ModelResourceSpec
 from steelyard.steps.common import StepFailed
-from steelyard.steps.volume import OURS, checked_path, input_store, read_manifest, sha256_of
+from steelyard.steps.volume import OURS, carried_manifest, checked_path, input_store, sha256_of
 
 FETCH_FAILED = "FetchFailed"
 
@@ -58,7 +58,7 @@ async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
     listed = spec.artifact.volume.files if spec.artifact.volume else []
     if listed:
         return [at(_path(file, k), file.size, md5=md5_given(file, k)) for k, file in enumerate(listed)]
-    if manifest := await read_manifest(store):
+    if manifest := await carried_manifest(store):
         return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
     found = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
     if not found:  # nothing there yet: the upload may come later

@@ -50,6 +50,14 @@ async def test_keeps_all_that_lies_at_the_source_with_digests(root: Path) -> Non
     assert (progress["done"], progress["total"], progress["unit"]) == (7002, 7002, "bytes")
 
 
+async def test_an_uploads_own_manifest_is_no_lineage(root: Path) -> None:
+    (root / "source/.steelyard").mkdir()
+    (root / "source/.steelyard/manifest.json").write_text('{"files": [{"path": "model.onnx", "md5": "x"}]}')
+    await _fetch(root)
+    assert _manifest(root)["source"] == {"kind": "Upload"}
+    assert len(_manifest(root)["files"]) == 2
+
+
 async def test_a_second_attempt_goes_on(root: Path) -> None:
     await _fetch(root)
     before = _manifest(root)

@@ -77,6 +77,14 @@ async def read_manifest(store: Store) -> VolumeManifest | None:
         return None
 
 
+async def carried_manifest(store: Store) -> VolumeManifest | None:
+    """That of files which one of our steps has put there; an upload's own is of another form, and says less."""
+    try:
+        return await read_manifest(store)
+    except ValidationError:
+        return None
+
+
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
