@@ -8,7 +8,7 @@ from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
 from steelyard.operator.bench import Bench, State, peek
 from steelyard.operator.names import controller_of
-from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard.operator.training.status import finished, holds
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ def _lowered(was: Json, is_now: Json) -> str:
 
 
 def _counted_twice(status: Json) -> str:
-    uids = [each["uid"] for each in status.get("failures") or ()]
+    uids = [each["uid"] for each in status.get("failures") or () if not each.get("inPlace")]
     return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
 
 
@@ -80,7 +80,9 @@ def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterab
         conditions = status.get("conditions") or ()
         if not conditions or finished(conditions) or holds(conditions, "Suspended"):
             return f"{pod['metadata']['name']} was made for what has not begun, has finished or is suspended"
-        if fault := _attempt_fault(pod, status, [peek(each.raw) for each in old.values()]):
+        together = RESTART_SCOPE not in (before["metadata"].get("annotations") or {})
+        there = [peek(each.raw) for each in old.values()] if together else []
+        if fault := _attempt_fault(pod, status, there):
             return fault
     return ""
 
@@ -120,7 +122,7 @@ def end_fault(bench: Bench) -> str:
     """What is wrong with an end; empty when nothing is."""
     job = bench.resource()
     if job is None:
-        return "the job is gone"
+        return "" if "to be deleted" in bench.facts else "the job is gone"
     status = job.get("status") or {}
     conditions = status.get("conditions") or []
     if not finished(conditions):
@@ -137,8 +139,13 @@ def _failure_fault(job: Json, bench: Bench) -> str:
     message = next(each["message"] for each in job["status"]["conditions"] if each["type"] == "Failed")
     limit = job["spec"]["runPolicy"].get("backoffLimit")
     fell = sum(fact.startswith("fell ") for fact in bench.facts)
+    types = next(each for name, each in job["spec"].items() if name.endswith("ReplicaSpecs"))
+    never = any(each.get("restartPolicy") == "Never" for each in types.values())
     explained = (
-        ("is failing because" in message and "for good" in bench.facts)
+        (
+            "replica(s) failed" in message
+            and ("for good" in bench.facts or (never and "failed" in bench.facts))
+        )
         or ("backoff limit" in message and limit is not None and fell > limit)
         or ("belongs to" in message and "foreign" in bench.facts)
         or "deadline" in message

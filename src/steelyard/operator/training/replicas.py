@@ -72,8 +72,8 @@ def followed(crew: Crew) -> Memory:
     memory = crew.job.memory
     replicas: dict[Place, Replica] = {}
     for place in crew.job.places:
-        name = crew.job.replica_name(place)
-        replicas[place] = _followed(crew, memory.replicas.get(place, Replica(place, pod=name)))
+        known = replace(memory.replicas.get(place, Replica(place)), pod=crew.job.replica_name(place))
+        replicas[place] = _followed(crew, known)
     for place, pods in crew.pods.items():
         if place not in replicas:
             known = memory.replicas.get(place, Replica(place, pod=pods[-1].name))

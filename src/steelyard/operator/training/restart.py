@@ -224,6 +224,7 @@ def _noted(memory: Memory, fall: Fall, verdict: Verdict, consequence: bool = Fal
         "counted": verdict.counted,
         **({"disruption": True} if fall.disruption else {}),
         **({"consequence": True} if consequence else {}),
+        **({"inPlace": True} if fall.in_place else {}),
     }
     failures = (*memory.failures, {name: value for name, value in entry.items() if value not in (None, "")})
     if len(failures) > REMEMBERED:

@@ -10,7 +10,7 @@ from steelyard.operator.training.doubles import make_job
 from steelyard.operator.training.world import JobWorld
 
 FAULTS = 3
-SOAK = 8_000
+SOAK = 20_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,25 @@ def pair() -> JobWorld:
     )
 
 
+def alone() -> JobWorld:
+    """Replicas that the kubelet starts again, each by itself; and an end of all things."""
+    policy = {
+        "backoffLimit": 2,
+        "activeDeadlineSeconds": 600,
+        "ttlSecondsAfterFinished": 60,
+        "cleanPodPolicy": "Running",
+    }
+    scope = {"steelyard/restart-scope": "Pod"}
+    return JobWorld(make_job(replicas={"Master": 1, "Worker": 1}, annotations=scope, policy=policy))
+
+
+def suspended() -> JobWorld:
+    """As a queue makes it; without a leader."""
+    return JobWorld(
+        make_job(replicas={"Worker": 1}, restart="Never", policy={"suspend": True, "cleanPodPolicy": "All"})
+    )
+
+
 STARTED = (
     "operator looks",
     "caches catch up",
@@ -42,6 +61,8 @@ STARTED = (
 CASES = [
     Case("a pair", pair, 300),
     Case("a pair at work", pair, 300, STARTED),
+    Case("replicas for themselves", alone, 300, STARTED),
+    Case("suspended from the start", suspended, 300),
 ]
 EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
 

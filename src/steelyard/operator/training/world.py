@@ -96,6 +96,8 @@ class JobWorld:
 
     def begin(self) -> Bench:
         bench = Bench(self._key, TrainingCaches(self._key))
+        if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
+            bench.fact("to be deleted")
         self._make(bench)
         self._foreign(bench, f"{self._key.name}-decoy", {JOB_NAME: self._key.name})
         bench.catch_up("resource", "children", "pods")
@@ -148,7 +150,7 @@ class JobWorld:
 
     def _made_again(self, bench: Bench) -> None:
         bench.store.remove(self._key.resource, self._key.name, NAMESPACE)
-        bench.facts = frozenset(fact for fact in bench.facts if fact == "foreign")
+        bench.facts = frozenset(fact for fact in bench.facts if fact in {"foreign", "to be deleted"})
         self._make(bench)
 
     def _suspend(self, bench: Bench, on: bool) -> None:
@@ -214,12 +216,15 @@ def _pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     if status.get("phase") != "Running" or lost:
         return
     yield Move("Pod succeeds", 0, _ends(pod, 0))
-    yield Move("Pod fails, worth a retry", 1, _fell(uid, _ends(pod, 137)))
+    yield Move("Pod fails, worth a retry", 1, _fell(uid, _ends(pod, 137), "failed"))
     yield Move("Pod fails for good", 1, _fell(uid, _ends(pod, 1), "for good"))
     yield Move("Pod is evicted", 1, _fell(uid, _sets(pod, {"phase": "Failed", "reason": "Evicted"})))
     yield Move("Pod is deleted by hand", 1, _fell(uid, _deletes(pod)))
     yield Move("Pod's node is lost", 1, _fell(uid, _loses(pod)))
     yield Move("Pod loses its owner", 1, _orphans(pod))
+    if pod["spec"]["restartPolicy"] == "OnFailure":
+        count = int(status["containerStatuses"][0].get("restartCount") or 0) + 1
+        yield Move("Pod starts again in place", 1, _fell(f"{uid}, time {count}", _again(pod, count)))
 
 
 def _is_a_predecessors(pod: Json, job: Json | None) -> bool:
@@ -273,6 +278,16 @@ def _loses(pod: Json) -> Callable[[Bench], None]:
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
         lost = {**ready, "lastTransitionTime": time_text(bench.now)}
         _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(bench)
+
+    return run
+
+
+def _again(pod: Json, count: int) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(bench.now)}}
+        main = {"name": pod["spec"]["containers"][0]["name"], "state": {"running": {}}, "lastState": last}
+        status = {**pod["status"], "containerStatuses": [{**main, "restartCount": count}]}
+        bench.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
 
     return run
 
