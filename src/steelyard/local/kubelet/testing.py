@@ -1,6 +1,7 @@
 """A kubelet on an in-memory cluster, and Pods for it; for the tests of whoever needs Pods that really run."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -45,7 +46,9 @@ def make_config(state: Path, **fields: Any) -> KubeletConfig:
     images, hosts = state / "images.toml", state / "hosts"
     images.write_text(f'["{IMAGE}"]\npython = "{sys.executable}"\n')
     hosts.write_text("127.0.0.1 localhost\n127.9.9.9 service.default.svc\n")
-    return KubeletConfig("this-machine", state / "pods", images, hosts, **fields)
+    # Tests run side by side, and beside an `up`, whose network ends below 127.240.
+    own = {"network": f"127.{240 + os.getpid() % 15}.{os.getpid() // 15 % 16 * 16}.0/20"}
+    return KubeletConfig("this-machine", state / "pods", images, hosts, **{**own, **fields})
 
 
 class Machine:
