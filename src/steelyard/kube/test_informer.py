@@ -103,12 +103,16 @@ def by_number(obj: Json) -> list[str]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(plan=st.lists(FAULTS, max_size=15), changes=CHANGES, selective=st.booleans())
-def test_it_always_converges(plan: list[str], changes: list[tuple[str, str, int]], selective: bool) -> None:
-    asyncio.run(converges(plan, changes, "parity=1" if selective else ""))
+@given(plan=st.lists(FAULTS, max_size=15), changes=CHANGES, selective=st.booleans(), packed=st.booleans())
+def test_it_always_converges(
+    plan: list[str], changes: list[tuple[str, str, int]], selective: bool, packed: bool
+) -> None:
+    asyncio.run(converges(plan, changes, "parity=1" if selective else "", packed))
 
 
-async def converges(plan: list[str], changes: list[tuple[str, str, int]], selector: str) -> None:
+async def converges(
+    plan: list[str], changes: list[tuple[str, str, int]], selector: str, packed: bool
+) -> None:
     cluster = LossyCluster(list(plan))
     told: dict[str, str] = {}
 
@@ -126,6 +130,7 @@ async def converges(plan: list[str], changes: list[tuple[str, str, int]], select
         label_selector=selector,
         indexes={"number": by_number},
         on_change=on_change,
+        packed=packed,
         pace=EAGER,
         chance=Random(0),
     )
@@ -289,6 +294,62 @@ async def test_a_kind_that_is_not_served_yet_is_waited_for(caplog: pytest.LogCap
     async with Following(cluster) as following:
         assert following.informer.synced.is_set()
     assert "cannot follow configmaps" in caplog.text
+
+
+async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told() -> None:
+    cluster = MemoryCluster()
+    async with Following(cluster) as following:
+        made = cluster.store.put(config_map("default", "a", {"n": "0"}))
+        assert following.informer.wrote(made)
+        assert names(following.informer.items()) == {"a": "0"}
+        await turns()
+        assert following.told == []
+        apply(cluster, "put", "a", 1)
+        apply(cluster, "remove", "a", 0)
+        await turns()
+        assert following.told == [("0", "1"), ("1", None)]
+
+
+async def test_what_was_written_and_has_gone_meanwhile_does_not_come_back() -> None:
+    cluster = MemoryCluster()
+    async with Following(cluster) as following:
+        made = cluster.store.put(config_map("default", "a", {"n": "0"}))
+        apply(cluster, "put", "a", 1)
+        apply(cluster, "remove", "a", 0)
+        await turns()
+        assert following.informer.wrote(made)
+        assert following.informer.items() == []
+
+
+async def test_an_older_answer_does_not_hide_a_newer_one() -> None:
+    cluster = MemoryCluster()
+    async with Following(cluster) as following:
+        first = cluster.store.put(config_map("default", "a", {"n": "0"}))
+        second = cluster.store.put(config_map("default", "a", {"n": "1"}))
+        assert following.informer.wrote(second)
+        assert following.informer.wrote(first)
+        assert names(following.informer.items()) == {"a": "1"}
+
+
+async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, missing = MemoryCluster(), True
+
+    def absent(verb: str, resource: Resource, name: str) -> None:
+        if missing:
+            raise NotFound("the server could not find the requested resource")
+
+    cluster.before_call = absent
+    async with Following(cluster, optional=True, pace=Pace(backoff=0, absent=0)) as following:
+        assert following.informer.items() == []
+        missing = False
+        apply(cluster, "put", "a", 0)
+        await turns()
+        assert following.told == [(None, "0")]
+        missing = True
+        cluster.end_watches()
+        await turns()
+        assert following.told == [(None, "0"), ("0", None)]
+    assert caplog.text.count("doing without configmaps") == 2
 
 
 async def test_managed_fields_are_dropped() -> None:

@@ -48,7 +48,7 @@ class Workflow:
     follows: Callable[[Json, Json], bool]
     """Whether, after this change of status, there may be more to do at once."""
     release: Callable[[Json, Json], Patch | None]
-    """Of a child that is the resource's and that no watch will ever show again: how it is let go."""
+    """How a child is let go that the resource controls, and that is not its own any more; None: it is."""
     tells_children: bool
     """Whether each child that is made or deleted is an event."""
 

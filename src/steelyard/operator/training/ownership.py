@@ -38,8 +38,9 @@ def claims(resource: Json, children: Children) -> tuple[Patch, ...]:
 
 
 def release(resource: Json, child: Json) -> Patch | None:
-    """Of a child that has lost the label by which it is watched."""
-    return None if JOB_NAME in _labels(child) else _released(resource, child)
+    """Of a child that is not the job's by its labels any more; without the one by which it is watched, no cache
+    will show that it has lost them."""
+    return None if _has_labels(resource, child) else _released(resource, child)
 
 
 def _released(resource: Json, child: Json) -> Patch:

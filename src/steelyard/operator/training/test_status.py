@@ -1,0 +1,89 @@
+"""The algebra of v1's conditions, and what a status calls for."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.operator.conditions import time_text
+from steelyard.operator.training.status import Change, Condition, conditions, follows
+
+Json = dict[str, Any]
+
+THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
+
+
+def after(*changes: Change | Condition) -> tuple[Json, ...]:
+    """All but the last an hour before it."""
+    listed: tuple[Json, ...] = ()
+    for number, each in enumerate(changes, 1):
+        change = each if isinstance(each, Change) else Change(each, f"Job{each}", each.lower())
+        listed = conditions(listed, change, NOW if number == len(changes) else THEN)
+    return listed
+
+
+def short(listed: tuple[Json, ...]) -> str:
+    return " ".join(each["type"] if each["status"] == "True" else f"!{each['type']}" for each in listed)
+
+
+def no(condition: Condition) -> Change:
+    return Change(condition, f"JobNo{condition}", "", holds=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "listed"),
+    [
+        (("Created", "Running"), "Created Running"),
+        (("Created", "Running", "Restarting"), "Created Restarting"),
+        (("Created", "Running", "Restarting", "Running"), "Created Running"),
+        (("Created", "Running", "Succeeded"), "Created !Running Succeeded"),
+        (("Created", "Running", "Failed"), "Created !Running Failed"),
+        (("Created", "Restarting", "Failed"), "Created Restarting Failed"),
+        (("Created", "Succeeded", "Failed"), "Created Succeeded"),
+        (("Created", "Failed", "Succeeded"), "Created Failed"),
+        (("Created", "Failed", "Running"), "Created Failed"),
+        (("Created", no("Running"), "Suspended"), "Created Suspended"),
+        (("Created", "Running", no("Running"), "Suspended"), "Created !Running Suspended"),
+        (("Created", "Suspended", no("Suspended"), "Running"), "Created !Suspended Running"),
+        (("Running", "Created"), "Running Created"),
+    ],
+)  # fmt: skip
+def test_the_last_change_stands_last(changes: tuple[Change | Condition, ...], listed: str) -> None:
+    assert short(after(*changes)) == listed
+
+
+def test_the_same_for_the_same_reason_changes_nothing() -> None:
+    (entry,) = after("Running", Change("Running", "JobRunning", "said otherwise"))
+    assert (entry["message"], entry["lastUpdateTime"]) == ("running", time_text(THEN))
+
+
+def test_another_reason_is_no_transition() -> None:
+    (entry,) = after("Suspended", Change("Suspended", "Another", "why"))
+    assert (entry["lastTransitionTime"], entry["lastUpdateTime"]) == (time_text(THEN), time_text(NOW))
+
+
+def test_the_end_ends_running() -> None:
+    running, _ = after("Running", "Failed")
+    assert (running["status"], running["reason"], running["lastTransitionTime"]) == (
+        "False",
+        "JobRunning",
+        time_text(NOW),
+    )
+
+
+def replicas(attempt: int, phase: str) -> list[Json]:
+    return [{"type": "Worker", "index": 0, "attempt": attempt, "phase": phase}]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "more"),
+    [
+        ({}, {"conditions": [1]}, True),
+        ({"restartAt": "a"}, {}, True),
+        ({"replicas": replicas(0, "Pending")}, {"replicas": replicas(1, "Pending")}, True),
+        ({"replicas": replicas(0, "Pending")}, {"replicas": replicas(0, "Running")}, False),
+        ({"replicaStatuses": {}}, {"replicaStatuses": {"Worker": {"active": 1}}}, False),
+    ],
+)
+def test_what_only_says_how_pods_are_calls_for_nothing(before: Json, now: Json, more: bool) -> None:
+    assert follows(before, now) is more
