@@ -9,18 +9,19 @@ from pathlib import Path
 from tests.engines.build import Missing
 
 
-def environment(name: str, lock: Path) -> Path:
-    """The interpreter of the environment of `lock`. Missing where it cannot be had."""
+def environment(name: str, lock: Path, among: str = "engines") -> Path:
+    """The interpreter of the environment of `lock`, in the cache's folder `among`. Missing where it cannot be had."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
-    folder = Path(base) / "steelyard" / "engines" / f"{name}-{digest}"
+    folder = Path(base) / "steelyard" / among / f"{name}-{digest}"
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return python
     uv = str(Path(sys.executable).parent / "uv")
+    install = [uv, "pip", "install", "-q", "--compile-bytecode", "--require-hashes", "--python", str(python)]
     commands = (
         [uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)],
-        [uv, "pip", "install", "-q", "--python", str(python), "--require-hashes", "-r", str(lock)],
+        [*install, "-r", str(lock)],
     )
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

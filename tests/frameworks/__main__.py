@@ -1,0 +1,38 @@
+"""`python -m tests.frameworks [NAME ...] [--kill first|last] [--images]`: the examples of training, all by default.
+
+What cannot be installed is named and counted. `--images` prints an images.toml for the environments instead.
+"""
+
+import argparse
+import sys
+
+from tests.frameworks.examples import EXAMPLES
+from tests.frameworks.suite import available, failed, images
+
+
+def main() -> int:
+    names = [each.name for each in EXAMPLES]
+    parser = argparse.ArgumentParser(prog="python -m tests.frameworks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
+    parser.add_argument("--kill", choices=("first", "last"), default="last", help="which replica dies")
+    parser.add_argument("--images", action="store_true", help="install, and print images.toml")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(names):
+        parser.error(f"{', '.join(sorted(unknown))}: should be of {', '.join(names)}")
+    chosen = [each for each in EXAMPLES if each.name in (asked.names or names)]
+    missing: list[str] = []
+    pythons = available(chosen, missing.append)
+    if asked.images:
+        print(images(pythons), end="")
+        return 1 if missing else 0
+    runnable = [each for each in chosen if each.environment in pythons]
+    wrong = failed(runnable, pythons, asked.kill) if runnable else []
+    for each in missing:
+        print(f"left out: {each}")
+    left_out = len(chosen) - len(runnable)
+    print(f"{len(runnable) - len(wrong)} passed, {len(wrong)} failed, {left_out} skipped")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Runs examples one after the other on one `steelyard up`, and says what came of each."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.engines.build import Missing
+from tests.frameworks.examples import EXAMPLES, Example
+from tests.frameworks.training import Course, faults, train
+from tests.integration.conftest import Machine
+
+HEAD = "| example | killed | accuracy | killed at | went on | Succeeded |\n|---|---|---|---|---|---|"
+
+
+def run(names: Sequence[str], kill: str = "last") -> int:
+    """Exit status of the examples; Missing where the environment of one of them cannot be had."""
+    chosen = [each for each in EXAMPLES if each.name in names]
+    return 1 if failed(chosen, {each.environment: each.python() for each in chosen}, kill) else 0
+
+
+def failed(chosen: Sequence[Example], pythons: dict[str, Path], kill: str) -> list[str]:
+    """The names of those that are not as they should be."""
+    with tempfile.TemporaryDirectory(prefix="steelyard-frameworks-") as folder:
+        machine = Machine(Path(folder) / "state")
+        machine.state.path.mkdir()
+        machine.state.images.write_text(images(pythons))
+        for name in [name for name in os.environ if name.startswith("STEELYARD_")]:
+            del os.environ[name]
+        machine.up("platform")
+        try:
+            print(HEAD, flush=True)
+            return [each.name for each in chosen if _fails(machine, each, kill, Path(folder))]
+        finally:
+            machine.down()
+
+
+def images(pythons: dict[str, Path]) -> str:
+    """images.toml: which interpreter stands for which image."""
+    return "".join(f'["frameworks/{name}"]\npython = "{path}"\n' for name, path in sorted(pythons.items()))
+
+
+def _fails(machine: Machine, example: Example, kill: str, folder: Path) -> bool:
+    victim = example.first if kill == "first" else example.last
+    course = asyncio.run(train(machine, example, victim, folder / "checkpoints" / example.name))
+    print(_row(example, victim, course), flush=True)
+    wrong = faults(example, victim, course)
+    for each in wrong:
+        print(f"{example.name}: {each}", flush=True)
+    return bool(wrong)
+
+
+def _row(example: Example, victim: str, course: Course) -> str:
+    after = f"{course.resumed - course.killed:.1f} s after" if course.resumed and course.killed else "not"
+    killed = f"step {course.step}, {course.killed:.1f} s" if course.killed else "not"
+    accuracy = f"{course.first:.3f} to {course.last:.3f}"
+    return f"| {example.name} | {victim} | {accuracy} | {killed} | {after} | {course.ended:.1f} s |"
+
+
+def available(chosen: Sequence[Example], say: Callable[[str], None]) -> dict[str, Path]:
+    """The interpreters of those whose environment can be had, by its name; the others are said."""
+    found: dict[str, Path] = {}
+    for name in dict.fromkeys(each.environment for each in chosen):
+        try:
+            found[name] = next(each for each in chosen if each.environment == name).python()
+        except Missing as reason:
+            say(str(reason))
+    return found
