@@ -42,9 +42,19 @@ def path(kind: str, namespace: str) -> str:
     return f"/apis/{known.group}/{known.version}/namespaces/{namespace}/{known.plural}"
 
 
+_SERVED: set[str] = set()
+
+
 @pytest.fixture
 async def served(api: Api, namespace: str) -> str:
     """A namespace, with the kinds of training jobs served."""
+    if api.url not in _SERVED:
+        await _serve(api)
+        _SERVED.add(api.url)
+    return namespace
+
+
+async def _serve(api: Api) -> None:
     names = {f"{kind.plural}.{kind.group}" for kind in TRAINING.values()}
     for crd in custom_resource_definitions():
         if crd["metadata"]["name"] in names and (await api.post(CRDS, crd)).status != 409:
@@ -56,7 +66,6 @@ async def served(api: Api, namespace: str) -> str:
             return (await api.get(where)).status == 200
 
         await api.eventually(there, where)
-    return namespace
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
