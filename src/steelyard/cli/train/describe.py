@@ -144,11 +144,10 @@ def _shown_failures(job: "JobView") -> Iterator[tuple["FailureView", str]]:
 
 def _failure(failure: "FailureView", title: str) -> list[str]:
     from steelyard.cli.train import wording
-    from steelyard.clusters.training.view import lines
 
     when = f", {failure.time:%Y-%m-%d %H:%M:%S} UTC" if failure.time else ""
     told = f"{title} {wording.failed(failure)} (attempt {failure.attempt + 1}{when})"
-    return [told, *(f"{INDENT}{line}" for line in lines(failure.message))]
+    return [told, *(f"{INDENT}{line}" for line in wording.spoken(failure.message))]
 
 
 def _conditions(job: "JobView") -> list[str]:

@@ -16,10 +16,11 @@ Json = dict[str, Any]
 
 
 class Follower:
-    """What is known of a job while it is followed. `raw` shows reports as the lines that they are."""
+    """What is known of a job while it is followed. `raw`: reports are shown as the lines that they are, and only so."""
 
     def __init__(self, screen: Screen, job: JobView, *, raw: bool = False) -> None:
         self.job = job
+        self.stopping = False  # by this command, which says so itself
         self._screen, self._raw = screen, raw
         self._reports: dict[str, Progress] = {}
         self._paces: dict[str, Pace] = {}
@@ -49,8 +50,12 @@ class Follower:
 
     def tick(self) -> None:
         """Draw how far it is; time goes on without events, too."""
+        if self._raw:
+            return
         leader = next((each.name for each in self.job.replicas if each.name in self._reports), "")
         progress, pace = self._reports.get(leader), self._paces.get(leader, Pace())
+        if self.job.state == "Suspended":
+            progress = None  # what it was when it was stopped
         text = wording.status_line(self.job, progress, pace, datetime.now(UTC))
         self._screen.status(text, self._values(progress, pace))
 
@@ -83,7 +88,9 @@ class Follower:
         if job.state == "Running" and not self._running:
             self._running = True
             self._screen.say(f"{wording.full_name(job)} is running: {wording.replicas(job)}")
-        if job.state == "Suspended" != before.state:
+        if job.state in {"Suspended", "Restarting"}:
+            self._paces.clear()
+        if job.state == "Suspended" != before.state and not self.stopping:
             self._screen.say(f"{wording.full_name(job)} is stopped")
         if before.state == "Suspended" != job.state and not job.finished:
             self._screen.say(f"{wording.full_name(job)} goes on")

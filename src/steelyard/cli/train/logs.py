@@ -29,8 +29,8 @@ def logs(
 ) -> None:
     """Print what the replicas have written, in the order of time.
 
-    With --follow, lines appear as they are written, with a line that says how far the job is; Ctrl-C leaves the job
-    alone.
+    With --follow, lines appear as they are written, and in a terminal reports of progress become a line of status.
+    Ctrl-C leaves the job alone.
     """
     place = cluster.find()
     asked = (job, replica or [], tail)
@@ -65,12 +65,12 @@ async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str
 
     from steelyard.cli.train import wording
     from steelyard.cli.train.follower import Follower
-    from steelyard.cli.train.screen import open_screen
+    from steelyard.cli.train.screen import coloured, open_screen
     from steelyard.clusters.training import jobs
     from steelyard.clusters.training.watching import follow
 
     job, screen = await jobs.find(api, name, place.namespace), open_screen(None)
-    follower = Follower(screen, job)
+    follower = Follower(screen, job, raw=not coloured())
     try:
         job = await follower.run(follow(api, job, replicas=replicas, tail=tail))
         screen.ends({}, wording.ended(job), bad=job.state == "Failed")

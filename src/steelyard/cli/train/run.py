@@ -108,7 +108,7 @@ def run(
     On this machine every replica is a process that runs the script where it lies; without a platform (steelyard up)
     one is started, and ended again. Ctrl-C asks whether to leave the job running or to stop it; without a terminal a
     second signal within 10 s stops it, else it is left running. Exit status: that of the job: 0, or the exit code of
-    the replica that failed it (1 where there is none); 2 wrong usage, 130 stopped.
+    the replica that failed it (1 where there is none); 2 wrong usage, 130 stopped or left by a signal.
     """
     from steelyard.cli.train import values
     from steelyard.cli.train.program import script as found_script

@@ -57,7 +57,7 @@ class Session:
                         return Ended(shown.result(), self.job.exit_code)
                     match await self._ask(shown):
                         case "detach":
-                            return self._detached()
+                            return self._detached(0 if _at_terminal() else EXIT_INTERRUPTED)
                         case "stop":
                             return await self._stopped(shown)
                         case "continue":
@@ -87,7 +87,7 @@ class Session:
         return signalled.done() and not signalled.cancelled() and not shown.done()
 
     async def _ask(self, shown: "asyncio.Task[JobView]") -> Choice:
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if _at_terminal():
             return await self._ask_person(shown)
         self._screen.say(
             f"interrupted; another signal within {DECIDE_SECONDS:.0f} s stops the job, else it is left running"
@@ -124,16 +124,16 @@ class Session:
         finally:
             self._screen.hold(False)
 
-    def _detached(self) -> Ended:
+    def _detached(self, exit_code: int) -> Ended:
         name = self.job.name
         self._screen.ends(
-            {"exit": 0, "detached": True, "job": name},
+            {"exit": exit_code, "detached": True, "job": name},
             f"{wording.full_name(self.job)} goes on without this command\n"
             f"  follow it:  {self._place.command(f'logs -f {name}')}\n"
             f"  its state:  {self._place.command(f'describe {name}')}\n"
             f"  stop it:    {self._place.command(f'stop {name}')}",
         )
-        return Ended(self.job, 0, detached=True)
+        return Ended(self.job, exit_code, detached=True)
 
     async def _stopped(self, shown: "asyncio.Task[JobView]") -> Ended:
         """Stop it, and see it end; a signal leaves at once, since the word is given."""
@@ -141,6 +141,7 @@ class Session:
             job = await jobs.stop(self._cluster, self.job)
         except BadJob:  # it has ended meanwhile
             return Ended(await shown, self.job.exit_code)
+        self._follower.stopping = True
         self._screen.say(f"stopping {wording.full_name(job)} ...")
         gone = asyncio.create_task(wait(self._cluster, job, until=lambda now: now.finished or _at_rest(now)))
         signalled = asyncio.ensure_future(self._signals.get())
@@ -169,6 +170,11 @@ class Session:
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
+
+
+def _at_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _at_rest(job: JobView) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.cli.eval.wording import count, duration
 from steelyard.clusters.training.logs import container_status, replica_of
-from steelyard.clusters.training.progress import Pace, Progress, number
+from steelyard.clusters.training.progress import Pace, Progress, number, parse
 from steelyard.clusters.training.view import FailureView, JobView, lines
 from steelyard.kube.resource import Json
 
@@ -47,7 +47,7 @@ def status_line(job: JobView, progress: Progress | None, pace: Pace, now: dateti
     if job.restarts:
         parts.append(count(job.restarts, "restart"))
     if began := job.started or job.created:
-        parts.append(duration(max((now - began).total_seconds(), 0)))
+        parts.append(duration(max(((job.completed or now) - began).total_seconds(), 0)))
     return ", ".join(parts)
 
 
@@ -65,7 +65,9 @@ def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) 
     again = [each for each in job.replicas if each.attempt > attempts.get(each.name, 0)]
     who = "it starts again"
     if len(again) > 1:
-        who = f"{'all ' if len(again) == len(job.replicas) else ''}{len(again)} replicas start again"
+        every = len(again) == len(job.replicas)
+        all_of = "both" if every and len(again) == 2 else f"{'all ' if every else ''}{len(again)}"
+        who = f"{all_of} replicas start again"
     seconds = (job.restart_at - now).total_seconds() if job.restart_at else 0
     wait = f" in {duration(seconds)}" if seconds > 1 else ""
     limit = ((job.resource.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
@@ -92,8 +94,13 @@ def ended(job: JobView) -> str:
 
 def last_words(failure: FailureView | None, title: str) -> list[str]:
     """The end of what a program said before it failed."""
-    said = list(lines(failure.message))[-LAST_LINES:] if failure else []
+    said = spoken(failure.message)[-LAST_LINES:] if failure else []
     return [title, *(f"    {line}" for line in said)] if said else []
+
+
+def spoken(message: str) -> list[str]:
+    """The lines of last words; reports of progress say nothing of why it ended."""
+    return [line for line in lines(message) if parse(line) is None]
 
 
 def results(values: dict[str, Any]) -> str:
