@@ -1,5 +1,6 @@
-"""The README's walkthrough, as it stands there."""
+"""The README's examples, as they stand there."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,27 +11,40 @@ import pytest
 from tests.integration.conftest import Machine
 
 pytestmark = pytest.mark.e2e
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+EVALUATION, TRAINING = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+)
 
 
-def test_the_walkthrough_does_what_it_says(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
-    (walkthrough,) = blocks
+@pytest.fixture
+def folder(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a reader would stand: in the repository, with a platform that runs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # no platform but this one can be found
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / ".steelyard").symlink_to(machine.state.path)
+    (folder / "examples").symlink_to(ROOT / "examples")
     machine.up()
+    return folder
+
+
+def run(block: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", walkthrough],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=150,
+        [sys.executable, "-c", block], cwd=folder, capture_output=True, text=True, check=False, timeout=150
     )
     assert done.returncode == 0, done.stderr
-    assert "Complete" in done.stdout
+    return done.stdout
+
+
+def test_the_walkthrough_does_what_it_says(folder: Path) -> None:
+    assert "Complete" in run(EVALUATION, folder)
     assert {path.name for path in (folder / "my-report").iterdir()} >= {"report.html", "report.json"}
+
+
+def test_the_training_is_carried_through_to_the_audit(folder: Path) -> None:
+    said = run(TRAINING, folder)
+    assert "result: rounds 20" in said
+    assert "Complete" in said
+    assert {path.name for path in (folder / "my-audit").iterdir()} >= {"index.html", "audit.json"}
