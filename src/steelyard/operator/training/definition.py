@@ -5,13 +5,11 @@ changed later changes no job that has begun.
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from steelyard.operator.conditions import parse_time
 from steelyard.operator.training import success, template
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
@@ -21,8 +19,6 @@ Json = dict[str, Any]
 
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"
-PATIENCE, LOOK = timedelta(seconds=30), timedelta(seconds=1)
-"""How long after a job was made its Framework may still come, and how often it is looked for."""
 
 
 class NoSuchFramework(Invalid):
@@ -39,14 +35,6 @@ def framework_of(resource: Json, frameworks: Mapping[str, Json]) -> Framework:
         where = ".".join(map(str, first["loc"]))
         raise Invalid(f"{field}.{where}", str(first["msg"])) from None
     return _framework(resource, spec, definition, field)
-
-
-def may_come(invalid: Invalid, resource: Json, now: datetime) -> datetime | None:
-    """When to look again for a Framework that is missing; None once it is too late, or something else is wrong."""
-    made = resource["metadata"].get("creationTimestamp")
-    if not isinstance(invalid, NoSuchFramework) or not made or now >= parse_time(made) + PATIENCE:
-        return None
-    return now + LOOK
 
 
 def _definition(resource: Json, frameworks: Mapping[str, Json]) -> tuple[str, Json]:

@@ -53,8 +53,6 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
         told = Told("Warning", "FrameworkMissing", str(missing))
         return Desired(status=dict(resource.get("status") or {}), tell=(told,))
     except Invalid as invalid:
-        if later := definition.may_come(invalid, resource, now):
-            return Desired(status=dict(resource.get("status") or {}), next_look=later)
         return _refused(resource, children, invalid, now)
     crew = Crew(job, children)
     conditions = job.memory.conditions

@@ -18,7 +18,11 @@ def fill(text: str, at: Placement, known: Collection[str], field: str) -> str:
     """`text` for one replica. `known` are the framework's roles; Invalid, with `field`, for a name that is none."""
 
     def value(found: re.Match[str]) -> str:
-        return "${" if found[1] is None else str(_value(found[1], at, known, field))
+        if found[1] is None:
+            return "${"
+        if not found[0].endswith("}"):
+            raise Invalid(field, f"{found[0]} has no closing brace; there are {THERE_ARE}")
+        return str(_value(found[1], at, known, field))
 
     return _PART.sub(value, text)
 
