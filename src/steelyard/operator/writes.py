@@ -83,7 +83,10 @@ class Writes:
         try:
             made = await self._cluster.create(resource_of(child), child)
         except AlreadyExists:
-            _require_own(self._resource, child, await self._get(child))
+            there = await self._get(child)
+            if there and self._how.observe(self._resource, (there,), ()).orphans:
+                raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
+            _require_own(self._resource, child, there)
             self._unseen = True
         except Invalid as error:
             if self._how.refused is None:

@@ -60,11 +60,12 @@ def make_job(
 
 
 class StoreCaches:
-    """Caches that never lag."""
+    """Caches that never lag; but for what is named in `blind`, which they do not show."""
 
     def __init__(self, cluster: MemoryCluster, settings: OperatorSettings) -> None:
         self._store = cluster.store
         self._settings = settings
+        self.blind: set[str] = set()
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         found = self._store.find(resource, name, namespace)
@@ -73,10 +74,13 @@ class StoreCaches:
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
         job, kinds = resource["metadata"], child_kinds(self._settings)
         own = [
-            [each for each in self._store.objects(kind, job["namespace"]) if self.concerns(job, each)]
+            [each for each in self._store.objects(kind, job["namespace"]) if self._shown(job, each)]
             for kind in (*kinds, PODS)
         ]
         return [slim(each) for found in own[:-1] for each in found], [slim_pod(each) for each in own[-1]]
+
+    def _shown(self, job: Json, child: Json) -> bool:
+        return child["metadata"]["name"] not in self.blind and self.concerns(job, child)
 
     @staticmethod
     def concerns(job: Json, child: Json) -> bool:
@@ -100,7 +104,8 @@ class Stage:
         self.now = BEGIN
         self.cluster = MemoryCluster(lambda: self.now)
         self.store = self.cluster.store
-        self.controller = Controller(self.cluster, StoreCaches(self.cluster, settings))
+        self.caches = StoreCaches(self.cluster, settings)
+        self.controller = Controller(self.cluster, self.caches)
         self.key = Key(resource_of(job), job["metadata"]["namespace"], job["metadata"]["name"])
         self.look: datetime | None = None
         self.store.create(self.key.resource, {**job, "metadata": _named(job)})

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.operator.edge import Stale
 from steelyard.operator.training.doubles import Stage, make_job
 
 PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
@@ -318,3 +319,17 @@ def test_a_name_too_long_is_refused_naming_the_field() -> None:
     assert "metadata.name: is 1 characters too long" in stage.said("Failed")
     assert not stage.pods()
     assert Stage(make_job(name="n" * 54)).settle().state == "Created"
+
+
+def test_an_orphan_that_no_cache_shows_yet_is_waited_for() -> None:
+    labels = {
+        "training.kubeflow.org/job-name": "job",
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+    }
+    stage = Stage(make_job())
+    stage.step()
+    stage.caches.blind.add("job-worker-0")
+    metadata = {"name": "job-worker-0", "namespace": "default", "labels": labels}
+    stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    with pytest.raises(Stale, match="is to be adopted"):
+        stage.step()
