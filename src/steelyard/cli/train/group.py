@@ -5,9 +5,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from steelyard.cli.train import control, describe, listing, logs, register, run
+from steelyard.cli.train import control, convert, describe, listing, logs, register, run
 
-HELP = """Train on many workers: run, list, describe, logs, wait, stop, resume, delete.
+HELP = """Train on many workers, on this machine or on a cluster.
 
 \b
 steelyard train run train.py --workers 4            four workers on this machine, logs merged
@@ -45,3 +45,4 @@ train_app.command()(control.stop)
 train_app.command()(control.resume)
 train_app.command()(control.delete)
 train_app.command()(register.register)
+train_app.command()(convert.convert)

@@ -1,0 +1,221 @@
+"""What is shown of a job: while it is followed, in a list, in detail; and that our words are the operator's."""
+
+import asyncio
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.cli.train import describe, listing, wording
+from steelyard.cli.train.follower import Follower
+from steelyard.cli.train.place import Place
+from steelyard.cli.train.screen import Lines, Live, Plain, bar, open_screen
+from steelyard.cli.train.session import Session
+from steelyard.clusters.training import frameworks, names, view
+from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, stored
+from steelyard.clusters.training.logs import Line
+from steelyard.clusters.training.progress import Progress
+from steelyard.clusters.training.view import JobView
+from steelyard.clusters.training.watching import Changed, PodsChanged
+from steelyard.errors import UsageError
+from steelyard.kube.memory import MemoryCluster
+from steelyard.operator.training import labels
+from steelyard.operator.training.frameworks import ALL
+
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+STARTED = {"startTime": "2026-01-01T00:00:00Z"}
+
+
+def replica(index: int, phase: str = "Running", attempt: int = 0, **more: Any) -> dict[str, Any]:
+    return {"type": "Worker", "index": index, "phase": phase, "attempt": attempt, **more}
+
+
+def failure(index: int, code: int, action: str = "Restart", **more: Any) -> dict[str, Any]:
+    entry = {"type": "Worker", "index": index, "exitCode": code, "action": action, "counted": True}
+    return {**entry, "message": 'Traceback\n{"progress": {"step": 1}}\nValueError: boom', **more}
+
+
+def job(*conditions: Any, **status: Any) -> JobView:
+    return JobView(make_job(conditions=conditions or ("Running",), **{**STARTED, **status}))
+
+
+def line(text: str, second: int = 1, name: str = "worker-0") -> Line:
+    return Line(name, 0, f"2026-01-01T00:00:{second:02}Z", text)
+
+
+def shown(*events: Any, raw: bool = False) -> list[str]:
+    out = io.StringIO()
+    follower = Follower(Plain(out, clock=lambda: 0.0), job("Created"), raw=raw)
+    for event in events:
+        follower.see(event)
+    return [text for text in out.getvalue().splitlines() if not text.startswith("starting")]
+
+
+def test_lines_have_the_names_of_their_replicas_and_reports_are_told() -> None:
+    report = '{"progress": {"step": 5, "total": 10}}'
+    said = shown(line("a"), line(report), line("b", name="master-0"))
+    assert [said[0], said[2]] == ["worker-0 | a", "master-0 | b"]
+    assert said[1].startswith("step 5 of 10, ")
+    assert shown(line(report), raw=True) == [f"worker-0 | {report}"]
+
+
+def test_what_happens_to_a_job_is_said() -> None:
+    before = [replica(0), replica(1)]
+    after = [replica(0, "Pending", 1), replica(1, "Pending", 1)]
+    consequence = failure(0, 1, counted=False)
+    said = shown(
+        Changed(job("Running", replicas=before)),
+        Changed(job("Restarting", replicas=after, failures=[failure(1, 137), consequence], restarts=1)),
+        Changed(job(condition("Running", "False"), "Suspended", failures=[failure(1, 137), consequence])),
+        Changed(job("Running", replicas=after, failures=[failure(1, 137), consequence])),
+    )
+    assert said == [
+        "pytorchjob/digits is running: 2 Workers",
+        "worker-1 was killed (SIGKILL, exit code 137); both replicas start again (restart 1)",
+        "pytorchjob/digits is stopped",
+        "pytorchjob/digits goes on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "more", "told"),
+    [
+        (
+            {"waiting": {"reason": "ErrImageNeverPull", "message": "no"}},
+            {},
+            ["worker-0 waits: ErrImageNeverPull: no"],
+        ),
+        ({"waiting": {"reason": "ContainerCreating"}}, {}, []),
+        ({"running": {}}, {}, []),
+        (
+            None,
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+            ["worker-0 waits: Unschedulable"],
+        ),
+    ],
+)
+def test_why_a_pod_does_not_start_is_said_once(status: Any, more: dict[str, Any], told: list[str]) -> None:
+    pod = {
+        "metadata": {"labels": {names.REPLICA_TYPE: "worker", names.REPLICA_INDEX: "0"}},
+        "spec": {"containers": [{"name": "pytorch"}]},
+        "status": {**more, "containerStatuses": [{"name": "pytorch", "state": status}] if status else []},
+    }
+    assert shown(PodsChanged((pod,)), PodsChanged((pod,))) == told
+
+
+def test_the_end_says_what_came_of_it() -> None:
+    done = {"completionTime": "2026-01-01T00:00:30Z"}
+    assert wording.ended(job("Succeeded", results={"accuracy": 0.97123}, restarts=1, **done)) == (
+        "pytorchjob/digits succeeded after 30 s, with 1 restart\nresult: accuracy 0.9712"
+    )
+    assert wording.ended(job("Failed", failures=[failure(1, 3, "Fail")], **done)) == (
+        "pytorchjob/digits failed after 30 s: worker-1 ended with exit code 3\n"
+        "  its last lines:\n    Traceback\n    ValueError: boom"
+    )
+    late = condition("Failed", message="PyTorchJob digits has failed because it was active longer than …")
+    assert "active longer" in wording.ended(job(late, failures=[failure(1, 137)], **done))
+
+
+def test_a_list_has_a_line_for_each_job() -> None:
+    found = [job("Running", replicas=[replica(0), replica(1, "Pending")], restarts=2), job("Failed")]
+    assert [text.split() for text in listing.rendered(found, "table", NOW).splitlines()[1:]] == [
+        ["digits", "PyTorch", "Running", "1/2", "running", "2", "60s"],
+        ["digits", "PyTorch", "Failed", "2", "0", "60s"],
+    ]
+    assert listing.rendered(found, "name", NOW) == "pytorchjob/digits\npytorchjob/digits"
+    assert len(json.loads(listing.rendered(found, "json", NOW))) == 2
+    assert "default" in listing.rendered(found, "table", NOW, namespaces=True)
+
+
+def test_a_description_begins_with_what_a_person_asks() -> None:
+    failed = job(
+        "Failed",
+        replicas=[replica(0, "Failed", 1, exitCode=3, restarts=1), replica(1)],
+        failures=[failure(1, 137), failure(0, 3, "Fail", attempt=1)],
+        restarts=1,
+        disruptions=2,
+    )
+    text = describe.described(failed, [], {"worker-1": Progress({"step": 7})}, [], NOW)
+    for said in (
+        "Job:      pytorchjob/digits in namespace default",
+        "Progress: step 7",
+        "Restarts: 1, and 2 not counted",
+        "worker-0  Failed   2        1         3",
+        "Failed because worker-0 ended with exit code 3 (attempt 2)\n  Traceback\n  ValueError: boom",
+        "First failure: worker-1 was killed (SIGKILL, exit code 137) (attempt 1)",
+    ):
+        assert said in text, text
+
+
+def test_a_live_line_stays_below_what_scrolls_and_a_question_in_sight() -> None:
+    out = io.StringIO()
+    screen = Live(out, clock=lambda: 0.0)
+    screen.status("half", {"progress": {"share": 0.5}})
+    screen.line("worker-0", "text", "")
+    screen.hold(True)
+    screen.line("worker-0", "kept", "")
+    assert out.getvalue().count("half") == 2
+    assert "kept" not in out.getvalue()
+    screen.ends({}, "over")
+    assert out.getvalue().index("kept") < out.getvalue().index("over")
+    assert bar(0.5) == f"{'━' * 10}{'─' * 10} 50 %"
+
+
+def test_programs_get_a_line_of_json_for_each_event() -> None:
+    out = io.StringIO()
+    screen = Lines(out)
+    screen.line("worker-0", "text", "t")
+    for _ in range(2):
+        screen.status("", {"state": "Running"})
+    screen.ends({"exit": 0}, "")
+    assert [json.loads(text)["event"] for text in out.getvalue().splitlines()] == ["line", "status", "ends"]
+    with pytest.raises(UsageError, match="live, plain, json or none"):
+        open_screen("loud")
+
+
+async def test_a_session_ends_as_its_job_does() -> None:
+    cluster, out = MemoryCluster(), io.StringIO()
+    found = await stored(cluster)
+    await make_pod(cluster, found, "worker-0", ["1 hello"])
+    session = Session(cluster, found, Place("default", None), Plain(out))
+    running = asyncio.ensure_future(session.run())
+    await asyncio.sleep(0.02)
+    await set_status(cluster, found, conditions=["Failed"], failures=[failure(0, 7, "Fail")])
+    ended = await asyncio.wait_for(running, 5)
+    assert (ended.exit_code, ended.detached) == (7, False)
+    assert "worker-0 | hello" in out.getvalue()
+
+
+@pytest.mark.parametrize(("signals", "exit_code", "stopped"), [(1, 130, False), (2, 130, True)])
+async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
+    signals: int, exit_code: int, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.cli.train.session.DECIDE_SECONDS", 0.05)
+    cluster, out = MemoryCluster(), io.StringIO()
+    found = await stored(cluster)
+    session = Session(cluster, found, Place("default", None), Plain(out))
+    running = asyncio.ensure_future(session.run())
+    for _ in range(signals):
+        session._signals.put_nowait(2)
+    if stopped:
+        await asyncio.sleep(0.03)
+        await set_status(cluster, found, conditions=["Suspended"])
+    ended = await asyncio.wait_for(running, 5)
+    assert (ended.exit_code, ended.detached) == (exit_code, not stopped)
+    now = await cluster.get(found.type, found.name, found.namespace)
+    assert bool(now["spec"]["runPolicy"].get("suspend")) is stopped
+    assert ("train resume digits" in out.getvalue()) is stopped
+
+
+def test_our_words_are_the_operator_s() -> None:
+    for name in ("JOB_NAME", "REPLICA_TYPE", "REPLICA_INDEX", "JOB_ROLE", "ATTEMPT", "RESTART_SCOPE"):
+        assert getattr(names, name) == getattr(labels, name)
+    for name in ("OUTPUT_MODEL", "CODE_DIGEST", "NAME_LIMIT"):
+        assert getattr(names, name) == getattr(labels, name)
+    for known in frameworks.KNOWN:
+        theirs = ALL[known.resource.kind]
+        assert (known.specs, known.container) == (theirs.specs, theirs.container)
+        assert known.known == tuple(role.name for role in theirs.roles)
+    assert {each.specs for each in ALL.values()} <= set(view.SPECS)
