@@ -50,5 +50,8 @@ def owner_reference(resource: Json) -> Json:
 
 def controller_of(obj: Json) -> Json | None:
     """The owner that controls the object, if one does."""
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
+    found: Json
+    for found in obj["metadata"].get("ownerReferences") or ():
+        if found.get("controller"):
+            return found
+    return None

@@ -7,6 +7,7 @@ through untouched.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.operator.settings import TrainingSettings
@@ -170,12 +171,12 @@ class TrainingJob:
     def labels(self) -> Mapping[str, str]:
         return self.resource["metadata"].get("labels") or {}
 
-    @property
+    @cached_property
     def places(self) -> tuple[Place, ...]:
         """Every replica that should be, in the framework's order."""
         return tuple(Place(role.name, index) for role in self.roles.values() for index in range(role.count))
 
-    @property
+    @cached_property
     def total(self) -> int:
         return sum(role.count for role in self.roles.values())
 

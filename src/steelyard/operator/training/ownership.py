@@ -3,7 +3,7 @@ has lost them is released.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
@@ -20,14 +20,30 @@ def operator_name(kind: str) -> str:
 
 def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Children:
     """The job's children, what it may adopt, and what it has to let go. The Pods of its Jobs are there, too."""
-    seen_objects, seen_pods = tuple(objects), tuple(pods)
-    everything = (*seen_objects, *seen_pods)
-    return Children(
-        tuple(each for each in seen_objects if _is_own(resource, each)),
-        tuple(each for each in seen_pods if _is_own(resource, each)),
-        tuple(each for each in everything if _is_orphan(resource, each)),
-        tuple(each for each in everything if _controls(resource, each) and not _has_labels(resource, each)),
-    )
+    own: tuple[list[Json], list[Json]] = ([], [])
+    orphans: list[Json] = []
+    strays: list[Json] = []
+    for found, seen in zip(own, (objects, pods), strict=True):
+        for each in seen:
+            match _standing(resource, each):
+                case "own":
+                    found.append(each)
+                case "orphan":
+                    orphans.append(each)
+                case "stray":
+                    strays.append(each)
+    return Children(tuple(own[0]), tuple(own[1]), tuple(orphans), tuple(strays))
+
+
+def _standing(resource: Json, obj: Json) -> Literal["own", "orphan", "stray", "another's"]:
+    owner, labelled = controller_of(obj), _has_labels(resource, obj)
+    if owner is None:
+        if labelled and _labels(obj).get(OWNER):  # the Pod of a Job that the job has made
+            return "own"
+        return "orphan" if labelled and not obj["metadata"].get("deletionTimestamp") else "another's"
+    if owner["uid"] == resource["metadata"]["uid"]:
+        return "own" if labelled else "stray"
+    return "own" if labelled and _labels(obj).get(OWNER) else "another's"
 
 
 def claims(resource: Json, children: Children) -> tuple[Patch, ...]:
@@ -54,23 +70,6 @@ def _owners(owners: list[Json]) -> Json:
 def _others(resource: Json, child: Json) -> list[Json]:
     uid = resource["metadata"]["uid"]
     return [each for each in child["metadata"].get("ownerReferences") or () if each["uid"] != uid]
-
-
-def _is_own(resource: Json, obj: Json) -> bool:
-    labels = _labels(obj)
-    if labels.get(OWNER) == resource["metadata"]["uid"]:  # the Pod of a Job that the job has made
-        return True
-    return _controls(resource, obj) and _has_labels(resource, obj)
-
-
-def _is_orphan(resource: Json, obj: Json) -> bool:
-    alone = controller_of(obj) is None and not obj["metadata"].get("deletionTimestamp")
-    return alone and _has_labels(resource, obj)
-
-
-def _controls(resource: Json, obj: Json) -> bool:
-    owner = controller_of(obj)
-    return owner is not None and bool(owner["uid"] == resource["metadata"]["uid"])
 
 
 def _has_labels(resource: Json, obj: Json) -> bool:

@@ -19,9 +19,8 @@ def create(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterator[
     """What is missing: first what Pods need, then Pods."""
     job, children = crew.job, crew.children
     there = {(each["kind"], each["metadata"]["name"]) for each in (*children.objects, *children.orphans)}
-    for each in (*besides(job), *replica.services(job)):
-        if (each["kind"], each["metadata"]["name"]) not in there:
-            yield each
+    yield from (each for each in besides(job) if (each["kind"], each["metadata"]["name"]) not in there)
+    yield from replica.services(job, frozenset(name for kind, name in there if kind == "Service"))
     if gang.admitted(job, children) and not waits(memory, now):
         for place in missing(crew, memory, tally):
             yield replica.pod(job, place, memory.replicas[place].attempt)
@@ -87,7 +86,7 @@ def delete(crew: Crew) -> Iterator[Json]:
         if each.deleting is None:
             yield each.pod
     yield from (each for each in crew.nameless if not each["metadata"].get("deletionTimestamp"))
-    names = {each["metadata"]["name"] for each in replica.services(crew.job)}
+    names = replica.service_names(crew.job)
     for service in crew.children.of_kind("Service"):
         going = service["metadata"].get("deletionTimestamp")
         if not going and service["metadata"]["name"] not in names:
