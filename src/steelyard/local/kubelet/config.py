@@ -1,6 +1,7 @@
 """What the process kubelet must know; made by whoever starts it (`steelyard service kubernetes`, tests)."""
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,14 @@ class KubeletConfig:
     def lease(self) -> Path:
         return self.pods / ".lease"
 
+    @property
+    def claims(self) -> Path:
+        """What Pods keep under a claim's name, beside the Pods' own folders."""
+        return self.pods.with_name("claims")
+
     def allocatable(self) -> dict[str, float]:
-        """CPU in cores, memory in bytes, Pods."""
+        """CPU in cores, memory and disk in bytes, Pods."""
         memory = self.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return {"cpu": self.cpu or float(os.cpu_count() or 1), "memory": float(memory), "pods": 250.0}
+        disk = shutil.disk_usage(self.pods if self.pods.exists() else "/").total
+        amounts = {"cpu": self.cpu or float(os.cpu_count() or 1), "memory": float(memory), "pods": 250.0}
+        return {**amounts, "ephemeral-storage": float(disk)}

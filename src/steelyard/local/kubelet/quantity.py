@@ -12,10 +12,10 @@ def number(quantity: str | int | float) -> float:
 
 
 def text_of(resource: str, amount: float) -> str:
-    """A quantity for a person: cores in thousandths, memory in Mi."""
+    """A quantity for a person: cores in thousandths, memory and disk in Mi."""
     if resource == "cpu":
         return f"{amount:g}" if amount == int(amount) else f"{round(amount * 1000)}m"
-    if resource == "memory":
+    if resource in ("memory", "ephemeral-storage"):
         return f"{round(amount / 1024**2)}Mi"
     return f"{amount:g}"
 
