@@ -232,3 +232,16 @@ async def test_a_pod_that_does_not_fit_waits_until_it_does(tmp_path: Path, machi
     assert "Insufficient cpu (the Pod asks for 700m, 300m of 1 is free)" in message
     await machine.cluster.delete(PODS, "first", "default", grace_seconds=0)
     await machine.until(lambda found: phase(found) == "Succeeded", "second")
+
+
+async def test_what_a_pod_leaves_in_a_claim_the_next_one_finds(machine: Machine) -> None:
+    """Checkpoints of training jobs: Pods come and go, a claim stays."""
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    mounts: Json = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    await machine.run(
+        make_pod(make_container("echo 7 > /data/step", **mounts), name="first", volumes=[volume])
+    )
+    await machine.cluster.delete(PODS, "first", "default", grace_seconds=0)
+    await machine.until_gone("first")
+    pod = await machine.run(make_pod(make_container("cat /data/step", **mounts), volumes=[volume]))
+    assert machine.log(pod) == ["7"]

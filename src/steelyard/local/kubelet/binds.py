@@ -187,7 +187,8 @@ class Binds:
             if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
                 return None
             ours = _is_shared(address) and self.listens(address.port)
-            if ours or address.host[-4:-3] == b"\x7f":  # neither ::1 nor :: can be called from an address of IPv4
+            ipv4 = address.host[-4:-3] == b"\x7f"  # neither ::1 nor :: can be called from an address of IPv4
+            if ours or ipv4:
                 self._say_whence(socket, address)
             if not ours:
                 return None

@@ -1,11 +1,14 @@
 """A container's environment, from its Pod and the ConfigMaps and Secrets that it names."""
 
 import base64
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as field_of
 
 from steelyard.kube.resource import Json
+from steelyard.local.kubelet.quantity import number
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
 
@@ -38,6 +41,7 @@ class Facts:
     pod_ip: str
     host_ip: str
     node: str
+    allocatable: Mapping[str, float] = field_of(default_factory=dict)
 
 
 def field(path: str, pod: Json, facts: Facts) -> str:
@@ -63,6 +67,17 @@ def field(path: str, pod: Json, facts: Facts) -> str:
     raise Unsupported(f"fieldRef {path!r} is not implemented")
 
 
+def resource_field(source: Json, container: Json, facts: Facts) -> str:
+    """The value of a resourceFieldRef, in whole units; a limit that is not set is all that the node has."""
+    kind, _, name = source["resource"].partition(".")
+    if kind not in ("limits", "requests"):
+        raise Unsupported(f"resourceFieldRef {source['resource']!r} is not implemented")
+    amounts = (container.get("resources") or {}).get(kind) or {}
+    absent = facts.allocatable.get(name, 0.0) if kind == "limits" else 0.0
+    amount = number(amounts[name]) if name in amounts else absent
+    return str(math.ceil(amount / (number(source.get("divisor") or "1") or 1.0)))
+
+
 def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str, bytes] | None:
     """The keys of a ConfigMap or Secret as bytes; None when it is absent and may be."""
     found = objects.get((kind, name))
@@ -86,14 +101,17 @@ def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
     return values[source["key"]].decode()
 
 
-def _value_from(name: str, source: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
+def _value_from(each: Json, container: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
+    source = each["valueFrom"]
     if "fieldRef" in source:
         return field(source["fieldRef"]["fieldPath"], pod, facts)
+    if "resourceFieldRef" in source:
+        return resource_field(source["resourceFieldRef"], container, facts)
     if "configMapKeyRef" in source:
         return _from_key("ConfigMap", source["configMapKeyRef"], objects)
     if "secretKeyRef" in source:
         return _from_key("Secret", source["secretKeyRef"], objects)
-    raise Unsupported(f"env {name!r}: valueFrom.{next(iter(source), '')} is not implemented")
+    raise Unsupported(f"env {each['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
 
 
 def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, str]:
@@ -106,7 +124,7 @@ def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> d
         env |= {source.get("prefix", "") + key: value.decode() for key, value in values.items()}
     for each in container.get("env") or ():
         if each.get("valueFrom"):
-            value = _value_from(each["name"], each["valueFrom"], pod, facts, objects)
+            value = _value_from(each, container, pod, facts, objects)
         else:
             value = expand(each.get("value") or "", env)
         if value is not None:

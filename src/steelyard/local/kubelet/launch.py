@@ -88,22 +88,18 @@ class Launcher:
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
         """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
         image = images.find(self.config.images, container["image"])
-        facts = Facts(sandbox.ip, HOST_IP, self.config.node)
+        facts = Facts(sandbox.ip, HOST_IP, self.config.node, self.config.allocatable())
         folders = {
-            volume["name"]: volumes.make(
-                volume,
-                volumes.files_of(volume, pod, facts, objects),
-                self.folder.path / "volumes" / volume["name"],
-            )
+            volume["name"]: self._volume(volume, pod, facts, objects)
             for volume in pod["spec"].get("volumes") or ()
         }
+        env = environment(container, pod, facts, objects)
         base = self.folder.base(container["name"], attempt)
         home = (base.parent / "home").absolute()
         home.mkdir(parents=True, exist_ok=True)
         (base.parent / "root").mkdir(exist_ok=True)
-        mounts = self._mounts(container, pod, folders, base)
+        mounts = self._mounts(container, pod, folders, base, env)
         moved = {} if self.mounts else {mount.target: mount.source for mount in mounts}
-        env = environment(container, pod, facts, objects)
         intent: Json = {
             "argv": _argv(container, image, env, moved),
             "env": {
@@ -136,12 +132,20 @@ class Launcher:
             "STEELYARD_HOSTS": str(self._hosts(pod)),
         }
 
-    def _mounts(self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path) -> list[Mount]:
+    def _volume(self, volume: Json, pod: Json, facts: Facts, objects: Objects) -> Path:
+        if volumes.kind_of(volume) == "persistentVolumeClaim":
+            return volumes.claimed(self.config.claims / pod["metadata"]["namespace"], volume)
+        files = volumes.files_of(volume, pod, facts, objects)
+        return volumes.make(volume, files, self.folder.path / "volumes" / volume["name"])
+
+    def _mounts(
+        self, container: Json, pod: Json, folders: Mapping[str, Path], base: Path, env: Mapping[str, str]
+    ) -> list[Mount]:
         """Volumes, the file for the container's last words, and the names of the machine's Services."""
         message = base.with_suffix(".termination").absolute()
         message.touch()
         target = os.path.normpath(container.get("terminationMessagePath") or "/dev/termination-log")
-        found = volumes.mounts(container, pod, {name: path.absolute() for name, path in folders.items()})
+        found = volumes.mounts(container, pod, {name: path.absolute() for name, path in folders.items()}, env)
         found.append(Mount(str(message), target))
         if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in found):
             found.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))

@@ -1,4 +1,4 @@
-"""Binds Pods to the one node, oldest first; a younger Pod that fits does not wait for an older one that does not."""
+"""Binds Pods to the one node, by priority and then oldest first; one that fits does not wait for one that does not."""
 
 import asyncio
 import logging
@@ -47,9 +47,7 @@ class Scheduler:
         allocatable = self.config.allocatable()
         taken = fits.used(pods.values(), self.config.node)
         waiting = [pod for pod in pods.values() if _waits(pod)]
-        for pod in sorted(
-            waiting, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
-        ):
+        for pod in sorted(waiting, key=_turn):
             missing = fits.why_not(pod, taken, allocatable, self.config.node)
             if missing:
                 await self._refuse(pod, missing)
@@ -88,6 +86,11 @@ class Scheduler:
             return
         self._told[metadata["uid"]] = message
         self.events.record(pod, "Warning", "FailedScheduling", message)
+
+
+def _turn(pod: Json) -> tuple[int, str, str]:
+    metadata = pod["metadata"]
+    return -int(pod["spec"].get("priority") or 0), metadata["creationTimestamp"], metadata["name"]
 
 
 def _waits(pod: Json) -> bool:

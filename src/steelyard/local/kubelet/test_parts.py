@@ -16,7 +16,7 @@ from steelyard.local.kubelet.records import log_tail
 from steelyard.local.kubelet.splice import Mount, folders_to_splice, with_kept
 from steelyard.local.kubelet.testing import make_container, make_pod
 
-FACTS = Facts("127.200.0.7", "127.0.0.1", "node")
+FACTS = Facts("127.200.0.7", "127.0.0.1", "node", {"cpu": 2.0, "memory": 2.0**30})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,13 @@ def test_the_environment_of_a_container() -> None:
                 "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "no", "optional": True}},
             },
             {"name": "URL", "value": "http://$(IP)/$(SET_COLOUR)"},
+            {"name": "THREADS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            {
+                "name": "MIB",
+                "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}},
+            },
         ],
+        resources={"limits": {"cpu": "1500m"}},
     )
     assert environment(container, make_pod() | {"metadata": POD_METADATA}, FACTS, objects) == {
         "SET_COLOUR": "red",
@@ -62,6 +68,8 @@ def test_the_environment_of_a_container() -> None:
         "APP": "x",
         "TOKEN": "secret",
         "URL": "http://127.200.0.7/red",
+        "THREADS": "2",
+        "MIB": "1024",
     }
 
 
@@ -125,6 +133,23 @@ def test_an_address_is_given_once_also_by_the_next_counter(tmp_path: Path) -> No
     assert given == [f"127.200.0.{last}" for last in range(1, 7)]
     with pytest.raises(NoAddressLeft):
         Addresses(tmp_path / "a", "127.200.0.0/29").take()
+
+
+def test_what_a_claim_holds_stays_and_is_the_namespaces_own(tmp_path: Path) -> None:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    folder = volumes.claimed(tmp_path / "ns", volume)
+    (folder / "kept").touch()
+    assert (volumes.claimed(tmp_path / "ns", volume) / "kept").exists()
+    assert not (volumes.claimed(tmp_path / "other", volume) / "kept").exists()
+
+
+def test_a_part_of_a_volume_by_a_variable(tmp_path: Path) -> None:
+    mount = {"name": "v", "mountPath": "/data", "subPathExpr": "$(POD)/logs"}
+    pod = make_pod(make_container(volumeMounts=[mount]), volumes=[{"name": "v", "emptyDir": {}}])
+    (found,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "worker-0"})
+    assert (found.source, found.read_only) == (str(tmp_path / "worker-0/logs"), False)
+    with pytest.raises(Unsupported, match="leaves its volume"):
+        volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "../.."})
 
 
 def test_which_folders_are_spliced() -> None:

@@ -6,11 +6,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from steelyard.kube.resource import Json
-from steelyard.local.kubelet.env import ConfigMissing, Facts, Objects, Unsupported, contents, field
+from steelyard.local.kubelet.env import (
+    ConfigMissing,
+    Facts,
+    Objects,
+    Unsupported,
+    contents,
+    expand,
+    field,
+    resource_field,
+)
 from steelyard.local.kubelet.splice import Mount
 
-_KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI")
-_WRITABLE = frozenset({"emptyDir", "hostPath"})
+_KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
+_WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
 
 
 def kind_of(volume: Json) -> str:
@@ -45,14 +54,17 @@ def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[st
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
         return _chosen(source, values or {}, "secret")
     if kind == "downwardAPI":
-        for item in source.get("items") or ():
-            if "fieldRef" not in item:
-                raise Unsupported(f"volume {volume['name']!r}: resourceFieldRef is not implemented")
-        return {
-            item["path"]: field(item["fieldRef"]["fieldPath"], pod, facts).encode()
-            for item in source.get("items") or ()
-        }
+        return {item["path"]: _told(item, pod, facts).encode() for item in source.get("items") or ()}
     return {}
+
+
+def _told(item: Json, pod: Json, facts: Facts) -> str:
+    """What a file of a downwardAPI volume says."""
+    if "fieldRef" in item:
+        return field(item["fieldRef"]["fieldPath"], pod, facts)
+    source = item["resourceFieldRef"]
+    containers = {container["name"]: container for container in _containers(pod["spec"])}
+    return resource_field(source, containers[source["containerName"]], facts)
 
 
 def _inside(folder: Path, relative: str) -> Path:
@@ -89,19 +101,24 @@ def _host_path(source: Json) -> Path:
     return path
 
 
-def mounts(container: Json, pod: Json, folders: Mapping[str, Path]) -> list[Mount]:
-    """Where the container sees which folder; everything but emptyDir and hostPath is read-only."""
+def claimed(folder: Path, volume: Json) -> Path:
+    """The folder of a claim: made at its first use, and kept when its Pods have gone."""
+    path = _inside(folder, volume["persistentVolumeClaim"]["claimName"])
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
+    """Where the container sees which folder; what the API holds is read-only."""
     kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
     found = []
     for mount in container.get("volumeMounts") or ():
         if mount["name"] not in folders:
             raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
-        if mount.get("subPathExpr"):
-            raise Unsupported(f"volumeMount {mount['name']!r}: subPathExpr is not implemented")
         writable = kinds[mount["name"]] in _WRITABLE and not mount.get("readOnly")
         source = folders[mount["name"]]
-        if mount.get("subPath"):
-            source = _inside(source, mount["subPath"])
+        if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", env):
+            source = _inside(source, below)
             if writable:
                 source.mkdir(parents=True, exist_ok=True)
         found.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
