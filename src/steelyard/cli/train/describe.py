@@ -1,6 +1,5 @@
 """`steelyard train describe`: one job with all its replicas, and why it failed."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,8 @@ INDENT = "  "
 @on_cluster
 def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
     """Show one job: what each replica does, how far it is, and why one failed."""
+    import asyncio
+
     from steelyard.cli.output import now
     from steelyard.clusters.training import jobs
 
@@ -40,6 +41,8 @@ def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
 
 async def _reports(api: "LogCluster", pods: Sequence["Json"]) -> dict[str, "Progress"]:
     """The newest report of each replica that has made one."""
+    import asyncio
+
     from steelyard.clusters.training.logs import Tail, replica_of, written
     from steelyard.clusters.training.progress import newest
 

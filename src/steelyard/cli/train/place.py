@@ -1,6 +1,5 @@
 """Which cluster the commands of `steelyard train` talk to, and how a command does its work there."""
 
-import asyncio
 import functools
 import inspect
 import os
@@ -129,6 +128,8 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 def on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
     """Do the work there. What the API refuses, or its silence, is one line."""
+    import asyncio
+
     from steelyard.errors import SteelyardError
     from steelyard.kube.errors import ApiError, Unreachable
     from steelyard.kube.kubeconfig import KubeconfigError

@@ -4,9 +4,6 @@ The files come from storage, where the operator has carried them, each checked a
 Model, however often it is asked for: its uid is the key of the request.
 """
 
-import asyncio
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +11,8 @@ import typer
 from steelyard.cli.train.place import ClusterOptions, JobArgument, Place, on, on_cluster
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from steelyard.clusters.training.view import JobView
     from steelyard.kube.client import RestCluster
     from steelyard.local.state import StateDir
@@ -67,6 +66,10 @@ async def registered(
     job: "JobView", place: Place, account: str | None = None, name: str | None = None
 ) -> "Model":
     """The Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
+    import asyncio
+    import tempfile
+    from pathlib import Path
+
     from steelyard.errors import UsageError
 
     outputs = job.outputs
@@ -81,7 +84,7 @@ async def registered(
         return await asyncio.to_thread(_upload, job, place.state, folder, account, name)
 
 
-async def _fetch(location: str, state: "StateDir", folder: Path) -> None:
+async def _fetch(location: str, state: "StateDir", folder: "Path") -> None:
     from steelyard.errors import SteelyardError
     from steelyard.schema.locations import complete_location
     from steelyard.settings import load
@@ -96,7 +99,7 @@ async def _fetch(location: str, state: "StateDir", folder: Path) -> None:
 
 
 def _upload(
-    job: "JobView", state: "StateDir", folder: Path, account: str | None, name: str | None
+    job: "JobView", state: "StateDir", folder: "Path", account: str | None, name: str | None
 ) -> "Model":
     from steelyard.client import Client
     from steelyard.local.state import read_platform
