@@ -71,7 +71,6 @@ def _framework(resource: Json, spec: FrameworkSpec, definition: Json, field: str
         environment=partial(_environment, spec, tuple(role.name for role in roles), field),
         standing=success.rule(policy),
         restart=spec.restartPolicy,
-        masters=(),
         subdomain=True,
         check=partial(_check, policy),
         definition=definition,

@@ -131,7 +131,7 @@ class Framework:
     """Whether all containers get the environment, or the named one alone."""
     restart: RestartPolicy = "Never"
     """Where a replica type gives no policy."""
-    masters: tuple[str, ...] = ("Master",)
+    masters: tuple[str, ...] = ()
     """The types whose replica 0 has the label job-role=master, the first that the job has; else Worker 0."""
     scalable: str = ""
     """The type that the scale subresource scales."""

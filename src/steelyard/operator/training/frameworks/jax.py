@@ -28,7 +28,6 @@ JAX = Framework(
     port=6666,
     environment=environment,
     standing=all_of(WORKER),
-    masters=(),
     scalable=WORKER,
     words=Words(
         running="{kind} {namespace}/{name} is running.",

@@ -72,5 +72,4 @@ MXNET = Framework(
     port=9091,
     environment=environment,
     standing=standing,
-    masters=(),
 )

@@ -42,6 +42,7 @@ PADDLE = Framework(
     port=36543,
     environment=environment,
     standing=led_by((MASTER,), all_of(WORKER)),
+    masters=(MASTER,),
     restart="OnFailure",
     scalable=WORKER,
     words_alone=Words(

@@ -95,6 +95,7 @@ PYTORCH = Framework(
     port=23456,
     environment=environment,
     standing=standing,
+    masters=(MASTER,),
     restart="OnFailure",
     scalable=WORKER,
     words_alone=Words(

@@ -33,4 +33,5 @@ XGBOOST = Framework(
     port=9999,
     environment=environment,
     standing=led_by((MASTER,), all_of(WORKER)),
+    masters=(MASTER,),
 )
