@@ -182,9 +182,13 @@ class TrainingJob:
 
     def replica_name(self, place: Place) -> str:
         """Of the Pod, and where there is one of the Service: `<job>-<type in lower case>-<index>`."""
-        role = self.framework.role(place.role)
         name = f"{self.name}-{place.role.lower()}"
-        return name if role and not role.indexed else f"{name}-{place.index}"
+        return name if place.role in self._single else f"{name}-{place.index}"
+
+    @cached_property
+    def _single(self) -> frozenset[str]:
+        """The types whose one replica has no index in its name."""
+        return frozenset(each.name for each in self.framework.roles if not each.indexed)
 
 
 @dataclass(frozen=True)

@@ -88,17 +88,18 @@ def _followed(crew: Crew, replica: Replica) -> Replica:
     found = crew.current(replica)
     if found is None or replica.phase in ENDED:
         return replica
-    replica = replace(replica, uid=found.uid, node=found.node, started=found.started or replica.started)
-    if found.disruption:
-        return replica
-    if found.phase == "Succeeded":
-        return replace(
-            replica, phase="Succeeded", exit_code=0, reason=found.ended.reason if found.ended else ""
-        )
-    if found.phase == "Failed":
-        return replica
-    waiting = found.waiting if found.phase == "Pending" else ""
-    return replace(replica, phase=found.phase, reason=waiting or _kept(replica))
+    phase, code, reason = replica.phase, replica.exit_code, replica.reason
+    if found.phase == "Succeeded" and not found.disruption:
+        phase, code, reason = "Succeeded", 0, found.ended.reason if found.ended else ""
+    elif found.phase != "Failed" and not found.disruption:
+        waiting = found.waiting if found.phase == "Pending" else ""
+        phase, reason = found.phase, waiting or _kept(replica)
+    started = found.started or replica.started
+    seen = (found.uid, found.node, started, phase, code, reason)
+    if seen == (replica.uid, replica.node, replica.started, replica.phase, replica.exit_code, replica.reason):
+        return replica  # the usual case, and a copy costs as much as all of this
+    uid, node = found.uid, found.node
+    return replace(replica, uid=uid, node=node, started=started, phase=phase, exit_code=code, reason=reason)
 
 
 def _kept(replica: Replica) -> str:
