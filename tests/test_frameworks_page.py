@@ -53,7 +53,9 @@ def test_the_python_file_on_the_page_keeps_the_contract() -> None:
     spec = {"ringReplicaSpecs": {"Member": {"replicas": 3, "template": template}}}
     assert names["RingJobSpec"].parse(spec).dump() == spec
     assert training_spec_schema(kind)["properties"]["ringReplicaSpecs"]["x-kubernetes-validations"]
-    job = _placed({"kind": "RingJob", "metadata": {"name": "ring"}, "spec": spec})
+    job = _placed(
+        {"apiVersion": "kubeflow.org/v1", "kind": "RingJob", "metadata": {"name": "ring"}, "spec": spec}
+    )
     names["test_the_contract_holds"](job)
     validate.check(parse.job_of(job, framework, OperatorSettings()))
 
