@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,30 +136,26 @@ def test_a_job_of_each_kind(training: Any, core: Any, kind: str) -> None:
 
 def gone(training: Any, core: Any, kind: str, name: str) -> None:
     """The job, and with it its Pods and Services."""
-    selector, end = f"training.kubeflow.org/job-name={name}", time.monotonic() + 30
-    while time.monotonic() < end:
-        pods = core.list_namespaced_pod(NAMESPACE, label_selector=selector).items
-        services = core.list_namespaced_service(NAMESPACE, label_selector=selector).items
-        if not pods and not services:
-            break
-        time.sleep(0.1)
-    assert not pods
-    assert not services
+    selector = f"training.kubeflow.org/job-name={name}"
+    for listed in (core.list_namespaced_pod, core.list_namespaced_service):
+
+        def none_left(listed: Any = listed) -> bool:
+            return not listed(NAMESPACE, label_selector=selector).items
+
+        eventually(none_left, f"{name} gone")
     with pytest.raises(RuntimeError):
         training.get_job(name, job_kind=kind)
 
 
-def test_a_kind_that_the_client_does_not_know_by_custom_objects(training: Any, core: Any) -> None:
+def succeeded(api: Any, where: tuple[str, ...], made: Json) -> list[str]:
+    """The conditions of an object at its end, by the client's own watch."""
     from kubernetes import watch
 
-    api = training.custom_api
-    where = (GROUP, VERSION, NAMESPACE, "mxjobs")
-    made = api.create_namespaced_custom_object(*where, manifest("MXJob", "an-mxjob"))
-    seen = []
+    seen: list[str] = []
     stream = watch.Watch().stream(
         api.list_namespaced_custom_object,
         *where,
-        field_selector="metadata.name=an-mxjob",
+        field_selector=f"metadata.name={made['metadata']['name']}",
         resource_version=made["metadata"]["resourceVersion"],
         timeout_seconds=60,
     )
@@ -168,10 +164,31 @@ def test_a_kind_that_the_client_does_not_know_by_custom_objects(training: Any, c
         seen = [each["type"] for each in conditions if each["status"] == "True"]
         if "Succeeded" in seen or "Failed" in seen:
             break
-    assert seen == ["Created", "Succeeded"]
+    return seen
+
+
+def test_kinds_that_the_training_client_does_not_know(training: Any, core: Any) -> None:
+    api, where = training.custom_api, (GROUP, VERSION, NAMESPACE, "mxjobs")
+    made = api.create_namespaced_custom_object(*where, manifest("MXJob", "an-mxjob"))
+    assert succeeded(api, where, made) == ["Created", "Succeeded"]
     log = core.read_namespaced_pod_log("an-mxjob-scheduler-0", NAMESPACE, container="mxnet")
     assert log == "role scheduler at an-mxjob-scheduler-0 kubernetes 1\n"
     api.delete_namespaced_custom_object(*where, "an-mxjob")
+
+
+def test_our_own_kind_by_custom_objects(training: Any, core: Any) -> None:
+    api, where = training.custom_api, ("dyff.io", "v1alpha1", NAMESPACE, "dljobs")
+    role = {"replicas": 2, "template": template("main", "echo $WHO")}
+    environment = [{"name": "WHO", "value": "${role} ${index} of ${worker.count}"}]
+    framework = {"container": "main", "roles": [{"name": "worker"}], "environment": environment}
+    spec = {"frameworkSpec": framework, "roles": {"worker": role}}
+    body = {"apiVersion": "dyff.io/v1alpha1", "kind": "DLJob", "metadata": {"name": "own"}, "spec": spec}
+    made = api.create_namespaced_custom_object(*where, body)
+    assert succeeded(api, where, made) == ["Created", "Succeeded"]
+    pods = core.list_namespaced_pod(NAMESPACE, label_selector="training.kubeflow.org/job-name=own").items
+    logs = {core.read_namespaced_pod_log(each.metadata.name, NAMESPACE) for each in pods}
+    assert logs == {"worker 0 of 2\n", "worker 1 of 2\n"}
+    api.delete_namespaced_custom_object(*where, "own")
 
 
 def test_a_function_becomes_a_job(training: Any) -> None:
@@ -200,11 +217,16 @@ def test_a_function_becomes_a_job(training: Any) -> None:
 def test_events_tell_what_became_of_a_job(training: Any, core: Any) -> None:
     training.create_job(modelled(training, manifest("PyTorchJob", "told")))
     finished(training, "PyTorchJob", "told")
-    _, events = training.get_job_logs("told", is_master=False, verbose=True)
-    text = "\n".join(events["pytorchjob/told"])
-    for name in ("told-master-0", "told-worker-0", "told-worker-1"):
-        assert f"Created pod: {name}" in text
-        assert f"Created service: {name}" in text
+    names = ("told-master-0", "told-worker-0", "told-worker-1")
+    wanted = {f"Created {what}: {name}" for what in ("pod", "service") for name in names}
+    told: set[str] = set()
+
+    def all_told() -> bool:
+        _, events = training.get_job_logs("told", is_master=False, verbose=True)
+        told.update(text.split(" ", 2)[2] for text in events["pytorchjob/told"])
+        return wanted <= told and "PyTorchJob told is successfully completed." in told
+
+    eventually(all_told, "events")
     fields = "involvedObject.kind=PyTorchJob,involvedObject.name=told,reason=PyTorchJobSucceeded"
     (event,) = core.list_namespaced_event(NAMESPACE, field_selector=fields).items
     assert event.message == "PyTorchJob told is successfully completed."
@@ -234,13 +256,17 @@ def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: An
     training.create_job(modelled(training, manifest("JAXJob", "long", script)))
     finished(training, "JAXJob", "long", "Running")
     assert training.is_job_running("long", job_kind="JAXJob")
-    suspended = {"spec": {"runPolicy": {"suspend": True}}}
-    training.update_job(suspended, "long", job_kind="JAXJob")
-    wait_for(training, "JAXJob", "long", "Suspended")
-    assert training.get_job_pod_names("long") == []
+    training.update_job({"spec": {"runPolicy": {"suspend": True}}}, "long", job_kind="JAXJob")
+    eventually(lambda: has(training, "JAXJob", "long", "Suspended"), "suspended")
+    eventually(lambda: training.get_job_pod_names("long") == [], "no Pods")
     training.update_job({"spec": {"runPolicy": {"suspend": False}}}, "long", job_kind="JAXJob")
-    wait_for(training, "JAXJob", "long", "Running")
-    wait_for_log(core, "long-worker-0", "first\n")
+    eventually(lambda: has(training, "JAXJob", "long", "Running"), "running again")
+    for index in (0, 1):
+
+        def has_begun(pod: str = f"long-worker-{index}") -> bool:
+            return bool(core.read_namespaced_pod_log(pod, NAMESPACE) == "first\n")
+
+        eventually(has_begun, "its log")
     go.touch()
     logs, _ = training.get_job_logs("long", job_kind="JAXJob", is_master=False, follow=True)
     assert {log.replace("\n", "") for log in logs.values()} == {"firstlast"}
@@ -248,18 +274,13 @@ def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: An
     training.delete_job("long", job_kind="JAXJob")
 
 
-def wait_for(training: Any, kind: str, name: str, condition: str) -> None:
-    end = time.monotonic() + 30
-    while not any(
-        each.type == condition and each.status == "True"
-        for each in training.get_job_conditions(name, job_kind=kind)
-    ):
-        assert time.monotonic() < end, condition
+def eventually(holds: Callable[[], object], what: str, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
         time.sleep(0.1)
 
 
-def wait_for_log(core: Any, pod: str, text: str) -> None:
-    end = time.monotonic() + 30
-    while core.read_namespaced_pod_log(pod, NAMESPACE) != text:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def has(training: Any, kind: str, name: str, condition: str) -> bool:
+    found = training.get_job_conditions(name, job_kind=kind)
+    return any(each.type == condition and each.status == "True" for each in found)
