@@ -8,7 +8,6 @@ library only.
 """
 
 import _thread
-import contextlib
 import ctypes
 import errno
 import os
@@ -28,6 +27,7 @@ _SOCKET_LEVEL, _REUSE_ADDRESS, _TYPE, _IPV6_LEVEL, _V6_ONLY = 1, 2, 3, 41, 26
 _MAPPED = b"\0" * 10 + b"\xff\xff"  # before an IPv4 address inside an IPv6 one
 _ANYWHERE = frozenset((b"\0" * 4, b"\0" * 16, _MAPPED + b"\0" * 4))
 _LOOPBACK = frozenset((b"\x7f\0\0\1", b"\0" * 15 + b"\1", _MAPPED + b"\x7f\0\0\1"))
+_LATER = -1
 _LONGEST = 28  # bytes of an IPv6 socket address
 
 
@@ -136,66 +136,61 @@ class Binds:
 
     def _answer(self, call: Call) -> None:
         try:
-            answered, error = self._look(call)
+            error = self._look(call)
         except (OSError, StopIteration):  # not to be seen, or gone: as if we were not there
-            answered, error = False, None
-        if not answered:
+            error = None
+        if error != _LATER:
             seccomp.answer(self.listener, call, error)
 
-    def _look(self, call: Call) -> tuple[bool, int | None]:
-        """Whether somebody else answers, and else the answer."""
+    def _look(self, call: Call) -> int | None:
+        """What to answer; `_LATER` when another thread does."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
         if address is None or not (address.here if call.name == "connect" else _is_shared(address)):
-            return False, None
-        socket = seccomp.take(seccomp.process_of(call.thread), fd & 0xFFFFFFFF)
-        if not seccomp.waits(self.listener, call):
+            return None
+        socket = seccomp.take(call.thread, fd & 0xFFFFFFFF)
+        try:
+            if not seccomp.waits(self.listener, call):
+                return None
+            return self._bind(socket, address) if call.name == "bind" else self._call(call, socket, address)
+        finally:
             os.close(socket)
-            return False, None
-        if call.name == "connect" and not os.get_blocking(socket):
-            return False, self._connect(socket, address)
-        if call.name == "connect":
-            _thread.start_new_thread(self._connect_and_answer, (call, socket, address))
-            return True, None
-        return False, self._bind(socket, address)
 
     def _bind(self, socket: int, address: Address) -> int | None:
-        try:
-            kind = _option(socket, _SOCKET_LEVEL, _TYPE)
-            wanted = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
-            if wanted is None:
-                return None
-            if kind == _STREAM and wanted.port:  # a program that starts again gets its port back at once
-                _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
-            raw = wanted.packed()
-            return _done(libc.bind(socket, raw, len(raw)))
-        finally:
-            os.close(socket)
+        kind = _option(socket, _SOCKET_LEVEL, _TYPE)
+        wanted = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
+        if wanted is None:
+            return None
+        if kind == _STREAM and wanted.port:  # a program that starts again gets its port back at once
+            _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
+        raw = wanted.packed()
+        return _done(libc.bind(socket, raw, len(raw)))
 
-    def _connect_and_answer(self, call: Call, socket: int, address: Address) -> None:
+    def _call(self, call: Call, socket: int, address: Address) -> int | None:
+        """A connection within the machine; where it goes to the Pod itself, we make it."""
+        if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
+            return None
+        ours = _is_shared(address) and self.listens(address.port)
+        ipv4 = address.host[-4:-3] == b"\x7f"  # neither ::1 nor :: can be called from an address of IPv4
+        if ours or ipv4:
+            self._say_whence(socket, address)
+        if not ours:
+            return None
+        raw = own(address, self.host).packed()
+        if not os.get_blocking(socket):
+            return _done(libc.connect(socket, raw, len(raw)))
+        _thread.start_new_thread(self._wait, (call, os.dup(socket), raw))
+        return _LATER
+
+    def _wait(self, call: Call, socket: int, raw: bytes) -> None:
         """A program that waits for its connection does not make the others wait."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         error = None
         try:
-            with contextlib.suppress(OSError):
-                error = self._connect(socket, address)
-        finally:
-            seccomp.answer(self.listener, call, error)
-
-    def _connect(self, socket: int, address: Address) -> int | None:
-        try:
-            if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
-                return None
-            ours = _is_shared(address) and self.listens(address.port)
-            ipv4 = address.host[-4:-3] == b"\x7f"  # neither ::1 nor :: can be called from an address of IPv4
-            if ours or ipv4:
-                self._say_whence(socket, address)
-            if not ours:
-                return None
-            raw = own(address, self.host).packed()
-            return _done(libc.connect(socket, raw, len(raw)))
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            error = _done(libc.connect(socket, raw, len(raw)))
         finally:
             os.close(socket)
+            seccomp.answer(self.listener, call, error)
 
     def _say_whence(self, socket: int, address: Address) -> None:
         """Let a connection come from the Pod's address, its port still the kernel's to choose."""

@@ -94,9 +94,9 @@ def install(names: Iterable[Name]) -> int:
     raise failure("seccomp")
 
 
-def take(pid: int, number: int) -> int:
+def take(thread: int, number: int) -> int:
     """A copy of another process's descriptor; both mean the same socket or listener."""
-    process = os.pidfd_open(pid)
+    process = _open_process(thread)
     try:
         fd: int = libc.syscall(_PIDFD_GETFD, process, number, 0)
         if fd < 0:
@@ -106,10 +106,13 @@ def take(pid: int, number: int) -> int:
         os.close(process)
 
 
-def process_of(thread: int) -> int:
-    """The process of a thread: whoever calls from one of many is told apart by the kernel."""
-    with open(f"/proc/{thread}/status", "rb") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:"))
+def _open_process(thread: int) -> int:
+    """By its first thread; whichever else calls, /proc knows its process."""
+    try:
+        return os.pidfd_open(thread)
+    except OSError:
+        with open(f"/proc/{thread}/status", "rb") as file:
+            return os.pidfd_open(next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:")))
 
 
 def receive(listener: int) -> Call | None:
