@@ -154,6 +154,9 @@ async def test_what_cannot_be_run_is_refused_with_the_fields_name(
 
 async def test_the_longest_name_that_fits_is_taken(api: Api, served: str) -> None:
     (await api.post(path("TFJob", served), training_job("TFJob", "a" * 54))).ok(201)
+    launched = path("MPIJob", served), _roles("MPIJob", Launcher={}, Worker={"replicas": 2})
+    (await api.post(launched[0], training_job("MPIJob", "a" * 54, **launched[1]))).ok(201)
+    assert (await api.post(launched[0], training_job("MPIJob", "a" * 55, **launched[1]))).status == 422
 
 
 FIXED = [

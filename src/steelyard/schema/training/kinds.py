@@ -22,6 +22,8 @@ class TrainingKind:
     """The field with the replica types; empty where there are none (Framework)."""
     group: str = KUBEFLOW
     version: str = "v1"
+    unnumbered: tuple[str, ...] = ()
+    """Types whose one Pod has no index in its name."""
     scalable: str = ""
     """The type that the scale subresource scales."""
     short_names: tuple[str, ...] = ()
@@ -39,7 +41,7 @@ class TrainingKind:
     @property
     def rules(self) -> list[Rule]:
         """Of the whole object."""
-        return of_name(self.replicas) if self.replicas else [NAME]
+        return of_name(self.replicas, self.unnumbered) if self.replicas else [NAME]
 
 
 TRAINING: dict[str, TrainingKind] = {
@@ -51,7 +53,7 @@ TRAINING: dict[str, TrainingKind] = {
         TrainingKind("JAXJob", kubeflow.JAXJobSpec, kubeflow.JAX.field, scalable="Worker"),
         TrainingKind("XGBoostJob", kubeflow.XGBoostJobSpec, kubeflow.XGBOOST.field),
         TrainingKind("PaddleJob", kubeflow.PaddleJobSpec, kubeflow.PADDLE.field, scalable="Worker"),
-        TrainingKind("MPIJob", kubeflow.MPIJobSpec, kubeflow.MPI.field),
+        TrainingKind("MPIJob", kubeflow.MPIJobSpec, kubeflow.MPI.field, unnumbered=("Launcher",)),
         TrainingKind("DLJob", dl_job.DLJobSpec, "roles", GROUP, VERSION, short_names=("dlj",)),
         TrainingKind(
             "Framework",

@@ -69,14 +69,16 @@ def _both(names: Sequence[str]) -> str:
     return " && ".join(f"self.exists(k, {_is([name])})" for name in names)
 
 
-def of_name(field: str) -> list[Rule]:
+def of_name(field: str, unnumbered: Sequence[str] = ()) -> list[Rule]:
     """Of the whole object: the longest Pod name `<job>-<type>-<index>` is a DNS label."""
     replicas = f"self.spec.{field}"
-    last = f"string((has({replicas}[k].replicas) ? {replicas}[k].replicas : 1) - 1)"
+    number = f"size(string((has({replicas}[k].replicas) ? {replicas}[k].replicas : 1) - 1)) + 1"
+    if unnumbered:
+        number = f"({_is(unnumbered)} ? 0 : {number})"
     return [
         NAME,
         (
-            f"{replicas}.all(k, size(self.metadata.name) + size(k) + size({last}) + 2 <= 63)",
+            f"{replicas}.all(k, size(self.metadata.name) + size(k) + 1 + {number} <= 63)",
             "metadata.name: too long, <name>-<type>-<index> has to fit in 63 characters",
         ),
     ]
