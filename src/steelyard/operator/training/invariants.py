@@ -24,7 +24,11 @@ def change_fault(before: Json | None, state: State, bench: Bench, by_operator: b
     job = bench.resource()
     faults = [_status_fault(before, job)]
     if by_operator:
-        faults += [_foreign_touched(old, changed), _made_fault(before, old, new, changed)]
+        faults += [
+            _foreign_touched(old, changed),
+            _made_fault(before, old, new, changed),
+            _ended_fault(before, old, new, changed),
+        ]
     return next((fault for fault in faults if fault), "")
 
 
@@ -85,6 +89,30 @@ def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterab
         if fault := _attempt_fault(pod, status, there):
             return fault
     return ""
+
+
+def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
+    """Pods of a job that goes on are ended when the status says that they are of the past, and not before."""
+    status = (before or {}).get("status") or {}
+    conditions = status.get("conditions") or ()
+    if finished(conditions) or holds(conditions, "Suspended"):
+        return ""
+    replicas = {(each["type"].lower(), str(each["index"])): each for each in status.get("replicas") or ()}
+    for key in changed:
+        if key.resource != PODS or key not in old or not _goes(key, old, new):
+            continue
+        pod = peek(old[key].raw)
+        if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
+            continue  # of one that was there before, as the operator's cache may still show it
+        wanted = replicas.get(_place(pod))
+        if wanted is None or _attempt(pod) >= wanted["attempt"]:
+            return f"{key.name} was ended before it was on record why"
+    return ""
+
+
+def _goes(key: StoreKey, old: Objects, new: Objects) -> bool:
+    was = peek(old[key].raw)["metadata"].get("deletionTimestamp")
+    return not was and (key not in new or "deletionTimestamp" in peek(new[key].raw)["metadata"])
 
 
 def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:

@@ -333,3 +333,11 @@ def test_an_orphan_that_no_cache_shows_yet_is_waited_for() -> None:
     stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
     with pytest.raises(Stale, match="is to be adopted"):
         stage.step()
+
+
+def test_a_pod_that_the_cache_does_not_show_is_not_taken_for_gone() -> None:
+    """A new process may have read the Pods before the jobs."""
+    stage = running()
+    stage.caches.blind.add("job-worker-0")
+    with pytest.raises(Stale, match="has changed"):
+        stage.step()
