@@ -1,0 +1,277 @@
+"""Training jobs on one machine, with real processes: two namespaces, definitions of others, an operator that dies.
+
+Letters are those of `test_training.py`.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from steelyard.clusters.training import find, wait
+from steelyard.kube.resource import (
+    CONFIG_MAPS,
+    CRDS,
+    DL_JOBS,
+    FRAMEWORKS,
+    MODELS,
+    NAMESPACES,
+    PODS,
+    PYTORCH_JOBS,
+    Resource,
+)
+from tests.integration.conftest import Machine, is_true
+from tests.integration.test_operator_kills import operator, process
+
+Json = dict[str, Any]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "training" / "digits"
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
+
+
+def make_job(name: str, command: list[str], *, restart: str = "ExitCode", **pod: Any) -> Json:
+    """A PyTorchJob of a master and a worker; both run the command."""
+    container = {
+        "name": "pytorch",
+        "image": "localhost/steelyard/steps",
+        "command": command,
+        **pod.pop("container", {}),
+    }
+    template = {"spec": {"containers": [container], **pod}}
+    specs = {
+        role: {"replicas": 1, "restartPolicy": restart, "template": template} for role in ("Master", "Worker")
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"pytorchReplicaSpecs": specs},
+    }
+
+
+# ---- H, I, L, and one whole lineage
+
+
+TALK = """
+import os, socket, time
+rank, port, mine = os.environ["RANK"], int(os.environ["MASTER_PORT"]), os.environ["NAMESPACE"].encode()
+if rank == "0":
+    with socket.create_server(("0.0.0.0", port)) as server:
+        server.accept()[0].sendall(mine)
+else:
+    for _ in range(300):
+        try:
+            said = socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(64)
+            break
+        except OSError:
+            time.sleep(0.1)
+    assert said == mine, said
+"""
+
+
+async def test_I_jobs_of_one_name_in_two_namespaces_each_find_their_own_master(machine: Machine) -> None:
+    machine.up("platform")
+    env = [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]
+    job = make_job("twin", [sys.executable, "-c", TALK], restart="Never", container={"env": env})
+    async with machine.cluster() as cluster:
+        for namespace in ("one", "two"):
+            await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
+            await cluster.create(PYTORCH_JOBS, {**job, "metadata": {"name": "twin", "namespace": namespace}})
+        for namespace in ("one", "two"):
+            ended = await wait(cluster, await find(cluster, "twin", namespace), timeout=60)
+            assert ended.state == "Succeeded", ended.message
+
+
+GET_JOB = """
+import sys
+from kubeflow.training import TrainingClient
+job = TrainingClient(config_file=sys.argv[1]).get_job("plain", job_kind="PyTorchJob")
+print(job.spec.run_policy is not None, job.spec.pytorch_replica_specs["Worker"].replicas)
+"""
+
+
+async def test_H_a_job_without_a_run_policy_is_read_by_the_published_client(machine: Machine) -> None:
+    machine.up("platform")
+    await machine.create(PYTORCH_JOBS, make_job("plain", ["true"]))
+    command = [sys.executable, "-c", GET_JOB, str(machine.state.kubeconfig)]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "True 1\n", done.stderr
+
+
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+
+
+async def test_L_definitions_and_objects_of_others_are_untouched_at_start_and_stop(machine: Machine) -> None:
+    machine.up("platform")
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    definition = {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    await machine.create(
+        CRDS, {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **definition}
+    )
+    widget = {"metadata": {"name": "w", "namespace": "default"}, "size": 3}
+    async with machine.cluster() as cluster:
+        await established(machine)
+        before = [await cluster.create(WIDGETS, widget), await cluster.get(CRDS, "widgets.example.com")]
+    machine.down()
+    machine.up("platform")
+    async with machine.cluster() as cluster:
+        after = [await cluster.get(WIDGETS, "w", "default"), await cluster.get(CRDS, "widgets.example.com")]
+    assert after == before
+
+
+async def established(machine: Machine) -> None:
+    async with asyncio.timeout(20), machine.cluster() as cluster:
+        while not is_true("Established")(await cluster.get(CRDS, "widgets.example.com")):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_worker_killed_while_it_trains_costs_a_restart_and_the_output_becomes_a_model(
+    machine: Machine,
+) -> None:
+    """The example's manifests, as `kubectl apply -k` would make them, with pauses in which to kill."""
+    machine.up("platform")
+    program = {"metadata": {"name": "digits-train", "namespace": "default"}}
+    await machine.create(CONFIG_MAPS, {**program, "data": {"train.py": (EXAMPLE / "train.py").read_text()}})
+    await machine.create(FRAMEWORKS, yaml.safe_load((EXAMPLE / "framework.yaml").read_text()))
+    job = json.loads(json.dumps(yaml.safe_load((EXAMPLE / "job.yaml").read_text())))
+    job["metadata"]["namespace"] = "default"
+    coordinator = job["spec"]["roles"]["coordinator"]["template"]["spec"]["containers"][0]
+    coordinator["env"] = [{"name": "PAUSE", "value": "0.3"}]
+    await machine.create(DL_JOBS, job)
+    outputs = machine.state.outputs / "default"
+    await until(lambda: list(outputs.glob("*/checkpoint.npz")), 60)
+    async with machine.cluster() as cluster:
+        uid = (await cluster.get(PODS, "digits-worker-0", "default"))["metadata"]["uid"]
+    os.kill(process_of(uid), signal.SIGKILL)
+    ended = await machine.until(DL_JOBS, "digits", _registered, 120)
+    status = ended["status"]
+    assert is_true("Succeeded")(ended)
+    assert status["restarts"] == 1
+    first = status["failures"][0]
+    assert (first["pod"], first["exitCode"]) == ("digits-worker-0", 137)
+    assert status["results"]["accuracy"] > 0.95
+    assert status["outputs"]["digests"].keys() == {"code", "data", "output", "spec"}
+    async with machine.cluster() as cluster:
+        (model,) = (await cluster.list(MODELS, "default")).items
+    made = await machine.until(MODELS, model["metadata"]["name"], is_true("Ready"))
+    kept = machine.state.storage / made["spec"]["storage"]["output"]
+    manifest = json.loads((kept / ".steelyard" / "manifest.json").read_text())
+    assert {each["path"] for each in manifest["files"]} == {"model.onnx", "lineage.json"}
+    assert manifest["source"]["job"] == "default/digits"
+
+
+def _registered(job: Json) -> bool:
+    return ((job.get("status") or {}).get("outputs") or {}).get("state") == "Registered"
+
+
+async def until(holds: Any, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 - processes make it so
+            await asyncio.sleep(0.05)
+
+
+def process_of(pod: str) -> int:
+    """The program of a Pod's container: the youngest process whose parent is the container's shim."""
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{each}/cmdline").read_bytes()
+            environment = Path(f"/proc/{each}/environ").read_bytes()
+        except OSError:
+            continue
+        if b"train.py" in command and b"ROLE=worker" in environment and b"INDEX=0" in environment:
+            found.append(int(each))
+    assert found, f"no process of Pod {pod}"
+    return max(found)
+
+
+# ---- E, with the real thing
+
+
+STORY = """
+echo "$POD $ATTEMPT $UID_OF_POD" >> /started/pods
+if [ "$ATTEMPT" = 0 ]; then
+  if [ "$RANK" = 1 ]; then sh -c 'kill -9 $PPID'; fi
+  sleep 60
+fi
+"""
+
+
+def make_story(name: str, folder: Path) -> Json:
+    """Once the worker is killed; then both end well. Each Pod that starts writes down who it is."""
+    fields = {
+        "POD": "metadata.name",
+        "UID_OF_POD": "metadata.uid",
+        "ATTEMPT": "metadata.labels['steelyard/attempt']",
+    }
+    env = [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
+    mounts = [{"name": "started", "mountPath": "/started"}]
+    volumes = [{"name": "started", "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"}}]
+    return make_job(
+        name, ["sh", "-c", STORY], container={"env": env, "volumeMounts": mounts}, volumes=volumes
+    )
+
+
+async def told(machine: Machine, name: str, folder: Path, *, call: int = 0) -> None:
+    """The story from its beginning to its end, the operator killed after one of its calls."""
+    await machine.create(PYTORCH_JOBS, make_story(name, folder))
+    if call:
+        with operator(machine, call) as dying:
+            await machine.until(PYTORCH_JOBS, name, lambda _: dying.poll() is not None, 120)
+            assert dying.returncode == -signal.SIGKILL
+    with operator(machine, 0):
+        ended = await machine.until(PYTORCH_JOBS, name, is_true("Succeeded"), 60)
+    assert ended["status"]["restarts"] == 1
+    assert len(ended["status"]["failures"]) == 1
+    started = Counter(tuple(line.split()[:2]) for line in (folder / "pods").read_text().splitlines())
+    roles = ("master-0", "worker-0")
+    wanted = {(f"{name}-{role}", attempt): 1 for role in roles for attempt in ("0", "1")}
+    # Who was still to start when the worker died, is not missed; nobody started twice.
+    assert started.items() <= wanted.items(), started
+    assert {pair for pair in wanted if pair[1] == "1"} <= started.keys()
+
+
+async def run_kills(machine: Machine, tmp_path: Path, share: int | None) -> None:
+    seed = int(os.environ.get("STEELYARD_KILL_SEED") or random.SystemRandom().randrange(1 << 32))
+    machine.up("platform")  # makes the state; the operator that it starts is stopped for ours
+    machine.down()
+    machine.state.kubeconfig.unlink()
+    arguments = ("steelyard.cli.main", "service", "kubernetes", "--state-dir", str(machine.state.path))
+    with process(*arguments, log=machine.state.path / "kubernetes.log"):
+        await until(machine.state.kubeconfig.exists, 60)
+        await told(machine, "undisturbed", tmp_path / "undisturbed")
+        total = int((machine.state.path / "calls").read_text())
+        calls = list(range(1, total))
+        chosen = calls if share is None else sorted(random.Random(seed).sample(calls, share))
+        print(f"\nSTEELYARD_KILL_SEED={seed}: {total} calls; killed after {chosen}")
+        for call in chosen:
+            await told(machine, f"killed-{call}", tmp_path / f"killed-{call}", call=call)
+
+
+async def test_E_the_operator_killed_after_some_calls_doubles_no_pod(
+    machine: Machine, tmp_path: Path
+) -> None:
+    await run_kills(machine, tmp_path, 2)
+
+
+@pytest.mark.soak
+async def test_E_the_operator_killed_after_every_call_doubles_no_pod(
+    machine: Machine, tmp_path: Path
+) -> None:
+    await run_kills(machine, tmp_path, None)
