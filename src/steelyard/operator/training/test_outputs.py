@@ -9,6 +9,7 @@ import pytest
 from steelyard.operator.children import Children
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import labels
+from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.frameworks.pytorch import PYTORCH
 from steelyard.operator.training.model import Invalid, Place, Role, RunPolicy, TrainingJob
 from steelyard.operator.training.output_folder import check, mounted, wanted
@@ -190,3 +191,20 @@ def test_a_dl_job_names_the_role_that_writes() -> None:
     assert (output.model, output.path, output.place) == ("m", "/out", Place("Evaluator", 0))
     with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is no role"):
         check(job, SETTINGS)
+
+
+def test_a_job_does_not_go_before_its_output_is_kept() -> None:
+    ended = {"type": "Succeeded", "status": "True", "reason": "PyTorchJobSucceeded", "message": ""}
+    job = make_job(output_model="digits").resource
+    template = {"spec": {"containers": [CONTAINER]}}
+    job["spec"] = {
+        "runPolicy": {"ttlSecondsAfterFinished": 0},
+        "pytorchReplicaSpecs": {"Master": {"template": template}},
+    }
+    job["status"] = {"conditions": [ended], "completionTime": "2026-01-01T00:00:00Z"}
+    first = reconcile(job, Children(), NOW, SETTINGS)
+    assert (first.delete_resource, first.status["outputs"]["state"]) == (False, "Carrying")
+    job["status"]["outputs"] = {"state": "Carried", "location": "trainings/uid-1", "model": "digits"}
+    registering = reconcile(job, Children(), NOW, SETTINGS)
+    assert (registering.delete_resource, registering.status["outputs"]["state"]) == (True, "Registered")
+    assert [each["kind"] for each in registering.create] == ["Model"]
