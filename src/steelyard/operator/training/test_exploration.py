@@ -59,10 +59,10 @@ STARTED = (
 )
 
 CASES = [
-    Case("a pair", pair, 300),
-    Case("a pair at work", pair, 300, STARTED),
-    Case("replicas for themselves", alone, 300, STARTED),
-    Case("suspended from the start", suspended, 300),
+    Case("a pair", pair, 130),
+    Case("a pair at work", pair, 130, STARTED),
+    Case("replicas for themselves", alone, 130, STARTED),
+    Case("suspended from the start", suspended, 130),
 ]
 EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
 
