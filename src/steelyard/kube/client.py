@@ -61,20 +61,35 @@ class RestCluster:
         label_selector: str = "",
         field_selector: str = "",
     ) -> ObjectList:
-        path, query = resource.path(namespace), _selectors(label_selector, field_selector)
         items: list[Json] = []
+        version = ""
+        pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
+        async for page in pages:
+            items += page.items
+            version = page.resource_version
+        return ObjectList(items, version)
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[ObjectList]:
+        path, query = resource.path(namespace), _selectors(label_selector, field_selector)
         query["limit"] = str(_PAGE)
         while True:
             page = await self._json("GET", path, query=query)
-            items.extend(page.get("items") or ())
+            items: list[Json] = page.get("items") or []
+            for item in items:  # the API says what a list holds only once
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
             metadata = page["metadata"]
+            yield ObjectList(items, metadata["resourceVersion"])
             if not metadata.get("continue"):
-                break
+                return
             query["continue"] = metadata["continue"]
-        for item in items:  # the API says what a list holds only once
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
-        return ObjectList(items, metadata["resourceVersion"])
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         namespace = obj["metadata"].get("namespace")

@@ -66,6 +66,17 @@ class Cluster(Protocol):
         """All objects, of one namespace or of all; every item carries apiVersion and kind."""
         ...
 
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[ObjectList]:
+        """The same in parts of one state, for who need not have all of it at once; Gone when that state is lost."""
+        ...
+
     async def create(self, resource: Resource, obj: Json) -> Json:
         """POST into the namespace of `obj.metadata.namespace`."""
         ...

@@ -176,21 +176,29 @@ class Informer:
         )
 
     async def _list(self) -> None:
-        found = await self._cluster.list(
+        """Page by page: of many objects, most are never in memory as they come."""
+        listed: set[ObjectKey] = set()
+        version = ""
+        async with aclosing(self._pages()) as pages:
+            async for page in pages:
+                version = page.resource_version
+                for obj in page.items:
+                    listed.add(key_of(obj))
+                    self._set(key_of(obj), obj)
+        for key in self._shelf.names():
+            if key not in listed:
+                self._set(key, None)
+        self._version = version
+        self._absent = False
+        self.synced.set()
+
+    def _pages(self) -> Any:
+        return self._cluster.pages(
             self._resource,
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
-        listed = {key_of(obj): obj for obj in found.items}
-        for key in self._shelf.names():
-            if key not in listed:
-                self._set(key, None)
-        for key, obj in listed.items():
-            self._set(key, obj)
-        self._version = found.resource_version
-        self._absent = False
-        self.synced.set()
 
     def _see(self, event: WatchEvent) -> None:
         if event.type == "ERROR":

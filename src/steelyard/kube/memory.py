@@ -62,6 +62,18 @@ class MemoryCluster:
 
         return self._call("list", resource, "", effect)
 
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[ObjectList]:
+        yield await self.list(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector
+        )
+
     async def create(self, resource: Resource, obj: Json) -> Json:
         name = obj["metadata"].get("name") or obj["metadata"]["generateName"]
         return self._call("create", resource, name, lambda: self.store.create(resource, obj))
