@@ -134,7 +134,7 @@ class Stage:
         """Whether the edge makes one call after the other, so that nothing needs an event loop."""
         types = self.job["spec"].get(ALL[self.key.resource.kind].specs) or {}
         replicas = max(sum(each.get("replicas", 1) for each in types.values()), len(self.pods()))
-        return 2 * replicas <= together.FEW
+        return bool(2 * replicas <= together.FEW)
 
     def wait(self, seconds: float) -> "Stage":
         return self.wait_unseen(seconds).settle()
