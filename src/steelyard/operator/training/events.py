@@ -9,6 +9,7 @@ Json = dict[str, Any]
 
 _TOLD = {"Succeeded": "Normal", "Failed": "Normal", "Restarting": "Warning", "Suspended": "Normal"}
 """The conditions whose coming is an event; Created and Running are not."""
+_OVERWRITTEN = "Restart policy in pod template will be overwritten by restart policy in replica spec"
 _WAITING = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons of a waiting container that are the usual course."""
 
@@ -19,7 +20,16 @@ def told(resource: Json, before: Json, after: Json) -> Iterable[Told]:
     for each in after.get("conditions") or ():
         if _identity(each) not in known:
             yield from _condition(each)
+            if each["type"] == "Created" and _asks_for_restarts(resource.get("spec") or {}):
+                yield Told("Warning", "SetPodTemplateRestartPolicy", _OVERWRITTEN)
     yield from _exits(resource, before, after)
+
+
+def _asks_for_restarts(spec: Json) -> bool:
+    """Whether a template has a restart policy, which the replica type's takes the place of."""
+    types = [each for field in spec.values() if isinstance(field, dict) for each in field.values()]
+    templates = [each.get("template") or {} for each in types if isinstance(each, dict)]
+    return any((each.get("spec") or {}).get("restartPolicy") for each in templates)
 
 
 def _identity(condition: Json) -> tuple[str, str, str]:
@@ -51,8 +61,7 @@ def _exits(resource: Json, before: Json, after: Json) -> Iterable[Told]:
 
 
 def made(child: Json) -> Told:
-    kind = child["kind"]
-    return Told("Normal", f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {child['metadata']['name']}")
+    return Told("Normal", f"SuccessfulCreate{child['kind']}", f"Created {_called(child)}")
 
 
 def not_made(child: Json, why: str) -> Told:
@@ -60,8 +69,13 @@ def not_made(child: Json, why: str) -> Told:
 
 
 def deleted(child: Json) -> Told:
+    return Told("Normal", f"SuccessfulDelete{child['kind']}", f"Deleted {_called(child)}")
+
+
+def _called(child: Json) -> str:
+    """v1 writes pod and service, but PodGroup."""
     kind = child["kind"]
-    return Told("Normal", f"SuccessfulDelete{kind}", f"Deleted {kind.lower()}: {child['metadata']['name']}")
+    return f"{kind.lower() if kind in {'Pod', 'Service'} else kind}: {child['metadata']['name']}"
 
 
 def ended(resource: Json) -> Told:

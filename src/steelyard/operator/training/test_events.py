@@ -53,6 +53,14 @@ def test_a_condition_that_comes_is_told_once(after: Json, reasons: list[tuple[st
     assert told([after], [after]) == []
 
 
+def test_a_restart_policy_in_a_template_is_told_to_be_overwritten() -> None:
+    job = make_job()
+    status = {"conditions": [condition("Created")]}
+    assert not list(events.told(job, {}, status))
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["restartPolicy"] = "Always"
+    assert [each.reason for each in events.told(job, {}, status)] == ["SetPodTemplateRestartPolicy"]
+
+
 def test_an_exit_is_told_once_with_its_code() -> None:
     one = {"uid": "u", "pod": "job-worker-0", "exitCode": 137}
     status: Json = {"replicas": [{**one, "phase": "Failed"}], "failures": [one]}
