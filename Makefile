@@ -56,8 +56,10 @@ test-engines: setup  ## the real engines
 bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
 	$(BIN)/python -m benchmarks
 
-soak: setup  ## the long forms of the tests
+soak: setup  ## the long forms of the tests, and training with every framework
 	$(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
+	$(BIN)/python -m tests.frameworks
+	$(BIN)/python -m tests.frameworks --kill first
 
 planted: setup  ## planted bugs that named tests must find
 	$(BIN)/python -m tests.planted
@@ -68,6 +70,7 @@ lock: .venv/bin/uv  ## lock the dependencies anew
 	$(COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) requirements/uv.in -o requirements/uv.txt
+	for each in requirements/frameworks/*.in; do $(COMPILE) $$each -o $${each%.in}.txt || exit 1; done
 
 clean:  ## remove what the targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist build

@@ -8,12 +8,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
+from tests.frameworks import suite as frameworks
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -30,10 +33,12 @@ def kubernetes() -> int:
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
-SUITES = {
+SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
+    "XGBoost and LightGBM (training, a worker killed)": partial(frameworks.run, ("xgboost", "lightgbm")),
+    "MXNet (training, a worker killed)": partial(frameworks.run, ("mxnet",)),
 }
 
 

@@ -73,5 +73,5 @@ EXAMPLES = (
     Example("tensorflow-mirrored", "tensorflow", TF_JOBS, 0.93, "worker-0", "worker-1"),
     Example("tensorflow-ps", "tensorflow", TF_JOBS, 0.93, "chief-0", "worker-1", workers_alone=True),
     Example("jax", "jax", JAX_JOBS, 0.93, "worker-0", "worker-1"),
-    Example("paddle", "paddle", PADDLE_JOBS, 0.93, "master-0", "worker-0"),
+    Example("paddle", "paddle", PADDLE_JOBS, 0.93, "worker-0", "worker-1"),
 )

@@ -1,4 +1,4 @@
-"""Digits with PaddlePaddle: data-parallel training over gloo, by a master and a worker.
+"""Digits with PaddlePaddle: data-parallel training over gloo, by 2 workers.
 
 Every replica runs `python -m paddle.distributed.launch train.py`; the operator's PADDLE_MASTER, PADDLE_NNODES and
 PADDLE_JOB_ID bring the launchers together, and each starts this program with its rank. All read the checkpoint when
@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from steelyard.progress import report, result
 
-EPOCHS = int(os.environ.get("EPOCHS", "60"))
+EPOCHS = int(os.environ.get("EPOCHS", "200"))
 BATCH = 50
 CHECKPOINT = Path(os.environ.get("CHECKPOINT", "checkpoint")) / "digits.pdparams"
 OUTPUT = os.environ.get("STEELYARD_OUTPUT")
