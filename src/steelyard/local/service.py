@@ -94,6 +94,8 @@ async def run_operator_service(
     loaded = load(settings, state.path)
     training = loaded.operator.training
     here = {"outputs": training.outputs or str(state.outputs)}
+    if "kubectl_delivery_image" not in training.model_fields_set:
+        here["kubectl_delivery_image"] = ""  # kubectl is on this machine, or nowhere
     training = training.model_copy(update=here)
     operator = loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
     cluster = await connect(Path(loaded.kubernetes))

@@ -66,7 +66,7 @@ class TrainingSettings(_Settings):
     )
     kubectl_delivery_image: str = Field(
         default="mpioperator/kubectl-delivery",
-        description="MPIJob: the image that brings kubectl to the launcher.",
+        description="MPIJob: the image that brings kubectl to the launcher; empty: its own image has it.",
     )
 
 

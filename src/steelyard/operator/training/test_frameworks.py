@@ -322,6 +322,14 @@ def test_the_pods_of_mpi() -> None:
     assert replica.services(job) == ()
 
 
+def test_a_launcher_whose_image_has_kubectl_gets_no_init_container() -> None:
+    job = job_of("MPIJob", TrainingSettings(kubectl_delivery_image=""), Launcher=1, Worker=1)
+    launcher = replica.pod(job, Place("Launcher", 0), 0)["spec"]
+    assert "initContainers" not in launcher
+    assert [each["name"] for each in launcher["volumes"]] == ["mpi-job-config"]
+    assert "\nkubectl exec " in job.framework.extras(job)[0]["data"]["kubexec.sh"]
+
+
 def test_a_launcher_with_gpus_takes_part() -> None:
     resource = make_job("MPIJob", {"Launcher": 1, "Worker": 1})
     resource["spec"]["mpiReplicaSpecs"]["Launcher"]["template"] = make_template(

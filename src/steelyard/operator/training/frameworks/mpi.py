@@ -86,7 +86,7 @@ def _files(job: TrainingJob) -> Json:
     running = [job.replica_name(place) for place in (*places, *_running(job))]
     return {
         "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
-        "kubexec.sh": _kubexec(job.spec.get("mainContainer") or ""),
+        "kubexec.sh": _kubexec(job),
         "discover_hosts.sh": "\n".join(["#!/bin/sh", *(f"echo {host}:{slots}" for host in running)]),
     }
 
@@ -97,9 +97,12 @@ def _running(job: TrainingJob) -> list[Place]:
     return [place for place in _workers(job) if remembered.get(place, Replica(place)).phase == "Running"]
 
 
-def _kubexec(container: str) -> str:
+def _kubexec(job: TrainingJob) -> str:
+    """How `mpirun` reaches a worker: by the kubectl that was delivered, or by the image's own."""
+    kubectl = f"{KUBECTL}/kubectl" if job.settings.kubectl_delivery_image else "kubectl"
+    container = job.spec.get("mainContainer")
     chosen = f" --container {container}" if container else ""
-    return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{KUBECTL}/kubectl exec ${{POD_NAME}}{chosen} -- /bin/sh -c "$*"'
+    return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{kubectl} exec ${{POD_NAME}}{chosen} -- /bin/sh -c "$*"'
 
 
 def decorate(at: Placement, pod: Json) -> Json:
