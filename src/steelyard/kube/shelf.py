@@ -67,8 +67,11 @@ class Shelf:
         for index, found in zip(self._indexes.values(), values, strict=True):
             for value in found:
                 index.setdefault(value, {})[key] = None
-        content = orjson.dumps(obj) if self._packed else obj
-        self._objects[key] = _Held(obj["metadata"]["resourceVersion"], content, values)
+        self._objects[key] = _Held(obj["metadata"]["resourceVersion"], self._pack(obj), values)
+
+    def _pack(self, obj: Json) -> Json | bytes:
+        """The copy is what makes it small: orjson's own bytes keep the room of the buffer that they were written to."""
+        return bytes(memoryview(orjson.dumps(obj))) if self._packed else obj
 
     def _drop(self, key: ObjectKey, old: _Held) -> None:
         for index, found in zip(self._indexes.values(), old.values, strict=True):
