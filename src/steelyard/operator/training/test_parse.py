@@ -1,0 +1,164 @@
+"""What a job is read as, and what is refused: with the field, and what is allowed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from steelyard.operator.training.doubles import SETTINGS, make_job, make_template
+from steelyard.operator.training.frameworks import ALL
+from steelyard.operator.training.model import Invalid, TrainingJob
+from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.validate import check
+
+Json = dict[str, Any]
+
+
+def read(job: Json) -> TrainingJob:
+    return job_of(job, ALL[job["kind"]], SETTINGS)
+
+
+def of_types(types: Json, kind: str = "PyTorchJob", **more: Any) -> Json:
+    job = make_job(kind)
+    return {**job, "spec": {ALL[kind].specs: types, **more}}
+
+
+ONE = {"template": make_template("pytorch")}
+
+
+def test_replica_types_are_read_in_any_case_and_in_the_frameworks_order() -> None:
+    job = read(of_types({"WORKER": {**ONE, "replicas": 2}, "master": ONE}))
+    assert [(role.name, role.count) for role in job.roles.values()] == [("Master", 1), ("Worker", 2)]
+
+
+def test_defaults_are_those_of_v1() -> None:
+    job = read(of_types({"Worker": ONE}))
+    assert (job.roles["Worker"].restart, job.policy.clean_pods) == ("OnFailure", "None")
+    assert read(make_job("TFJob", {"Worker": 1})).roles["Worker"].restart == "Never"
+    assert (job.policy.backoff_limit, job.policy.ttl, job.policy.deadline) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "spec", "scopes"),
+    [
+        pytest.param("TFJob", {"Worker": 2}, {}, {"Worker": "Job"}, id="workers that wait for one another"),
+        pytest.param(
+            "TFJob", {"PS": 1, "Worker": 2}, {}, {"PS": "Job", "Worker": "Pod"}, id="workers of servers"
+        ),
+        pytest.param("PyTorchJob", {"Worker": 2}, {"elasticPolicy": {}}, {"Worker": "Job"}, id="no policy"),
+        pytest.param("MXJob", {"Worker": 1}, {}, {"Worker": "Job"}, id="MXNet hangs otherwise"),
+    ],
+)
+def test_what_starts_again_is_the_frameworks_to_say(
+    kind: str, replicas: dict[str, int], spec: Json, scopes: dict[str, str]
+) -> None:
+    roles = read(make_job(kind, replicas, restart="ExitCode", **spec)).roles
+    assert {name: roles[name].scope for name in scopes} == scopes
+
+
+def test_what_always_restarts_does_so_alone_unless_more_is_asked_for() -> None:
+    assert read(make_job(restart="Always")).roles["Worker"].scope == "Pod"
+    asked = make_job(restart="Always", annotations={"steelyard/restart-scope": "Job"})
+    assert read(asked).roles["Worker"].scope == "Job"
+
+
+def test_rules_come_as_json_in_an_annotation() -> None:
+    rules = [
+        {"action": "Fail", "exitCodes": [3]},
+        {"action": "Restart", "reasons": ["OOMKilled"], "counted": False},
+    ]
+    job = read(make_job(annotations={"steelyard/failure-rules": json.dumps(rules)}))
+    assert [(each.action, each.exit_codes, each.counted) for each in job.rules] == [
+        ("Fail", (3,), True),
+        ("Restart", (), False),
+    ]
+
+
+def scoped(scope: str) -> Json:
+    return make_job(annotations={"steelyard/restart-scope": scope})
+
+
+def ruled(text: str) -> Json:
+    return make_job(annotations={"steelyard/failure-rules": text})
+
+
+SPECS = "spec.pytorchReplicaSpecs"
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        pytest.param(
+            of_types({"Boss": ONE}), f"{SPECS}.Boss: no such replica type; there are Master", id="type"
+        ),
+        pytest.param(
+            of_types({"Worker": ONE, "worker": ONE}), f"{SPECS}.worker: the replica type", id="twice"
+        ),
+        pytest.param(of_types({}), f"{SPECS}: has to have at least one replica type of Master", id="none"),
+        pytest.param({**make_job(), "spec": {}}, f"{SPECS}: is required", id="no types"),
+        pytest.param(
+            of_types({"Worker": {"template": {"spec": {"containers": []}}}}),
+            f"{SPECS}.Worker.template.spec.containers: has to have",
+            id="no container",
+        ),
+        pytest.param(
+            of_types({"Worker": {"template": make_template("main")}}),
+            f"{SPECS}.Worker.template.spec.containers: one of them has to be named pytorch; there are main",
+            id="no container of the framework's name",
+        ),
+        pytest.param(
+            of_types({"Worker": {"template": {"spec": {"containers": [{"name": "pytorch"}]}}}}),
+            f"{SPECS}.Worker.template.spec.containers[0].image: is required",
+            id="no image",
+        ),
+        pytest.param(
+            of_types({"Worker": {**ONE, "replicas": -1}}),
+            f"{SPECS}.Worker.replicas: has to be",
+            id="less than none",
+        ),
+        pytest.param(
+            of_types({"Master": {**ONE, "replicas": 2}}),
+            "Master.replicas: has to be at most 1, not 2",
+            id="two masters",
+        ),
+        pytest.param(
+            make_job(restart="Sometimes"), "restartPolicy: has to be one of Always, OnFailure", id="policy"
+        ),
+        pytest.param(
+            make_job(policy={"cleanPodPolicy": "Most"}), "spec.runPolicy.cleanPodPolicy", id="clean"
+        ),
+        pytest.param(make_job(policy={"backoffLimit": "3"}), "spec.runPolicy.backoffLimit", id="limit"),
+        pytest.param(
+            make_job(policy={"schedulingPolicy": {"minAvailable": 9}}),
+            "minAvailable: is more than the 3",
+            id="gang",
+        ),
+        pytest.param(scoped("Node"), "has to be one of Pod, ReplicaType, Job, not 'Node'", id="scope"),
+        pytest.param(ruled("{"), "steelyard/failure-rules]: is not JSON", id="rules that are no JSON"),
+        pytest.param(ruled('[{"action": "Sing"}]'), "[0].action: has to be one of Restart", id="action"),
+        pytest.param(
+            ruled('[{"action": "Fail", "pattern": "("}]'),
+            "failureRules[0].pattern: '(' is no regular",
+            id="pattern",
+        ),
+        pytest.param(
+            ruled('[{"action": "Fail", "roles": ["PS"]}]'),
+            "the job has no replica type 'PS'; it has",
+            id="rule's role",
+        ),
+        pytest.param(make_job(name="0-test"), "metadata.name: '0-test' is no DNS label", id="name"),
+        pytest.param(
+            make_job("XGBoostJob", {"Worker": 1}), "spec.xgbReplicaSpecs.Master: is required", id="no master"
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused(job: Json, words: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        check(read(job))
+    assert words in str(refused.value)
+
+
+def test_no_replica_type_waits_for_itself() -> None:
+    waits = {"dependsOn": [{"role": "Worker"}]}
+    with pytest.raises(Invalid, match="Worker would wait for itself"):
+        check(read(of_types({"Worker": {**ONE, **waits}})))
