@@ -1,11 +1,11 @@
-"""A framework that is data, applied and run on one machine: the example as it stands."""
+"""Frameworks on one machine: one that is data, as its example stands; and MPI with the files that `mpirun` reads."""
 
 from pathlib import Path
 
 import pytest
 import yaml
 
-from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, PODS, Json
+from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS, Json
 from tests.integration.conftest import Machine
 
 pytestmark = pytest.mark.e2e
@@ -35,3 +35,21 @@ async def test_a_parameter_server_of_ones_own_trains(machine: Machine) -> None:
         "line-worker-0",
         "line-worker-1",
     ]
+
+
+async def test_a_launcher_of_mpi_finds_the_hosts_and_the_way_to_them(machine: Machine) -> None:
+    machine.up("platform")
+    looks = (
+        "set -ex; test -x $OMPI_MCA_plm_rsh_agent; test $(grep -c worker $OMPI_MCA_orte_default_hostfile) = 2"
+    )
+    image = {"name": "mpi", "image": "localhost/steelyard/steps"}
+    specs = {
+        "Launcher": {"template": {"spec": {"containers": [{**image, "command": ["sh", "-c", looks]}]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [image]}}},
+    }
+    metadata = {"name": "hosts", "namespace": "default"}
+    spec = {"mpiReplicaSpecs": specs, "runPolicy": {"cleanPodPolicy": "All"}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+    await machine.create(MPI_JOBS, job)
+    job = await machine.until(MPI_JOBS, "hosts", lambda job: state(job) in ("Succeeded", "Failed"), 60)
+    assert state(job) == "Succeeded", job["status"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import children, images, shim, splice, volumes
-from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
+from steelyard.local.kubelet.addresses import AHEAD, Addresses, NoAddressLeft
 from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, expand, field
 from steelyard.local.kubelet.guard import Listener, parse_listeners
 from steelyard.local.kubelet.launch import rewrite
@@ -122,6 +122,13 @@ def test_a_volume_is_made_once_and_holds_what_is_asked_for(tmp_path: Path) -> No
     assert not (folder / "other").exists()
 
 
+def test_a_file_of_a_volume_has_its_own_mode_or_the_volumes(tmp_path: Path) -> None:
+    items = [{"key": "a", "path": "a", "mode": 0o555}, {"key": "b", "path": "b"}]
+    volume = {"name": "v", "configMap": {"name": "c", "items": items, "defaultMode": 0o600}}
+    folder = volumes.make(volume, {"a": b"", "b": b""}, tmp_path / "v")
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {"a": 0o555, "b": 0o600}
+
+
 @pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out"])
 def test_a_file_never_leaves_its_volume(tmp_path: Path, path: str) -> None:
     with pytest.raises(Unsupported, match="leaves its volume"):
@@ -150,6 +157,14 @@ def test_a_part_of_a_volume_by_a_variable(tmp_path: Path) -> None:
     assert (found.source, found.read_only) == (str(tmp_path / "worker-0/logs"), False)
     with pytest.raises(Unsupported, match="leaves its volume"):
         volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "../.."})
+
+
+def test_addresses_are_on_disk_before_they_are_given(tmp_path: Path) -> None:
+    counter = Addresses(tmp_path / "a", "127.200.0.0/24")
+    for number in range(1, 100):
+        assert counter.take() == f"127.200.0.{number}"
+        assert number <= int((tmp_path / "a").read_text()) < number + AHEAD
+    assert Addresses(tmp_path / "a", "127.200.0.0/24").take() > "127.200.0.99"
 
 
 def test_which_folders_are_spliced() -> None:
