@@ -104,7 +104,7 @@ def is_ready(pod: Json) -> bool:
 def matches(selector: Json | None, labels: Json | None) -> bool:
     """Whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one selects all."""
     labels, selector = labels or {}, selector or {}
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if not (selector.get("matchLabels") or {}).items() <= labels.items():
         return False
     return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
 

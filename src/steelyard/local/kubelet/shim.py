@@ -355,7 +355,11 @@ def exec_main() -> None:
     if intent["mounts"] is not None:
         splice.enter(int(sys.argv[2]))
     os.chdir(intent["cwd"])
-    os.execvpe(sys.argv[3], sys.argv[3:], intent["env"])
+    try:
+        os.execvpe(sys.argv[3], sys.argv[3:], intent["env"])
+    except OSError as problem:
+        os.write(2, f"{sys.argv[3]}: {problem.strerror}\n".encode())
+        os._exit(126 if isinstance(problem, PermissionError) else 127)  # as shells do
 
 
 def probe_main() -> None:

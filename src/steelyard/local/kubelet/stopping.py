@@ -1,6 +1,7 @@
 """`steelyard down`: ends every Pod's processes by the shims' records alone, without API and kubelet."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -33,16 +34,22 @@ def _send(run: Run, number: signal.Signals) -> None:
         os.close(child)
 
 
+def _end(folder: PodFolder, container: str, run: Run) -> None:
+    """Ask a run to end; one that has not begun will not."""
+    folder.fail(SHUTDOWN)
+    if run.state == "intended":
+        records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
+    _send(run, signal.SIGTERM)
+
+
 async def stop_all_pods(config: KubeletConfig, *, grace: float = 5.0) -> None:
     """SIGTERM to every container, SIGKILL to what is left after `grace` seconds; returns when nothing runs."""
     for folder, container, run in list(_open_runs(config)):
         if run.reason == records.LOST:
             await children.end_strays(marker(folder.base(container, run.attempt)), 5.0)
             continue
-        folder.fail(SHUTDOWN)
-        if run.state == "intended":
-            records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
-        _send(run, signal.SIGTERM)
+        with contextlib.suppress(FileNotFoundError):  # the kubelet was removing the folder of an ended Pod
+            _end(folder, container, run)
     if not await _until_none(config, grace, lambda _: None):
         await _until_none(config, 10.0, lambda run: _send(run, signal.SIGUSR2))
     await _end_shims(config)

@@ -167,14 +167,14 @@ class PodWorker:
 
     async def _settle(self) -> bool:
         """Folder and address first: a Pod's names are out before its programs start."""
-        self.sandbox = self._make_sandbox()
+        self.sandbox = await self._make_sandbox()
         new = not (self.pod.get("status") or {}).get("podIP") and not self._deleting()
         if self.sandbox and new and self.node.shown and self.sandbox.ip != HOST_IP:
             await self._report(self.sandbox, self.folder.failure(), ended=False)
             await self.node.shown.wait(self.sandbox.ip, NAMES_SECONDS)
         return self.sandbox is not None and not self.gone
 
-    def _make_sandbox(self) -> Sandbox | None:
+    async def _make_sandbox(self) -> Sandbox | None:
         """The Pod's folder and address, made once; None when the Pod ended before this folder was."""
         if (known := self.folder.sandbox()) is not None:
             return known
@@ -193,7 +193,7 @@ class PodWorker:
             failure = Failure("NoAddressLeft", str(problem), disruption=True)
         started = shim.nanoseconds_text(time.time_ns())
         sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
-        self.folder.write_sandbox(sandbox)
+        await asyncio.to_thread(self.folder.write_sandbox, sandbox)
         if failure:
             self.fail(failure)
         return sandbox
