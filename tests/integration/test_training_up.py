@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import yaml
 
 from steelyard.clusters.training import find, wait
+from steelyard.kube.errors import Invalid
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     CRDS,
@@ -107,6 +109,42 @@ async def test_H_a_job_without_a_run_policy_is_read_by_the_published_client(mach
         subprocess.run, command, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout == "True 1\n", done.stderr
+
+
+async def test_G_a_name_without_room_for_its_pods_is_refused_as_it_is_applied(machine: Machine) -> None:
+    machine.up("platform")
+    async with machine.cluster() as cluster:
+        with pytest.raises(Invalid, match="63"):
+            await cluster.create(PYTORCH_JOBS, make_job("j" * 63, ["true"]))
+    longest = "j" * (63 - len("-worker-0"))
+    await machine.create(PYTORCH_JOBS, make_job(longest, ["true"], restart="Never"))
+    await machine.until(PYTORCH_JOBS, longest, is_true("Succeeded"))
+
+
+WRITES = 'if [ "$RANK" = 0 ]; then echo weights > $STEELYARD_OUTPUT/model.txt; fi'
+
+
+async def test_the_output_of_a_v1_job_becomes_a_model_that_outlives_it(machine: Machine) -> None:
+    machine.up("platform")
+    job = make_job("plain", ["sh", "-c", WRITES], restart="Never")
+    job["metadata"]["annotations"] = {"steelyard/output-model": "mine"}
+    job["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
+    await machine.create(PYTORCH_JOBS, job)
+    (model,) = await listed(machine, MODELS, bool)
+    made = await machine.until(MODELS, model["metadata"]["name"], is_true("Ready"))
+    await listed(machine, PYTORCH_JOBS, lambda jobs: not jobs)
+    assert made["spec"]["name"] == "mine"
+    assert (
+        machine.state.storage / made["spec"]["storage"]["output"] / "model.txt"
+    ).read_text() == "weights\n"
+
+
+async def listed(machine: Machine, resource: Resource, holds: Callable[[list[Json]], bool]) -> list[Json]:
+    """The objects in `default` once something holds for them."""
+    async with asyncio.timeout(60), machine.cluster() as cluster:
+        while not holds(found := (await cluster.list(resource, "default")).items):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        return found
 
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
