@@ -60,9 +60,10 @@ def standing(job: TrainingJob, tally: Tally) -> Standing:
 
 
 def scope(role: RoleKind, present: Collection[str], spec: Json) -> Scope:
-    """Workers beside parameter servers join again by themselves; all others wait for one another."""
+    """Workers beside parameter servers join again by themselves, and nobody waits for an evaluator; all others wait for
+    one another."""
     alone = PS in present or bool(spec.get("enableDynamicWorker"))
-    return "Pod" if role.name in (WORKER, EVALUATOR) and alone else role.scope
+    return "Pod" if role.name == EVALUATOR or (role.name == WORKER and alone) else role.scope
 
 
 def rules(job: TrainingJob) -> tuple[Rule, ...]:
