@@ -10,7 +10,7 @@ from steelyard.operator.training.doubles import make_job
 from steelyard.operator.training.world import JobWorld
 
 FAULTS = 3
-SOAK = 20_000
+SOAK = 15_000
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,24 @@ STARTED = (
     "Pod starts",
     "Pod starts",
 )
+SEEN = ("caches catch up", "operator looks", "caches catch up", "operator looks")
+LOST = (
+    "caches catch up",
+    "operator looks",
+    "time passes",
+    "operator looks",
+    "caches catch up",
+    "operator looks",
+)
+SCALED = ("scaled", *SEEN, "caches catch up", "Pod starts", "scaled", "caches catch up", "operator looks")
 
 CASES = [
     Case("a pair", pair, 130),
     Case("a pair at work", pair, 130, STARTED),
+    Case("a pair that has just failed", pair, 60, (*STARTED, "Pod fails, worth a retry", *SEEN)),
+    Case("a pair on a lost node", pair, 60, (*STARTED, "Pod's node is lost", *LOST)),
+    Case("a pair that is suspended", pair, 60, (*STARTED, "suspended", *SEEN)),
+    Case("a pair of which more, then less is asked", pair, 60, (*STARTED, *SCALED)),
     Case("replicas for themselves", alone, 130, STARTED),
     Case("suspended from the start", suspended, 130),
 ]
