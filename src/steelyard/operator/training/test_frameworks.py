@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import contract_framework as contract
-from steelyard.operator.training import parse, replica, validate
+from steelyard.operator.training import parse, validate
 from steelyard.operator.training.doubles import make_job, make_template
 from steelyard.operator.training.framework import Placement
 from steelyard.operator.training.frameworks import ALL
@@ -279,65 +279,6 @@ def test_a_port_of_the_template_is_the_one_that_counts() -> None:
     resource["spec"]["jaxReplicaSpecs"]["Worker"]["template"] = make_template("jax", ports=ports)
     job = parse.job_of(resource, ALL["JAXJob"], OperatorSettings())
     assert environment(job, "Worker")["COORDINATOR_PORT"] == "7000"
-
-
-# ---- MPI
-
-
-def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:
-    job = job_of("MPIJob", _spec={"slotsPerWorker": 2, "mainContainer": "mpi"}, Launcher=1, Worker=2)
-    config, account, role, binding = job.framework.extras(job)
-    assert config["data"]["hostfile"] == "job-worker-0 slots=2\njob-worker-1 slots=2\n"
-    assert (
-        '/opt/kube/kubectl exec ${POD_NAME} --container mpi -- /bin/sh -c "$*"'
-        in config["data"]["kubexec.sh"]
-    )
-    assert config["data"]["discover_hosts.sh"] == "#!/bin/sh"
-    assert [each["metadata"]["name"] for each in (config, account, role, binding)] == [
-        "job-config",
-        *["job-launcher"] * 3,
-    ]
-    assert role["rules"][1]["resourceNames"] == ["job-worker-0", "job-worker-1"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "job-launcher", "namespace": "default"}]
-
-
-def test_the_pods_of_mpi() -> None:
-    job = job_of("MPIJob", Launcher=1, Worker=1)
-    launcher, worker = (replica.pod(job, Place(role, 0), 0) for role in ("Launcher", "Worker"))
-    assert launcher["metadata"]["name"] == "job-launcher"
-    assert launcher["spec"]["serviceAccountName"] == "job-launcher"
-    assert [each["name"] for each in launcher["spec"]["initContainers"]] == ["kubectl-delivery"]
-    given = {each["name"]: each["value"] for each in launcher["spec"]["containers"][0]["env"]}
-    assert given == {
-        "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
-        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
-        "NVIDIA_VISIBLE_DEVICES": "",
-        "NVIDIA_DRIVER_CAPABILITIES": "",
-        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
-    }
-    (container,) = worker["spec"]["containers"]
-    assert (container["command"], container["args"]) == (["sleep"], ["365d"])
-    assert "initContainers" not in worker["spec"]
-    assert replica.services(job) == ()
-
-
-def test_a_launcher_whose_image_has_kubectl_gets_no_init_container() -> None:
-    job = job_of("MPIJob", TrainingSettings(kubectl_delivery_image=""), Launcher=1, Worker=1)
-    launcher = replica.pod(job, Place("Launcher", 0), 0)["spec"]
-    assert "initContainers" not in launcher
-    assert [each["name"] for each in launcher["volumes"]] == ["mpi-job-config"]
-    assert "\nkubectl exec " in job.framework.extras(job)[0]["data"]["kubexec.sh"]
-
-
-def test_a_launcher_with_gpus_takes_part() -> None:
-    resource = make_job("MPIJob", {"Launcher": 1, "Worker": 1})
-    resource["spec"]["mpiReplicaSpecs"]["Launcher"]["template"] = make_template(
-        "mpi", resources={"limits": {"nvidia.com/gpu": 1}}
-    )
-    job = parse.job_of(resource, ALL["MPIJob"], OperatorSettings())
-    assert job.framework.extras(job)[0]["data"]["hostfile"].startswith("job-launcher slots=1\n")
-    assert "NVIDIA_VISIBLE_DEVICES" not in environment(job, "Launcher")
 
 
 # ---- who decides, and what starts again

@@ -8,7 +8,7 @@ from steelyard.operator.desired import Patch
 
 Json = dict[str, Any]
 
-_KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data"}
+_KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 
 
 def patches(wanted: Iterable[Json], children: Children) -> Iterable[Patch]:
