@@ -4,21 +4,27 @@ What needs a machine (two namespaces, clients, definitions of others) is in `tes
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from steelyard.kube.errors import NotFound
 from steelyard.kube.memory import Crash, MemoryCluster
-from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
+from steelyard.kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOBS, SERVICES, Resource
 from steelyard.operator.conditions import time_text
+from steelyard.operator.controller import Controller
 from steelyard.operator.main import Operator
-from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
+from steelyard.operator.names import OWNER
+from steelyard.operator.settings import OperatorSettings, TrainingSettings
+from steelyard.operator.training.doubles import SETTINGS, Stage, StoreCaches, make_job
 
 Json = dict[str, Any]
+WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
 
@@ -206,6 +212,67 @@ def test_E_a_deadline_outlives_the_operator(when: str) -> None:
         stage.now += timedelta(seconds=1)
         settle(stage)
         assert stage.state == "Failed", f"killed {when} call {number}"
+
+
+class WithJobs(StoreCaches):
+    """Shows also what carries a job's output."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage.cluster, WITH_OUTPUTS)
+        self.store = stage.store
+
+    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
+        objects, pods = super().children(resource)
+        uid = resource["metadata"]["uid"]
+        carrying = [
+            [
+                each
+                for each in self.store.objects(kind)
+                if (each["metadata"].get("labels") or {}).get(OWNER) == uid
+            ]
+            for kind in (CONFIG_MAPS, JOBS, PODS)
+        ]
+        return [*objects, *carrying[0], *carrying[1]], [*pods, *carrying[2]]
+
+
+def carried(number: int, when: str) -> tuple[Stage, Death]:
+    """A job succeeds, and its output is carried away."""
+    annotations = {"steelyard/output-model": "digits"}
+    policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 60}
+    stage = Stage(make_job(replicas={"Master": 1}, annotations=annotations, policy=policy), WITH_OUTPUTS)
+    stage.controller = Controller(stage.cluster, WithJobs(stage))
+    settle(stage)
+    play(stage, "run")
+    death = Death(stage, number, when)
+    play(stage, "succeed")
+    stage.now += timedelta(seconds=90)
+    settle(stage)
+    (carrier,) = stage.store.objects(JOBS)
+    words = json.dumps({"code": "Complete", "message": json.dumps({"bytes": 1, "output": "sha256:o"})})
+    ended = {"terminated": {"exitCode": 0, "message": words}}
+    labels = carrier["spec"]["template"]["metadata"]["labels"]
+    metadata = {"name": "carrier", "namespace": "default", "labels": labels}
+    metadata["ownerReferences"] = [{"uid": carrier["metadata"]["uid"], "controller": True}]
+    status = {"phase": "Succeeded", "containerStatuses": [{"name": "step", "state": ended}]}
+    stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    stage.store.set_status(JOBS, carrier["metadata"]["name"], "default", complete)
+    with suppress(NotFound):  # it has gone: its time was over
+        settle(stage)
+    return stage, death
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_E_an_output_becomes_one_model_wherever_the_operator_dies(when: str) -> None:
+    undisturbed, death = carried(-1, when)
+    (wanted,) = undisturbed.store.objects(MODELS)
+    assert death.calls > 8
+    for number in range(death.calls):
+        stage, _ = carried(number, when)
+        (made,) = stage.store.objects(MODELS)
+        assert made["spec"] == wanted["spec"], f"killed {when} call {number}"
+        assert len(stage.store.objects(JOBS)) == 1
+        assert stage.store.objects(PYTORCH_JOBS) == [], "its time is over, and its output is kept"
 
 
 # ---- F to L
