@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from steelyard.operator.children import Children
-from steelyard.operator.training import back_off, deadline
+from steelyard.operator.training import back_off, deadline, status
 from steelyard.operator.training.model import CleanPods, TrainingJob
 
 Json = dict[str, Any]
@@ -54,11 +54,14 @@ def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]
 
 
 def _policy(job: TrainingJob) -> CleanPods:
-    """As the job says; but what had to be stopped does not go on running: a deadline, a limit of restarts."""
+    """As the job says; but what had to be stopped does not go on running: a deadline, a limit of restarts. Nor does
+    what waits for a replica that has failed, unless the job says itself that it should: v1 lets it hold its GPUs.
+    """
+    if job.policy.clean_pods != "None" or not status.holds(job.memory.conditions, "Failed"):
+        return job.policy.clean_pods
     stopped = {deadline.message(job), back_off.message(job)}
-    if job.policy.clean_pods == "None" and any(each["message"] in stopped for each in job.memory.conditions):
-        return "Running"
-    return job.policy.clean_pods
+    had_to_be = any(each["message"] in stopped for each in job.memory.conditions)
+    return "Running" if had_to_be or not job.policy.clean_pods_said else "None"
 
 
 def _phase(pod: Json) -> str:

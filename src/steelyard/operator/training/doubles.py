@@ -130,9 +130,14 @@ class Stage:
         run = drive if self._few() else asyncio.run
         self.look = run(self.controller.sync(self.key, self.now)).next_look
 
+    @property
+    def _types(self) -> str:
+        kind = self.key.resource.kind
+        return ALL[kind].specs if kind in ALL else "roles"
+
     def _few(self) -> bool:
         """Whether the edge makes one call after the other, so that nothing needs an event loop."""
-        types = self.job["spec"].get(ALL[self.key.resource.kind].specs) or {}
+        types = self.job["spec"].get(self._types) or {}
         replicas = max(sum(each.get("replicas", 1) for each in types.values()), len(self.pods()))
         return bool(2 * replicas <= together.FEW)
 
@@ -182,9 +187,8 @@ class Stage:
         return self.settle()
 
     def scale(self, role: str, count: int) -> "Stage":
-        specs = ALL[self.job["kind"]].specs
-        types = self.job["spec"][specs]
-        return self.patch_spec(**{specs: {**types, role: {**types[role], "replicas": count}}})
+        types = self.job["spec"][self._types]
+        return self.patch_spec(**{self._types: {**types, role: {**types[role], "replicas": count}}})
 
     def run(self, *names: str, **fields: Any) -> "Stage":
         """These Pods run, or all that wait."""

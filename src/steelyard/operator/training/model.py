@@ -73,6 +73,8 @@ class RunPolicy:
     """`spec.runPolicy`. Times are in seconds."""
 
     clean_pods: CleanPods = "None"
+    clean_pods_said: bool = False
+    """Whether the job says so itself."""
     ttl: int | None = None
     deadline: int | None = None
     backoff_limit: int | None = None

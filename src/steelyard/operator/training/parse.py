@@ -130,6 +130,7 @@ def _policy(kind: str, spec: Json) -> RunPolicy:
         clean_pods=_one_of(
             clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
         ),
+        clean_pods_said=bool(clean),
         ttl=_seconds(given, "ttlSecondsAfterFinished"),
         deadline=_seconds(given, "activeDeadlineSeconds"),
         backoff_limit=_seconds(given, "backoffLimit"),

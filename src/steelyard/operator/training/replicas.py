@@ -1,7 +1,7 @@
 """The replicas of a job as its Pods show them: what is new of each, which have fallen, how far they all are."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -11,7 +11,7 @@ from steelyard.operator.children import Children
 from steelyard.operator.desired import Premise, unchanged
 from steelyard.operator.training.model import Counts, Memory, Place, Replica, Tally, TrainingJob
 from steelyard.operator.training.replica import leader
-from steelyard.operator.training.restart import NO_END, Fall
+from steelyard.operator.training.restart import NO_END, Fall, within
 from steelyard.operator.training.seen import Seen, seen
 
 Json = dict[str, Any]
@@ -126,9 +126,28 @@ def raised(before: Memory, after: Memory) -> bool:
 
 
 def falls(crew: Crew, memory: Memory, now: datetime) -> tuple[Fall, ...]:
-    """The replicas that failed, or were ended, since the status was written."""
+    """The replicas that failed, or were ended, since the status was written.
+
+    One whose node is not heard of is waited for; but where others that start again with it fall meanwhile, it is why.
+    """
     each = (_fall(crew, memory.replicas[place], now) for place in crew.job.places)
-    return tuple(fall for fall in each if fall is not None)
+    found = tuple(fall for fall in each if fall is not None)
+    return (*found, *_causes(crew, memory, found))
+
+
+def _causes(crew: Crew, memory: Memory, found: Sequence[Fall]) -> Iterator[Fall]:
+    fallen = {fall.place for fall in found}
+    for place in crew.job.places:
+        replica = memory.replicas[place]
+        pod = crew.current(replica)
+        if pod is None or pod.lost_since is None or place in fallen or replica.phase in ENDED:
+            continue
+        if fallen & within(crew.job, place, crew.job.roles[place.role].scope):
+            yield _by_lost_node(replica, pod, pod.lost_since)
+
+
+def _by_lost_node(replica: Replica, pod: Seen, since: datetime) -> Fall:
+    return Fall(replica.place, replica.attempt, pod.name, pod.uid, since, disruption="NodeLost")
 
 
 def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
@@ -143,17 +162,16 @@ def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
         return replace(fall, disruption=found.disruption, at=found.disrupted or now)
     if found.phase == "Failed":
         return replace(fall, at=fall.ended.at or now)
-    if _lost(crew.job, found, now):
-        return replace(fall, disruption="NodeLost", at=found.lost_since or now)
+    if found.lost_since is not None and _given_up(crew.job, found.lost_since, now):
+        return _by_lost_node(replica, found, found.lost_since)
     if found.in_place > replica.in_place:
         last = found.last or NO_END
         return replace(fall, ended=last, at=last.at or now, in_place=found.in_place)
     return None
 
 
-def _lost(job: TrainingJob, found: Seen, now: datetime) -> bool:
-    since = found.lost_since
-    return since is not None and now >= since + timedelta(seconds=job.settings.lost_node_seconds)
+def _given_up(job: TrainingJob, since: datetime, now: datetime) -> bool:
+    return now >= since + timedelta(seconds=job.settings.lost_node_seconds)
 
 
 def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Premise, ...]:

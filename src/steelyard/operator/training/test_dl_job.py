@@ -273,6 +273,20 @@ def test_success_wins_over_a_failure_seen_with_it() -> None:
     assert stage.condition("Failed") is None
 
 
+def test_a_failure_beside_a_lost_node_is_its_consequence() -> None:
+    """The others lose their connection long before the node is given up."""
+    stage = running(restart="ExitCode")
+    stage.lose("job-worker-0").wait(30).end("job-worker-1", 1).settle()
+    assert (stage.state, stage.status["restarts"], stage.status["disruptions"]) == ("Restarting", 0, 1)
+
+
+def test_what_waits_for_a_replica_that_has_failed_does_not_run_on() -> None:
+    stage = running(restart="Never").end("job-worker-0", 1).settle()
+    assert list(stage.pods()) == ["job-worker-0"], "the failed one stays, with its logs"
+    stage = running(restart="Never", policy={"cleanPodPolicy": "None"}).end("job-worker-0", 1).settle()
+    assert sorted(stage.pods()) == PODS
+
+
 def test_a_failure_is_the_consequence_of_an_earlier_disruption() -> None:
     """Of one that was evicted, and one that then lost its connection, the second is not held against the job."""
     stage = running(restart="Never")
