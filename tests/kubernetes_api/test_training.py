@@ -136,6 +136,11 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("two frameworks", training_job("DLJob", frameworkSpec={}), "give framework or frameworkSpec"),
     ("no framework", training_job("DLJob", framework=None), "give framework or frameworkSpec"),
     ("a role's name", training_job("DLJob", roles={"Worker": {"template": template("main")}}), "spec.roles: a role's name"),
+    ("success of nobody", training_job("DLJob", successPolicy={"roles": ["boss"]}), "spec.successPolicy.roles: names a role"),
+    ("a failure of nobody", training_job("DLJob", failureRules=[{"action": "Fail", "roles": ["boss"]}]), "spec.failureRules[].roles: names a role"),
+    ("an output of nobody", training_job("DLJob", outputs={"model": {"name": "m", "path": "/o", "role": "boss"}}), "spec.outputs.model.role: names a role"),
+    ("waiting for nobody", training_job("DLJob", roles={"a": {"template": template("main"), "dependsOn": [{"role": "b"}]}}), "dependsOn: names a role that is not there"),
+    ("waiting for itself", training_job("DLJob", roles={"a": {"template": template("main"), "dependsOn": [{"role": "a"}]}}), "a role would wait for itself"),
     ("two numbers for success", training_job("DLJob", successPolicy={"count": 1, "percent": 50}), "count or percent"),
     ("an output that is no path", training_job("DLJob", outputs={"model": {"name": "m", "path": "out"}}), "spec.outputs.model.path"),
 ]  # fmt: skip
@@ -201,6 +206,17 @@ async def test_a_framework_belongs_to_no_namespace(api: Api, served: str) -> Non
     (await api.delete(f"{where}/{served}")).ok(200)
     body["spec"] = {"environment": [{"name": "2", "value": ""}]}
     assert "spec.environment[0].name" in (await api.post(where, body)).message
+    wrong: list[tuple[Json, str]] = [
+        ({"roles": [{"name": "a"}, {"name": "a"}]}, "roles: a name is there twice"),
+        ({"roles": [{"name": "a"}], "successPolicy": {"roles": ["b"]}}, "successPolicy.roles: names a role"),
+        (
+            {"roles": [{"name": "a"}], "environment": [{"name": "A", "value": "", "roles": ["b"]}]},
+            "names a role",
+        ),
+        ({"environment": [{"name": "A", "value": ""}] * 2}, "environment: a name is there twice"),
+    ]
+    for body["spec"], message in wrong:
+        assert message in (await api.post(where, body)).message
     for value in ("${rnk}", "${worker.adresses}", "${worker.x.host}", "${"):
         body["spec"] = {"environment": [{"name": "A", "value": value}]}
         assert "there is no such name" in (await api.post(where, body)).message, value

@@ -148,8 +148,31 @@ class FrameworkRole(SchemaModel):
     """What starts again when one failed."""
 
 
+_KNOWS = "!has(self.roles) || self.roles.exists(x, x.name == r)"
+_FRAMEWORK_RULES = (
+    (
+        "!has(self.roles) || self.roles.all(r, self.roles.exists_one(x, x.name == r.name))",
+        "roles: a name is there twice",
+    ),
+    (
+        f"!has(self.successPolicy) || !has(self.successPolicy.roles) || self.successPolicy.roles.all(r, {_KNOWS})",
+        "successPolicy.roles: names a role that is not there",
+    ),
+    (
+        f"!has(self.environment) || self.environment.all(e, !has(e.roles) || e.roles.all(r, {_KNOWS}))",
+        "environment[].roles: names a role that is not there",
+    ),
+    (
+        "!has(self.environment) || self.environment.all(e, self.environment.exists_one(x, x.name == e.name))",
+        "environment: a name is there twice",
+    ),
+)
+
+
 class FrameworkSpec(SchemaModel):
     """A framework as data: who takes part, on which port, with which environment, and when a job has succeeded."""
+
+    model_config = ConfigDict(json_schema_extra=validations(*_FRAMEWORK_RULES))
 
     container: str | None = None
     """The container that decides, and whose port counts; absent: the first."""
@@ -173,10 +196,36 @@ _ONE_FRAMEWORK = (
 )
 
 
+_THERE = (
+    (
+        "self.roles.all(k, !has(self.roles[k].dependsOn) || self.roles[k].dependsOn.all(d, d.role in self.roles))",
+        "spec.roles.<name>.dependsOn: names a role that is not there",
+    ),
+    (
+        "self.roles.all(k, !has(self.roles[k].dependsOn) || self.roles[k].dependsOn.all(d, d.role != k))",
+        "spec.roles.<name>.dependsOn: a role would wait for itself",
+    ),
+    (
+        "!has(self.successPolicy) || !has(self.successPolicy.roles)"
+        " || self.successPolicy.roles.all(r, r in self.roles)",
+        "spec.successPolicy.roles: names a role that is not there",
+    ),
+    (
+        "!has(self.failureRules) || self.failureRules.all(f, !has(f.roles) || f.roles.all(r, r in self.roles))",
+        "spec.failureRules[].roles: names a role that is not there",
+    ),
+    (
+        "!has(self.outputs) || !has(self.outputs.model) || !has(self.outputs.model.role)"
+        " || self.outputs.model.role in self.roles",
+        "spec.outputs.model.role: names a role that is not there",
+    ),
+)
+
+
 class DLJobSpec(SchemaModel):
     """A training job of any framework: named roles that find one another by host names."""
 
-    model_config = ConfigDict(json_schema_extra=validations(_ONE_FRAMEWORK))
+    model_config = ConfigDict(json_schema_extra=validations(_ONE_FRAMEWORK, *_THERE))
 
     framework: str | None = Field(default=None, min_length=1, max_length=253)
     """Name of a Framework resource."""
