@@ -2,19 +2,24 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from steelyard.local.kubelet import processes
+from steelyard.local.kubelet import forks, processes
 
+log = logging.getLogger(__name__)
+FORK_SECONDS = 10.0  # a fork takes a millisecond
 SOURCE = str(Path(__file__).parents[3])
 
 
-def program(entry: str) -> str:
+def program(entry: str, module: str = "shim") -> str:
     """Python that runs an entry point of the shim without site-packages, for a quick start."""
-    return f"import sys; sys.path.insert(0, {SOURCE!r}); from steelyard.local.kubelet import shim; shim.{entry}()"
+    where = "steelyard.local.kubelet"
+    return f"import sys; sys.path.insert(0, {SOURCE!r}); from {where} import {module}; {module}.{entry}()"
 
 
 class Child:
@@ -23,7 +28,7 @@ class Child:
     def __init__(self, pid: int, fd: int, on_change: Callable[[], None], ready: int | None = None) -> None:
         self.pid, self.fd, self.ready = pid, fd, ready
         self.on_change = on_change
-        self.exit_code: int | None = None  # known of own children only
+        self.exit_code: int | None = None  # known of children of this very process only
         self.ended = False
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(fd, self._end)
@@ -62,14 +67,73 @@ class Child:
             self.fd = -1
 
 
+class ForkServer:
+    """Starts shims at a fraction of an interpreter's start (`forks.py`); where it fails, each is started by itself."""
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self._connection: socket.socket | None = None
+        self._pid = 0
+
+    def start(self, intent: Path, on_change: Callable[[], None]) -> Child:
+        """The shim of an intent, in a session of its own."""
+        try:
+            return self._fork(intent, on_change)
+        except OSError as error:  # it was killed, or hangs: of two shims of one run, one starts it
+            log.warning("the fork server does not answer: %s", error)
+            self.close()
+            return spawn(self.python, intent, on_change)
+
+    def _fork(self, intent: Path, on_change: Callable[[], None]) -> Child:
+        if self._connection is None:
+            self.begin()
+        assert self._connection is not None
+        errors = os.open(_errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        ready, write = os.pipe()
+        try:
+            socket.send_fds(self._connection, [os.fsencode(intent)], [write, errors])
+            answer, descriptors, _, _ = socket.recv_fds(self._connection, 64, 1)
+            if not answer:
+                raise ConnectionResetError("it has ended")
+        except OSError:
+            os.close(ready)
+            raise
+        finally:
+            os.close(write)
+            os.close(errors)
+        return Child(int(answer), descriptors[0], on_change, ready)
+
+    def begin(self) -> None:
+        """Have it load what shims need, before the first one is wanted."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(FORK_SECONDS)
+        with theirs:
+            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 3)]
+            argv = [self.python, "-I", "-S", "-c", program("main", "forks"), " " * forks.PLACE, "3"]
+            environment = {"PATH": os.defpath}
+            self._pid = os.posix_spawn(self.python, argv, environment, file_actions=actions, setsid=True)
+        self._connection = ours
+
+    def close(self) -> None:
+        """End it; its shims go on."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def _errors_of(intent: Path) -> str:
+    return str(intent.with_suffix(".shim"))
+
+
 def spawn(python: str, intent: Path, on_change: Callable[[], None]) -> Child:
-    """Start the shim of an intent, in a session of its own."""
+    """Start the shim of an intent with an interpreter of its own, in a session of its own."""
     read, write = os.pipe()
-    errors = str(intent.with_suffix(".shim"))
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
+        (os.POSIX_SPAWN_OPEN, 2, _errors_of(intent), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),
         (os.POSIX_SPAWN_DUP2, write, 3),
     ]
     argv = [python, "-I", "-S", "-c", program("main"), str(intent), "3"]

@@ -15,8 +15,8 @@ STRAYS_SECONDS = 1.0  # how long killed processes may take to vanish
 class Containers:
     """`on_change` is called whenever a shim has something new on disk."""
 
-    def __init__(self, python: str, folder: PodFolder, on_change: Callable[[], None]) -> None:
-        self.python, self.folder, self.on_change = python, folder, on_change
+    def __init__(self, shims: children.ForkServer, folder: PodFolder, on_change: Callable[[], None]) -> None:
+        self.shims, self.folder, self.on_change = shims, folder, on_change
         self.runs: dict[str, Run | None] = {}  # the newest of each container
         self._shims: dict[tuple[str, int], children.Child] = {}
         self._stopping: set[tuple[str, int]] = set()
@@ -71,7 +71,7 @@ class Containers:
         return run is not None and run.attempt == key[1] and run.state != "exited"
 
     def begin(self, name: str, attempt: int, intent: Path) -> None:
-        self._shims[name, attempt] = children.spawn(self.python, intent, self.on_change)
+        self._shims[name, attempt] = self.shims.start(intent, self.on_change)
         self.runs[name] = Run(attempt, "intended")
 
     def begin_again(self) -> float | None:
@@ -87,8 +87,9 @@ class Containers:
             if child is not None and not child.ended:
                 continue
             base = self.folder.base(name, run.attempt)
-            if child is not None and child.exit_code not in (0, shim.BUSY, -signal.SIGTERM, -signal.SIGKILL):
-                records.cancel(base, "StartError", records.tail_of(base.with_suffix(".shim")))
+            errors = records.tail_of(base.with_suffix(".shim"))
+            if child is not None and _failed(child, errors):
+                records.cancel(base, "StartError", errors)
                 self.on_change()
             elif not records.is_locked(base):
                 self.begin(name, run.attempt, base.with_suffix(".json"))
@@ -134,3 +135,10 @@ class Containers:
         """Let go of everything; it runs on."""
         for child in self._shims.values():
             child.close()
+
+
+def _failed(child: children.Child, errors: str) -> bool:
+    """Whether an ended shim could not do its work; one that came late or was killed left it to the next."""
+    if child.exit_code is None:
+        return bool(errors)
+    return child.exit_code not in (0, shim.BUSY, -signal.SIGTERM, -signal.SIGKILL)

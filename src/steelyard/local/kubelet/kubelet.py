@@ -19,7 +19,7 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS, Json
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.addresses import Addresses
-from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.children import ForkServer, program
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
 from steelyard.local.kubelet.network import binds_available
@@ -51,8 +51,9 @@ class Kubelet:
     ) -> None:
         self.cluster, self.config, self.mounts, self.binds = cluster, config, mounts, binds
         self.events = EventRecorder(cluster, component="kubelet", instance=config.node)
+        self.shims = ForkServer(config.python)
         addresses = Addresses(config.pods / ".addresses", config.network)
-        self.node = Node(cluster, config, addresses, self.events, mounts, binds, shown)
+        self.node = Node(cluster, config, addresses, self.events, self.shims, mounts, binds, shown)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items)
@@ -122,6 +123,7 @@ class Kubelet:
         """Stop looking after the Pods, without touching them."""
         tasks = [task for _, task in self.workers.values()]
         await _cancel(tasks)
+        self.shims.close()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
@@ -149,6 +151,7 @@ async def run_kubelet(
     tasks = [asyncio.create_task(part) for part in parts]
     stopped = asyncio.create_task(stop.wait())
     try:
+        kubelet.shims.begin()
         waiting = {stopped, *tasks}
         while not stopped.done():
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -355,6 +356,8 @@ def exec_main() -> None:
     if intent["mounts"] is not None:
         splice.enter(int(sys.argv[2]))
     os.chdir(intent["cwd"])
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     try:
         os.execvpe(sys.argv[3], sys.argv[3:], intent["env"])
     except OSError as problem:

@@ -19,6 +19,7 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS, Json
 from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
+from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.containers import Containers
 from steelyard.local.kubelet.env import ConfigMissing, Unsupported
@@ -46,6 +47,7 @@ class Node:
     config: KubeletConfig
     addresses: Addresses
     events: EventRecorder
+    shims: ForkServer
     mounts: bool  # whether containers can have a view of the files of their own
     binds: bool  # whether their calls of bind can be answered
     shown: Shown | None = None  # whose names are out, where somebody keeps names
@@ -63,7 +65,7 @@ class PodWorker:
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
         self.launcher = Launcher(node.config, self.folder, mounts=node.mounts, binds=node.binds)
-        self.containers = Containers(node.config.python, self.folder, self.wake.set)
+        self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
