@@ -124,13 +124,19 @@ async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -
             {"exit": 0, "job": job.name, "detached": True},
             f"  follow it:  {place.command(f'logs -f {job.name}')}\n"
             f"  its state:  {place.command(f'describe {job.name}')}\n"
-            f"  stop it:    {place.command(f'stop {job.name}')}",
+            f"  stop it:    {place.command(f'stop {job.name}')}{_later(asked, place, job)}",
         )
         return Ended(job, 0, detached=True)
     ended = await Session(api, job, place, screen).run()
     if ended.detached or not ended.job.finished:
         return ended
     return await _told_end(ended, place, api, screen)
+
+
+def _later(asked: Asked, place: Place, job: JobView) -> str:
+    """Nobody waits here for the output: the platform learns of it by another command."""
+    waits = asked.output_model and register.runs_at(place)
+    return f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
 
 
 def _manifest(asked: Asked, place: Place, framework: TrainingFramework) -> tuple[Json, Json | None]:
