@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - tables are read by their rows
 """The published clients, unmodified (`kubernetes`, `kubeflow-training`): every kind of training job, all its life.
 
 One machine for all of them: the jobs are apart by their names.
@@ -6,16 +5,31 @@ One machine for all of them: the jobs are apart by their names.
 
 import gc
 import os
+import shutil
+import subprocess
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.conftest import Machine, processes_of
+from tests.integration.small_jobs import (
+    GROUP,
+    IMAGE,
+    KINDS,
+    NAMESPACE,
+    VERSION,
+    eventually,
+    finished,
+    has,
+    manifest,
+    modelled,
+    succeeded,
+    template,
+)
 
 pytestmark = [
     pytest.mark.e2e,
@@ -23,9 +37,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-Json = dict[str, Any]
-IMAGE = "localhost/steelyard/steps"
-GROUP, VERSION, NAMESPACE = "kubeflow.org", "v1", "default"
 
 
 @pytest.fixture(scope="module")
@@ -62,58 +73,6 @@ def core(up: Machine) -> Any:
     return client.CoreV1Api(config.new_client_from_config(str(up.state.kubeconfig)))
 
 
-def template(container: str, script: str) -> Json:
-    main = {"name": container, "image": IMAGE, "command": ["sh", "-c", script]}
-    return {"spec": {"containers": [main]}}
-
-
-# Of each kind: its replicas' field, its container, its replicas, who says when it is done, and what that one prints.
-SAY = {
-    "TFJob": "echo task $TF_CONFIG",
-    "PyTorchJob": "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR",
-    "XGBoostJob": "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR",
-    "PaddleJob": "echo nodes $PADDLE_NNODES at $PADDLE_MASTER",
-    "JAXJob": "echo process $PROCESS_ID of $NUM_PROCESSES at $COORDINATOR_ADDRESS",
-    "MPIJob": "echo hosts $OMPI_MCA_orte_default_hostfile",
-    "MXJob": "echo role $DMLC_ROLE at $DMLC_PS_ROOT_URI kubernetes $DMLC_USE_KUBERNETES",
-}
-KINDS: dict[str, tuple[str, str, dict[str, int], str, str]] = {
-    "TFJob": ("tfReplicaSpecs", "tensorflow", {"Chief": 1, "Worker": 2}, "chief-0", '"task":{"type":"chief","index":0}'),
-    "PyTorchJob": ("pytorchReplicaSpecs", "pytorch", {"Master": 1, "Worker": 2}, "master-0", "rank 0 of 3 at "),
-    "XGBoostJob": ("xgbReplicaSpecs", "xgboost", {"Master": 1, "Worker": 1}, "master-0", "rank 0 of 2 at "),
-    "PaddleJob": ("paddleReplicaSpecs", "paddle", {"Master": 1, "Worker": 1}, "master-0", "nodes 2 at "),
-    "JAXJob": ("jaxReplicaSpecs", "jax", {"Worker": 2}, "worker-0", "process 0 of 2 at "),
-    "MPIJob": ("mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1}, "launcher", "hosts /etc/mpi/hostfile"),
-    "MXJob": ("mxReplicaSpecs", "mxnet", {"Scheduler": 1, "Server": 1, "Worker": 1}, "scheduler-0", "role scheduler at "),
-}  # fmt: skip
-
-
-def manifest(kind: str, name: str, script: str = "", **policy: Any) -> Json:
-    """A small job of a kind whose replicas say what they were told."""
-    field, container, replicas, _, _ = KINDS[kind]
-    script = script or SAY[kind]
-    roles = {role: {"replicas": n, "template": template(container, script)} for role, n in replicas.items()}
-    spec: Json = {"runPolicy": policy, field: roles} | ({"jobMode": "MXTrain"} if kind == "MXJob" else {})
-    if kind == "MPIJob":  # its workers wait to be asked
-        roles["Worker"]["template"] = template(container, "sleep 60")
-        spec["runPolicy"] = {"cleanPodPolicy": "Running", **policy}
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-def modelled(training: Any, job: Json) -> Any:
-    """The client's own model of a manifest."""
-    from kubeflow.training.utils import utils
-
-    return training.api_client.deserialize(utils.FakeResponse(job), f"KubeflowOrgV1{job['kind']}")
-
-
-def finished(training: Any, kind: str, name: str, *conditions: str) -> Any:
-    expected = set(conditions or ("Succeeded",))
-    return training.wait_for_job_conditions(
-        name, job_kind=kind, expected_conditions=expected, wait_timeout=60, polling_interval=0.25
-    )
-
-
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"])
 def test_a_job_of_each_kind(training: Any, core: Any, kind: str) -> None:
     name = f"a-{kind.lower()}"
@@ -145,26 +104,6 @@ def gone(training: Any, core: Any, kind: str, name: str) -> None:
         eventually(none_left, f"{name} gone")
     with pytest.raises(RuntimeError):
         training.get_job(name, job_kind=kind)
-
-
-def succeeded(api: Any, where: tuple[str, ...], made: Json) -> list[str]:
-    """The conditions of an object at its end, by the client's own watch."""
-    from kubernetes import watch
-
-    seen: list[str] = []
-    stream = watch.Watch().stream(
-        api.list_namespaced_custom_object,
-        *where,
-        field_selector=f"metadata.name={made['metadata']['name']}",
-        resource_version=made["metadata"]["resourceVersion"],
-        timeout_seconds=60,
-    )
-    for event in stream:
-        conditions = (event["object"].get("status") or {}).get("conditions") or []
-        seen = [each["type"] for each in conditions if each["status"] == "True"]
-        if "Succeeded" in seen or "Failed" in seen:
-            break
-    return seen
 
 
 def test_kinds_that_the_training_client_does_not_know(training: Any, core: Any) -> None:
@@ -274,13 +213,88 @@ def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: An
     training.delete_job("long", job_kind="JAXJob")
 
 
-def eventually(holds: Callable[[], object], what: str, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
+@pytest.fixture(scope="module")
+def pod(core: Any) -> Iterator[str]:
+    """A running Pod."""
+    spec = {**template("main", "export OWN=1; sleep 300")["spec"], "restartPolicy": "Never"}
+    spec["containers"][0]["env"] = [{"name": "WHO", "value": "a Pod"}]
+    core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "runs"}, "spec": spec})
+    eventually(lambda: core.read_namespaced_pod("runs", NAMESPACE).status.phase == "Running", "running")
+    yield "runs"
+    core.delete_namespaced_pod("runs", NAMESPACE, grace_period_seconds=0)
 
 
-def has(training: Any, kind: str, name: str, condition: str) -> bool:
-    found = training.get_job_conditions(name, job_kind=kind)
-    return any(each.type == condition and each.status == "True" for each in found)
+def executed(core: Any, pod: str, *command: str, **options: Any) -> Any:
+    from kubernetes.stream import stream
+
+    wanted = {"stdin": False, "stdout": True, "stderr": True, "tty": False, **options}
+    return stream(core.connect_get_namespaced_pod_exec, pod, NAMESPACE, command=list(command), **wanted)
+
+
+def test_a_command_runs_where_the_container_runs(core: Any, pod: str) -> None:
+    assert executed(core, pod, "sh", "-c", "echo $WHO; hostname; echo wrong >&2") == "a Pod\nruns\nwrong\n"
+    client = executed(core, pod, "sh", "-c", "head -n 1; exit 3", stdin=True, _preload_content=False)
+    client.write_stdin("read me\n")
+    client.run_forever(timeout=20)
+    assert (client.read_stdout(), client.returncode) == ("read me\n", 3)
+    failed = executed(core, pod, "sh", "-c", "echo out; exit 3", _preload_content=False)
+    failed.run_forever(timeout=20)
+    assert (failed.read_stdout(), failed.returncode) == ("out\n", 3)
+    absent = executed(core, pod, "no-such-program", _preload_content=False)
+    absent.run_forever(timeout=20)
+    assert (absent.returncode, "No such file" in absent.read_stderr()) == (127, True)
+
+
+def test_a_command_has_a_terminal_where_one_is_asked_for(core: Any, pod: str) -> None:
+    client = executed(core, pod, "sh", stdin=True, tty=True, _preload_content=False)
+    client.write_channel(4, '{"Width": 101, "Height": 7}')
+    client.write_stdin("stty size; tty; exit 5\n")
+    client.run_forever(timeout=20)
+    said = client.read_stdout()
+    assert "7 101" in said
+    assert "/dev/pts/" in said
+    assert client.returncode == 5
+
+
+def test_a_command_ends_with_its_caller_and_with_its_container(core: Any, up: Machine) -> None:
+    def left(mark: str) -> bool:
+        return any(mark in each for each in processes_of(up.state.path))
+
+    core.create_namespaced_pod(
+        NAMESPACE,
+        {
+            "metadata": {"name": "ends"},
+            "spec": {**template("main", "sleep 300")["spec"], "restartPolicy": "Never"},
+        },
+    )
+    eventually(lambda: core.read_namespaced_pod("ends", NAMESPACE).status.phase == "Running", "running")
+    first = executed(core, "ends", "sleep", "1001", _preload_content=False)
+    eventually(lambda: left("sleep 1001"), "the command")
+    first.close()
+    eventually(lambda: not left("sleep 1001"), "ended with its caller")
+    second = executed(core, "ends", "sleep", "1002", _preload_content=False)
+    eventually(lambda: left("sleep 1002"), "the command")
+    core.delete_namespaced_pod("ends", NAMESPACE, grace_period_seconds=0)
+    second.run_forever(timeout=20)
+    assert second.returncode == 137
+    assert not left("sleep 1002")
+
+
+def test_kubectl_runs_a_command(up: Machine, pod: str) -> None:
+    kubectl = shutil.which("kubectl")
+    if not kubectl:
+        pytest.skip("no kubectl on this machine")
+    command = [
+        kubectl,
+        "--kubeconfig",
+        str(up.state.kubeconfig),
+        "exec",
+        "-i",
+        pod,
+        "--",
+        "sh",
+        "-c",
+        "cat; exit 4",
+    ]
+    done = subprocess.run(command, input="through", capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("through", 4), done.stderr

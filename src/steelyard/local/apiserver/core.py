@@ -5,11 +5,14 @@ of what it tells.
 """
 
 import logging
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from steelyard.local.apiserver import errors, scale
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.execution import Execution, execution_of
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.openapi import OpenApi
@@ -25,7 +28,7 @@ MAX_BODY = 3 << 20
 HEALTH = ("healthz", "readyz", "livez")
 # Of real servers; named so that a client learns that they exist, but not here.
 _LATER = {
-    "exec", "attach", "portforward", "proxy", "eviction", "scale", "token", "ephemeralcontainers", "resize",
+    "attach", "portforward", "proxy", "eviction", "scale", "token", "ephemeralcontainers", "resize",
     "finalize", "approval",
 }  # fmt: skip
 
@@ -38,6 +41,17 @@ class Core:
     discovery: Discovery
     openapi: OpenApi
     logs: PodLogs
+    pods: Path | None = None  # where the kubelet keeps them
+
+    async def execution(self, request: Request) -> Execution | Response:
+        """What a request of `exec` is to run, or why not."""
+        parts = [each for each in request.path.split("/") if each]
+        try:
+            target = self._target("", "v1", parts[2:])
+            item = self.rest.objects.item(target.kind, target.key)
+            return execution_of(self.pods, sys.executable, request, item)
+        except Refusal as refusal:
+            return await self._refused(refusal)
 
     async def handle(self, request: Request) -> Response:
         try:

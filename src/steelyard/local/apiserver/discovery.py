@@ -181,6 +181,8 @@ def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
     for name in kind.subresources:
         if name == "scale":
             yield name, {**own, **SCALE, "verbs": ["get", "patch", "update"]}
+        elif name == "exec":
+            yield name, {**own, "kind": "PodExecOptions", "verbs": ["create", "get"]}
         elif name == "binding":
             yield name, {**own, "kind": "Binding", "verbs": ["create"]}
         else:

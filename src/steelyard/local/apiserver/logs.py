@@ -38,7 +38,7 @@ class PodLogs:
         if self._pods is None:
             raise errors.not_implemented("this server has no folder of Pods, and so no logs")
         pod = item.parsed()
-        container = _container(pod, request.query.get("container", ""))
+        container = container_of(pod, request.query.get("container", ""))
         count = _restarts(pod, container) - request.flag("previous")
         options = _options(request)
         path = self._pods / item.uid / container / f"{count}.log"
@@ -84,7 +84,7 @@ class PodLogs:
         return "terminated" in state or field_of(pod, "status", "phase") in ("Succeeded", "Failed")
 
 
-def _container(pod: Json, name: str) -> str:
+def container_of(pod: Json, name: str) -> str:
     spec = pod["spec"]
     names = [each["name"] for each in spec["containers"]]
     every = names + [each["name"] for each in spec.get("initContainers") or ()]

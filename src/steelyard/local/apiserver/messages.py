@@ -21,6 +21,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     user: str
+    command: tuple[str, ...] = ()  # of `exec`: the one parameter that is given several times
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "") in ("1", "true", "True", "t", "T")

@@ -72,7 +72,7 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     add_system_classes(objects, registry.stored(CLASSES))
     await store.settled()
     logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
-    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), logs)
+    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), logs, config.pods)
     return Parts(store, core, Lifecycle(objects, registry))
 
 

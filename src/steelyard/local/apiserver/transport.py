@@ -2,19 +2,24 @@
 
 import asyncio
 import hmac
+import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import cast
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 
 from steelyard.local.apiserver.core import HEALTH, MAX_BODY, Core
 from steelyard.local.apiserver.errors import Refusal
+from steelyard.local.apiserver.execution import PROTOCOLS, Execution, execute
 from steelyard.local.apiserver.messages import Request, Response, json_response
 
 _OPEN = frozenset(f"/{each}" for each in HEALTH) | {"/version", "/version/"}
+
+_EXEC = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/exec")
 
 
 class Transport:
@@ -37,6 +42,10 @@ class Transport:
         body = await request.read() if request.can_read_body else b""
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(request.method, request.path, dict(request.query), headers, body, user or "")
+        if _is_exec(request):
+            asked = replace(asked, command=tuple(request.query.getall("command", ())))
+            found = await self._core.execution(asked)
+            return await _executed(request, found) if isinstance(found, Execution) else _whole(found)
         response = await self._core.handle(asked)
         if isinstance(response.body, bytes):
             return _whole(response)
@@ -49,6 +58,28 @@ class Transport:
         if scheme.lower() != "bearer":
             return None
         return next((user for each, user in self._users.items() if hmac.compare_digest(each, digest)), None)
+
+
+def _is_exec(request: web.BaseRequest) -> bool:
+    return request.method in ("GET", "POST") and bool(_EXEC.fullmatch(request.path))
+
+
+async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamResponse:
+    """A command over WebSocket, until it or its caller is gone."""
+    socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0)
+    await socket.prepare(request)
+
+    async def messages() -> AsyncIterator[bytes]:
+        async for message in socket:
+            if message.type == WSMsgType.BINARY:
+                yield message.data
+            elif message.type == WSMsgType.TEXT:  # what the Python client makes of text
+                yield message.data.encode()
+
+    with suppress(ConnectionError):
+        await execute(wanted, messages(), socket.send_bytes)
+    await socket.close()
+    return socket
 
 
 def _headers(response: Response) -> list[tuple[str, str]]:

@@ -1,0 +1,187 @@
+"""`pods/exec`: a command in a running container, over WebSocket. `core.py` says what to run, `transport.py` carries it.
+
+Kubernetes' remote command protocols v4 and v5: each message's first byte is its channel.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import struct
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import orjson
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.item import Item
+from steelyard.local.apiserver.logs import container_of
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.records import PodFolder
+
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+LAST_WORDS = (
+    1.0  # seconds that output may take after the end of the command; what it left behind may hold its pipes
+)
+Send = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A command that is to run, and which of its streams are wanted."""
+
+    command: tuple[str, ...]
+    pid: int  # of the container's first process
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+
+def execution_of(pods: Path | None, python: str, request: Request, item: Item) -> Execution:
+    if pods is None:
+        raise errors.not_implemented("this server has no folder of Pods, and so nothing to run commands in")
+    if request.headers.get("upgrade", "").lower() != "websocket":
+        raise errors.not_implemented("this server serves pods/exec over WebSocket alone")
+    streams = {name: request.flag(name) for name in ("stdin", "stdout", "stderr", "tty")}
+    if not any(streams[name] for name in ("stdin", "stdout", "stderr")):
+        raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    if not request.command:
+        raise errors.bad_request("you must specify a command")
+    container = container_of(item.parsed(), request.query.get("container", ""))
+    folder = PodFolder(pods / item.uid)
+    run = folder.run(container)
+    if run is None or run.state != "running":
+        raise errors.Refusal(500, "InternalError", f'container not found ("{container}")')
+    intent = folder.base(container, run.attempt).with_suffix(".json")
+    inside = (python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
+    return Execution((*inside, *request.command), run.pid, **streams)
+
+
+async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send) -> None:
+    """Runs it, passes its streams on, and says how it ended. It ends with its container and with its caller."""
+    async with _running(wanted) as (process, terminal), _ending_with(wanted.pid, process):
+        await send(bytes([STDOUT if wanted.stdout else ERROR]))  # tells the client that all is set up
+        reader = await _reader(terminal) if terminal is not None else process.stdout
+        copies = [_copy(reader, STDOUT, send), _copy(None if wanted.tty else process.stderr, STDERR, send)]
+        output = asyncio.gather(*copies)
+        feeding = asyncio.create_task(_feed(messages, process, terminal))
+        ended = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait([feeding, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                return  # the caller is gone
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(output, LAST_WORDS)
+            await send(bytes([ERROR]) + orjson.dumps(status_of(process.returncode or 0)))
+        finally:
+            for task in (feeding, ended, output):
+                task.cancel()
+            await asyncio.gather(feeding, ended, output, return_exceptions=True)
+
+
+def status_of(code: int) -> Json:
+    """How a command ended, as clients read it; a signal's number is told as shells do."""
+    code = 128 - code if code < 0 else code
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+@asynccontextmanager
+async def _running(wanted: Execution) -> AsyncIterator[tuple[Process, int | None]]:
+    """The process, and our side of its terminal if it has one."""
+    ours, theirs = os.openpty() if wanted.tty else (None, None)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *wanted.command,
+            stdin=theirs if theirs is not None else PIPE if wanted.stdin else DEVNULL,
+            stdout=theirs if theirs is not None else PIPE if wanted.stdout else DEVNULL,
+            stderr=theirs if theirs is not None else PIPE if wanted.stderr else DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        if theirs is not None:
+            os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        _kill(process)
+        await process.wait()
+        if ours is not None:
+            with contextlib.suppress(OSError):  # closed with its reader
+                os.close(ours)
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@asynccontextmanager
+async def _ending_with(pid: int, process: Process) -> AsyncIterator[None]:
+    """While the container's first process lives."""
+    loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        _kill(process)
+        yield
+        return
+    loop.add_reader(fd, _kill, process)
+    try:
+        yield
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+async def _reader(terminal: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    file = os.fdopen(os.dup(terminal), "rb", buffering=0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    return reader
+
+
+async def _copy(reader: asyncio.StreamReader | None, channel: int, send: Send) -> None:
+    if reader is None:
+        return
+    with contextlib.suppress(OSError):  # a terminal without a process is an error to read
+        while block := await reader.read(1 << 15):
+            await send(bytes([channel]) + block)
+
+
+async def _feed(messages: AsyncIterator[bytes], process: Process, terminal: int | None) -> None:
+    """What the caller sends, until it is gone."""
+    async for message in messages:
+        channel, content = message[0] if message else CLOSE, message[1:]
+        if channel == STDIN and terminal is not None:
+            await asyncio.to_thread(_write_all, terminal, content)
+        elif channel == STDIN and process.stdin is not None:
+            with contextlib.suppress(ConnectionError):
+                process.stdin.write(content)
+                await process.stdin.drain()
+        elif channel == RESIZE and terminal is not None:
+            size = orjson.loads(content)
+            ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", size["Height"], size["Width"], 0, 0))
+        elif message == bytes([CLOSE, STDIN]) and process.stdin is not None:
+            process.stdin.close()
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while content:
+            content = content[os.write(fd, content) :]
