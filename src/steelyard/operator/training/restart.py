@@ -4,14 +4,13 @@ The first that matches decides: the job's rules, then whether it was a disruptio
 replica type. Of several the earliest comes first, and what its restart starts anew anyway is its consequence.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from steelyard.operator.conditions import time_text
-from steelyard.operator.training import back_off
+from steelyard.operator.training import back_off, patterns
 from steelyard.operator.training.model import (
     UNKNOWN_EXIT,
     Action,
@@ -95,7 +94,7 @@ def _matches(rule: Rule, fall: Fall) -> bool:
         (rule.exit_codes, ended.exit_code in rule.exit_codes),
         (rule.signals, ended.signal in rule.signals),
         (rule.reasons, bool({ended.reason, fall.disruption} & set(rule.reasons))),
-        (rule.pattern, re.search(rule.pattern, ended.message) is not None),
+        (rule.pattern, bool(rule.pattern) and patterns.found(rule.pattern, ended.message)),
         (rule.roles, fall.place.role in rule.roles),
     )
     return all(holds for given, holds in checks if given)

@@ -142,6 +142,9 @@ SPECS = "spec.pytorchReplicaSpecs"
             id="pattern",
         ),
         pytest.param(
+            ruled('[{"action": "Fail", "pattern": "(?=a)"}]'), "look-around", id="an expression too clever"
+        ),
+        pytest.param(
             ruled('[{"action": "Fail", "roles": ["PS"]}]'),
             "the job has no replica type 'PS'; it has",
             id="rule's role",

@@ -92,3 +92,10 @@ def test_else_the_restart_policy_does(restart: RestartPolicy, code: int, verdict
 )
 def test_an_exit_code_tells_the_signal(code: int, signal: int | None) -> None:
     assert Ended(code).signal == signal
+
+
+def test_no_expression_takes_for_ever() -> None:
+    """Searching this one by trying all ways takes longer than the universe is old."""
+    assert judge(fall(message="a" * 4000 + "b"), role(), [Rule("Restart", pattern="(a+)+$")]) == Verdict(
+        "Fail"
+    )

@@ -5,6 +5,7 @@ Raises Invalid with the field; the job then has failed for the reason `<Kind>Fai
 
 import re
 
+from steelyard.operator.training import patterns
 from steelyard.operator.training.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
@@ -107,6 +108,6 @@ def _rule(job: TrainingJob, rule: Rule, number: int) -> None:
                 f"{field}.roles", f"the job has no replica type {name!r}; it has {', '.join(job.roles)}"
             )
     try:
-        re.compile(rule.pattern)
-    except re.error as error:
+        patterns.check(rule.pattern)
+    except ValueError as error:
         raise Invalid(f"{field}.pattern", f"{rule.pattern!r} is no regular expression: {error}") from None
