@@ -1,0 +1,208 @@
+"""`steelyard train` as a user gives it: real workers, real signals, and the exit status of the job.
+
+One platform for all but the test that starts its own; jobs are apart by their names.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Machine, processes_of
+
+pytestmark = pytest.mark.e2e
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from steelyard.progress import report, result
+
+rank, steps, ends = int(os.environ["RANK"]), int(sys.argv[1]), int(sys.argv[2])
+kept = Path(f"{os.environ['JOB']}-{rank}")
+start = int(kept.read_text()) if kept.exists() else 0
+print(f"rank {rank} of {os.environ['WORLD_SIZE']} from {start} pid {os.getpid()}")
+for step in range(start + 1, steps + 1):
+    time.sleep(0.1)
+    kept.write_text(str(step))
+    report(step=step, total=steps, loss=1 / step)
+if rank == 1 and ends:
+    print("the last words", file=sys.stderr)
+    sys.exit(ends)
+result(accuracy=0.5, rank=rank)
+"""
+JSON = ("--display", "json")
+Events = list[dict[str, object]]
+
+
+class Shell:
+    """Commands in one folder, with one state folder."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self.machine, self.folder = machine, folder
+        (folder / "train.py").write_text(PROGRAM)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "steelyard.cli.main", "train", *words]
+        where = ["--state-dir", str(self.machine.state.path)]
+        split = command.index("--") if "--" in command else len(command)
+        return subprocess.Popen(
+            [*command[:split], *where, *command[split:]],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def train(self, *words: str) -> tuple[int, str, str]:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def job(self, name: str, workers: int, steps: int, ends: int = 0, *more: str) -> tuple[str, ...]:
+        """The words of a run."""
+        flags = ("--framework", "pytorch", "--workers", str(workers), "--name", name, "--env", f"JOB={name}")
+        return ("run", "train.py", *flags, *more, "--", str(steps), str(ends))
+
+    def pid(self, name: str, replica: str) -> int:
+        """Of a replica's program, once it has said so."""
+        _, said, _ = self.until(
+            lambda: self.train("logs", name, "--replica", replica), lambda out: "pid" in out[1]
+        )
+        return int(re.findall(r"pid (\d+)", said)[-1])
+
+    def until(
+        self, ask: Callable[[], tuple[int, str, str]], holds: Callable[[tuple[int, str, str]], bool]
+    ) -> tuple[int, str, str]:
+        end = time.monotonic() + 60
+        while not holds(said := ask()):
+            assert time.monotonic() < end, said
+            time.sleep(0.1)
+        return said
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("STEELYARD_"):
+                patch.delenv(name)
+        folder = tmp_path_factory.mktemp("train")
+        machine = Machine(folder / "state")
+        machine.up("platform")
+        yield Shell(machine, folder)
+        machine.down()
+    assert processes_of(machine.state.path) == []
+
+
+def read_events(text: str) -> Events:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def ended(events: Events) -> dict[str, object]:
+    assert events[-1]["event"] == "ends", events
+    return events[-1]
+
+
+def test_four_workers_train_and_the_end_is_told(shell: Shell) -> None:
+    code, out, err = shell.train(*shell.job("four", 4, 8))
+    assert (code, err) == (0, "")
+    for rank in range(4):
+        assert out.count(f"worker-{rank} | rank {rank} of 4 from 0 pid") == 1
+    assert "step 1 of 8" in out
+    assert re.search(r"pytorchjob/four succeeded after .* s\nresult: accuracy 0.5, rank 0\n$", out)
+    code, out, _ = shell.train("describe", "four")
+    assert "Progress: step 8 of 8, loss 0.125" in out
+    assert len(re.findall(r"worker-\d  Succeeded  1", out)) == 4
+    assert shell.train("wait", "four")[0] == 0
+    code, out, _ = shell.train("list", "-o", "json")
+    assert json.loads(out)[0]["metadata"]["name"] == "four"
+
+
+def test_a_failed_program_gives_its_exit_status_and_its_last_words(shell: Shell) -> None:
+    code, out, _ = shell.train(*shell.job("fails", 2, 2, 3))
+    assert code == 3
+    assert re.search(r"pytorchjob/fails failed after .* s: worker-1 ended with exit code 3\n", out)
+    assert "  its last lines:\n" in out
+    assert "    the last words\n" in out
+    assert shell.train("wait", "fails")[0] == 3
+    assert "Failed because worker-1 ended with exit code 3 (attempt 1" in shell.train("describe", "fails")[1]
+
+
+def test_a_killed_worker_starts_all_again_and_no_line_comes_twice(shell: Shell) -> None:
+    running = shell.start(*shell.job("killed", 2, 60))
+    pid = shell.pid("killed", "worker-1")
+    time.sleep(1.0)
+    os.kill(pid, signal.SIGKILL)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, out
+    assert "worker-1 was killed (SIGKILL, exit code 137); both replicas start again (restart 1)" in out
+    starts = re.findall(r"worker-(\d) \| rank \d of 2 from (\d+) pid", out)
+    assert sorted(replica for replica, _ in starts) == ["0", "0", "1", "1"]
+    assert all(int(step) > 0 for _, step in starts[2:])
+    assert ", with 1 restart\n" in out
+
+
+def test_a_job_is_left_followed_stopped_and_resumed(shell: Shell) -> None:
+    code, out, _ = shell.train(*shell.job("left", 2, 150, 0, "--detach"))
+    assert code == 0
+    assert "train logs -f left" in out
+    shell.pid("left", "worker-0")
+    following = shell.start("logs", "-f", "left")
+    time.sleep(1.0)
+    assert shell.train("stop", "left")[0] == 0
+    shell.until(lambda: shell.train("list"), lambda said: "Suspended" in said[1])
+    code, _, err = shell.train("delete", "lef")
+    assert (code, "there are left" in err) == (2, True)
+    assert shell.train("resume", "left")[0] == 0
+    assert shell.train("wait", "left", "--timeout", "60")[0] == 0
+    out, _ = following.communicate(timeout=30)
+    assert following.returncode == 0
+    assert len(re.findall(r"worker-0 \| rank 0 of 2 from \d+ pid", out)) == 2
+    assert "pytorchjob/left is stopped\n" in out
+    assert "pytorchjob/left goes on\n" in out
+    assert "pytorchjob/left succeeded" in out
+    assert shell.train("resume", "left")[0] == 2
+
+
+def test_two_signals_stop_a_job(shell: Shell) -> None:
+    running = shell.start(*shell.job("signalled", 2, 600, 0, *JSON))
+    shell.pid("signalled", "worker-0")
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGTERM)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert ended(read_events(out))["stopped"] is True
+    _, out, _ = shell.train("list")
+    assert re.search(r"signalled +PyTorch +Suspended", out)
+    assert shell.train("delete", "signalled")[0] == 0
+
+
+def test_what_does_not_fit_says_so_and_what_cannot_be_is_refused(shell: Shell) -> None:
+    code, _, err = shell.train(*shell.job("a" * 63, 1, 1))
+    assert code == 2
+    assert "choose a name of at most 54" in err
+    running = shell.start(*shell.job("large", 1, 1, 0, "--cpus", "5000"))
+    assert running.stdout is not None
+    said = "".join(islice(running.stdout, 2))
+    assert "worker-0 waits: Unschedulable" in said
+    assert shell.train("delete", "large")[0] == 0
+    _, err = running.communicate(timeout=30)
+    assert (running.returncode, "large: was deleted" in err) == (1, True)
+
+
+def test_without_a_platform_one_is_started_and_ended(machine: Machine, tmp_path: Path) -> None:
+    shell = Shell(machine, tmp_path)
+    code, _, err = shell.train("list")
+    assert (code, "start it with:" in err) == (2, True)
+    code, out, _ = shell.train(*shell.job("alone", 1, 2))
+    assert (code, "starting Kubernetes and the operator" in out) == (0, True), out
+    assert processes_of(machine.state.path) == []
