@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 ENDINGS = (".yaml", ".yml", ".json")
 
 
-async def framework(cluster: "RestCluster", name: str, *, apply: bool) -> TrainingFramework:
+async def framework(cluster: "RestCluster | None", name: str, *, apply: bool) -> TrainingFramework:
     """One of ours, a Framework that the cluster has, or that of a file. Raises BadJob, UsageError."""
     if not name.endswith(ENDINGS):
         return await jobs.framework(cluster, name)
     found = read(Path(name))
-    if apply:
+    if apply and cluster is not None:
         try:
             await cluster.create(FRAMEWORKS, found)
         except AlreadyExists:

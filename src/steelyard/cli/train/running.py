@@ -1,6 +1,7 @@
 """What `steelyard train run` does: find or start a platform, make the job, follow it, say what came of it."""
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.kube.resource import Json
+from steelyard.local.state import prepare
+from steelyard.local.supervisor import write_images
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
@@ -52,21 +55,22 @@ class Asked:
 def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
     """Run it; the exit status."""
     screen = open_screen("none" if dry_run else display)
-    asked = _checked(asked, cluster)
-    with _platform(asked, cluster, screen) as (place, keep):
-        if dry_run:
-            return on(place, lambda api: _printed(asked, place, api))
+    running = cluster.running()
+    asked = _checked(asked, here=running is None or running.state is not None)
+    if dry_run:
+        return _dry(asked, running, cluster)
+    with _platform(asked, running, cluster, screen) as (place, keep):
         ended = on(place, lambda api: _run(asked, place, api, screen))
         if ended.detached:
             keep()
     return ended.exit_code
 
 
-def _checked(asked: Asked, cluster: ClusterOptions) -> Asked:
+def _checked(asked: Asked, *, here: bool) -> Asked:
     """What may be said before anything is started: the framework, the Python, the name. Raises UsageError."""
     framework = asked.framework or program.guess(asked.script).name
     python = asked.python
-    if cluster.kubeconfig is None and asked.image is None:
+    if here and asked.image is None:
         python = program.check_python(asked.script, framework, python)
     name = asked.name or fresh_name(asked.script.path.stem)
     if known := BY_NAME.get(framework.lower()):
@@ -75,11 +79,13 @@ def _checked(asked: Asked, cluster: ClusterOptions) -> Asked:
 
 
 @contextmanager
-def _platform(asked: Asked, cluster: ClusterOptions, screen: Screen) -> Iterator[Any]:
+def _platform(
+    asked: Asked, running: Place | None, cluster: ClusterOptions, screen: Screen
+) -> Iterator[tuple[Place, Callable[[], None]]]:
     """The place, and what keeps a platform that was started here beyond the end of this command."""
-    place, kept = cluster.running(), False
-    if place is not None:
-        yield place, lambda: None
+    kept = False
+    if running is not None:
+        yield running, lambda: None
         return
     from steelyard.local.detached import Asked as Started
     from steelyard.local.detached import start_detached, stop
@@ -104,7 +110,17 @@ def _platform(asked: Asked, cluster: ClusterOptions, screen: Screen) -> Iterator
             stop(state.path)
 
 
-async def _printed(asked: Asked, place: Place, api: "RestCluster") -> int:
+def _dry(asked: Asked, running: Place | None, cluster: ClusterOptions) -> int:
+    """Print the manifest. Nothing is started for it; a Framework by its name has to be asked for where one runs."""
+    if running is not None:
+        return on(running, lambda api: _printed(asked, running, api))
+    state = choose_state_dir(cluster.state_dir)
+    prepare(state)
+    write_images(state.images)
+    return asyncio.run(_printed(asked, Place(cluster.namespace, state.kubeconfig, None, state), None))
+
+
+async def _printed(asked: Asked, place: Place, api: "RestCluster | None") -> int:
     import yaml
 
     framework = await framework_file.framework(api, asked.framework or "", apply=False)

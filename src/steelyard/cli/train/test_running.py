@@ -94,13 +94,11 @@ def test_what_is_wrong_is_said_before_a_platform_is_started(
         Path("plain.py").write_text("import numpy\n")
         given = {**given, "script": program.Script(Path("plain.py"))}
     with pytest.raises((UsageError, BadJob), match=fault):
-        running._checked(asked(script, **given), ClusterOptions("default", Path("state"), None, None))
+        running._checked(asked(script, **given), here=True)
 
 
 def test_a_framework_is_taken_from_the_imports_and_a_name_from_the_script(script: Path) -> None:
-    found = running._checked(
-        asked(script, framework=None, name=None, image="x"), ClusterOptions("default", None, None, None)
-    )
+    found = running._checked(asked(script, framework=None, name=None, image="x"), here=True)
     assert found.framework == "pytorch"
     assert (found.name or "").startswith("train-")
 
@@ -137,6 +135,17 @@ def test_no_platform_is_said_with_the_way_to_start_one(
     monkeypatch.setenv("KUBECONFIG", "elsewhere")
     monkeypatch.chdir(tmp_path)
     assert ClusterOptions("default", None, None, None).find() == Place("default", None)
+
+
+def test_a_dry_run_prints_a_manifest_and_starts_nothing(script: Path, tmp_path: Path) -> None:
+    script.write_text("print()")
+    words = ["train", "run", "train.py", "--dry-run", "--framework", "pytorch", "--workers", "3"]
+    done = CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path / "state")])
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
+    images = (tmp_path / "state" / "images.toml").read_text()
+    assert images.count("localhost/steelyard/") == 3
+    assert images.count("localhost/python/") == 1
 
 
 def test_an_option_that_is_the_script_s_is_told_where_to_go(script: Path) -> None:
