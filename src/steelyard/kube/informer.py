@@ -207,10 +207,11 @@ class Informer:
         if not _newer(version, self._version):
             return  # told twice
         self._version = version
-        if event.type == "DELETED":
-            self._set(key_of(event.object), None)
-        elif event.type != "BOOKMARK":
-            self._set(key_of(event.object), event.object)
+        if event.type == "BOOKMARK":
+            return
+        key = key_of(event.object)
+        if _newer(version, self._shelf.version(key) or "0"):  # else it is older than what was written
+            self._set(key, None if event.type == "DELETED" else event.object)
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
         if self._shelf.version(key) == (obj["metadata"]["resourceVersion"] if obj else ""):

@@ -15,6 +15,7 @@ from steelyard.kube.errors import Gone, NotFound, Unreachable
 from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS
+from steelyard.kube.store import key_of
 
 EAGER = Pace(backoff=0)
 Seen = list[tuple[str | None, str | None]]
@@ -65,7 +66,7 @@ class LossyCluster(MemoryCluster):
 FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["put", "put", "remove", "compact", "bookmark", "end"]),
+        st.sampled_from(["put", "put", "write", "remove", "compact", "bookmark", "end"]),
         st.sampled_from("abc"),
         st.integers(0, 3),
     ),
@@ -80,7 +81,7 @@ def names(objects: list[Json]) -> dict[str, str]:
 def apply(cluster: MemoryCluster, change: str, name: str, number: int) -> None:
     store = cluster.store
     match change:
-        case "put":
+        case "put" | "write":
             store.put(config_map("default", name, {"n": str(number)}, parity=str(number % 2)))
         case "remove":
             if store.find(CONFIG_MAPS, name, "default"):
@@ -137,6 +138,10 @@ async def converges(
     running = asyncio.create_task(informer.run())
     for change in changes:
         apply(cluster, *change)
+        if change[0] == "write" and (not selector or change[2] % 2):
+            written = cluster.store.get(key_of(CONFIG_MAPS, "default", change[1]))
+            if informer.wrote(written) and informer.get("default", change[1]) == written:
+                told[change[1]] = written["data"]["n"]  # nobody is told, for who wrote it knows
         await turns(10 * change[2])  # 0: the informer sees several changes at once
     cluster.plan.clear()
     await turns()
@@ -329,6 +334,18 @@ async def test_an_older_answer_does_not_hide_a_newer_one() -> None:
         assert following.informer.wrote(second)
         assert following.informer.wrote(first)
         assert names(following.informer.items()) == {"a": "1"}
+
+
+async def test_what_happened_before_a_write_does_not_undo_it() -> None:
+    cluster = MemoryCluster()
+    async with Following(cluster) as following:
+        apply(cluster, "put", "a", 0)
+        apply(cluster, "remove", "a", 0)
+        cluster.store.put(config_map("default", "a", {"n": "1"}))
+        assert following.informer.wrote(cluster.store.put(config_map("default", "a", {"n": "2"})))
+        await turns()
+        assert names(following.informer.items()) == {"a": "2"}
+        assert following.told == []
 
 
 async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:

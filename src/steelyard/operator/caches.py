@@ -130,12 +130,11 @@ class InformerCaches:
         return self._training.settings()
 
     def wrote(self, obj: Json) -> bool:
-        kind, labels = resource_of(obj), obj["metadata"].get("labels") or {}
-        if kind in self._resources:
+        """Of training jobs, which are many and have many children; the others wait for the watch."""
+        kind = resource_of(obj)
+        if kind in TRAINING:
             return self._resources[kind].wrote(obj)
-        if kind in self._children and ENTITY in labels:
-            return self._children[kind].wrote(obj)
-        return self._training.wrote(kind, obj)
+        return kind not in self._resources and self._training.wrote(kind, obj)
 
     # ---- what changes
 

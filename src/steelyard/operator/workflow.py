@@ -46,7 +46,7 @@ class Workflow:
     told: Callable[[Json, Json, Json], Iterable[Told]]
     """The events of a change of status, from the resource, the status before and after."""
     follows: Callable[[Json, Json], bool]
-    """Whether, after this change of status, there may be more to do at once."""
+    """Whether, after this change of status, there may be more to do, of which no watch will tell."""
     release: Callable[[Json, Json], Patch | None]
     """How a child is let go that the resource controls, and that is not its own any more; None: it is."""
     tells_children: bool
@@ -69,8 +69,8 @@ def _told(resource: Json, before: Json, after: Json) -> Iterable[Told]:
     yield Told("Warning" if bad else "Normal", after["reason"], next(messages, ""))
 
 
-def _always(before: Json, after: Json) -> bool:
-    return True
+def _told_by_watch(before: Json, after: Json) -> bool:
+    return False
 
 
 def _kept(resource: Json, child: Json) -> None:
@@ -78,7 +78,7 @@ def _kept(resource: Json, child: Json) -> None:
 
 
 def _dyff(reconcile: Reconcile) -> Workflow:
-    return Workflow(reconcile, observe, _name_taken, None, _told, _always, _kept, tells_children=False)
+    return Workflow(reconcile, observe, _name_taken, None, _told, _told_by_watch, _kept, tells_children=False)
 
 
 TRAINING_WORKFLOW = Workflow(
