@@ -49,6 +49,9 @@ def peek(raw: bytes) -> Json:
 class LaggingCaches:
     """The operator's caches, brought up to date only when told to."""
 
+    remembers = False
+    """Whether they show at once what the operator writes itself."""
+
     def __init__(self, key: Key) -> None:
         self.seen: dict[StoreKey, Stored] = {}
         self._key = key
@@ -197,7 +200,7 @@ class Bench:
         self.cluster.before_call, self.cluster.after_call = self._hooks(interruption)
         try:
             synced = drive(self.controller.sync(self.key, self.now))
-            self.dirty, self.look = False, synced.next_look
+            self.dirty, self.look = synced.more and self.caches.remembers, synced.next_look
         except (Stale, ApiError):
             self.dirty = True  # tried again after a while
         except Crash:

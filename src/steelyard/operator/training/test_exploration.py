@@ -30,6 +30,12 @@ def pair() -> JobWorld:
     )
 
 
+def remembering() -> JobWorld:
+    """The same, and an operator that knows its own writes before its watches tell of them."""
+    job = make_job(replicas={"Master": 1, "Worker": 1}, restart="OnFailure", policy={"backoffLimit": 2})
+    return JobWorld(job, remembers=True)
+
+
 def alone() -> JobWorld:
     """Replicas that the kubelet starts again, each by itself; and an end of all things."""
     policy = {
@@ -75,6 +81,7 @@ CASES = [
     Case("a pair on a lost node", pair, 60, (*STARTED, "Pod's node is lost", *LOST)),
     Case("a pair that is suspended", pair, 60, (*STARTED, "suspended", *SEEN)),
     Case("a pair of which more, then less is asked", pair, 60, (*STARTED, *SCALED)),
+    Case("a pair whose operator knows its writes", remembering, 100),
     Case("replicas for themselves", alone, 130, STARTED),
     Case("suspended from the start", suspended, 130),
 ]

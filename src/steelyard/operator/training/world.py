@@ -10,7 +10,7 @@ import orjson
 
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Stored
+from steelyard.kube.store import Store, Stored
 from steelyard.operator.bench import Bench, LaggingCaches, State, peek
 from steelyard.operator.conditions import time_text
 from steelyard.operator.edge import Key
@@ -33,7 +33,8 @@ OPERATOR = frozenset(
 LIFE = frozenset(
     {"Pod starts", "Pod succeeds", "Pod is gone", "Pod fails, worth a retry", "Pod fails for good", "Pod is evicted",
      "Pod is deleted by hand", "Pod's node is lost", "Service deleted by hand", "suspended", "resumed", "scaled",
-     "Pod loses its owner", "another's Pod takes the name", "made again", "garbage collection", "time passes"}
+     "Pod loses its owner", "Pod loses its labels",
+     "another's Pod takes the name", "made again", "garbage collection", "time passes"}
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ def _load(raw: bytes, version: int) -> Json:
 class TrainingCaches(LaggingCaches):
     """The operator's caches of training, brought up to date only when told to."""
 
+    store: Store | None = None
+
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         stored = self.seen.get(StoreKey(resource, namespace, name))
         return _load(*stored) if stored else None
@@ -71,6 +74,14 @@ class TrainingCaches(LaggingCaches):
     def settings(self) -> OperatorSettings:
         return SETTINGS
 
+    def wrote(self, obj: Json) -> bool:
+        key = StoreKey(resource_of(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
+        stored = self.store.snapshot().objects.get(key) if self.remembers and self.store else None
+        if stored is None or not self.group(key):
+            return False
+        self.seen[key] = stored
+        return True
+
     def watched(self, obj: Json) -> bool:
         return JOB_NAME in (obj["metadata"].get("labels") or {})
 
@@ -88,14 +99,18 @@ class JobWorld:
 
     transitions = OPERATOR | LIFE
 
-    def __init__(self, job: Json, scalable: str = "Worker") -> None:
+    def __init__(self, job: Json, scalable: str = "Worker", remembers: bool = False) -> None:
+        """`remembers`: the operator's caches show at once what it writes itself."""
         self.name = f"{job['kind']} {job['metadata']['name']}"
         self._job = job
         self._scalable = scalable
+        self._remembers = remembers
         self._key = Key(resource_of(job), NAMESPACE, job["metadata"]["name"])
 
     def begin(self) -> Bench:
-        bench = Bench(self._key, TrainingCaches(self._key))
+        caches = TrainingCaches(self._key)
+        bench = Bench(self._key, caches)
+        caches.store, caches.remembers = bench.store, self._remembers
         if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
             bench.fact("to be deleted")
         self._make(bench)
@@ -222,6 +237,7 @@ def _pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
     yield Move("Pod is deleted by hand", 1, _fell(uid, _deletes(pod)))
     yield Move("Pod's node is lost", 1, _fell(uid, _loses(pod)))
     yield Move("Pod loses its owner", 1, _orphans(pod))
+    yield Move("Pod loses its labels", 2, _fell(uid, _unlabels(pod), "foreign"))
     if pod["spec"]["restartPolicy"] == "OnFailure":
         count = int(status["containerStatuses"][0].get("restartCount") or 0) + 1
         yield Move("Pod starts again in place", 1, _fell(f"{uid}, time {count}", _again(pod, count)))
@@ -280,6 +296,12 @@ def _loses(pod: Json) -> Callable[[Bench], None]:
         _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(bench)
 
     return run
+
+
+def _unlabels(pod: Json) -> Callable[[Bench], None]:
+    """Somebody takes it out of the job, to look at it."""
+    metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
+    return lambda bench: _ignored(bench.store.put({**pod, "metadata": metadata}))
 
 
 def _again(pod: Json, count: int) -> Callable[[Bench], None]:
