@@ -12,7 +12,8 @@ from steelyard.local.apiserver.messages import Json
 _STEP = re.compile(
     r"""\.(?P<name>[\w-]+(?:\\.[\w-]+)*)   # .name, with escaped dots
     |\[\?\(@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]   # [?(@.type=="Ready")]
-    |\[(?P<index>\d+|\*)\]
+    |\[(?P<index>-?\d+|\*)\]
+    |\[(?P<from>-?\d*):(?P<to>-?\d*)\]   # [-1:], the last
     |\[['"](?P<quoted>[^'"]+)['"]\]""",
     re.VERBOSE,
 )
@@ -75,7 +76,13 @@ def _step(value: Any, step: dict[str, str | None]) -> Iterator[Any]:
         for each in value:
             if next(json_path(f".{key}", each), None) == step["value"]:
                 yield each
+    elif step["from"] is not None:
+        yield from value[slice(_number(step["from"]), _number(step["to"]))]
     elif step["index"] == "*":
         yield from value
-    elif int(step["index"] or 0) < len(value):
+    elif -len(value) <= int(step["index"] or 0) < len(value):
         yield value[int(step["index"] or 0)]
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None

@@ -38,6 +38,10 @@ OBJ = {
         (".status.conditions[*].type", ["A", "B"]),
         (".status.conditions[1].type", ["B"]),
         (".status.conditions[7].type", []),
+        (".status.conditions[-1].type", ["B"]),
+        (".status.conditions[-1:].type", ["B"]),
+        (".status.conditions[:1].type", ["A"]),
+        (".status.conditions[-3].type", []),
     ],
 )
 def test_json_paths(path: str, found: list[Any]) -> None:
