@@ -69,16 +69,27 @@ class Placement:
         return self.job.roles[role].count if role in self.job.roles else 0
 
     def host(self, role: str, index: int) -> str:
-        """The stable name of a replica, within its namespace."""
-        return self.job.framework.host(self.job, Place(role, index))
+        """The stable name of a replica, within its namespace; also of one that the job could have."""
+        hosts = self.hosts(role)
+        return hosts[index] if index < len(hosts) else self.job.framework.host(self.job, Place(role, index))
 
     def port(self, role: str, index: int) -> int:
-        """The main port of a replica."""
-        return self.job.framework.port_of(self.job, Place(role, index))
+        """The main port of a replica; also of one that the job could have."""
+        ports = self.job.ports[role]
+        return (
+            ports[index] if index < len(ports) else self.job.framework.port_of(self.job, Place(role, index))
+        )
+
+    def hosts(self, role: str) -> tuple[str, ...]:
+        """The names of every replica of a type; none where the job has none."""
+        return self.job.hosts.get(role, ())
 
     def addresses(self, role: str) -> list[str]:
         """`host:port` of every replica of a type."""
-        return [f"{self.host(role, index)}:{self.port(role, index)}" for index in range(self.count(role))]
+        return [
+            f"{host}:{port}"
+            for host, port in zip(self.hosts(role), self.job.ports.get(role, ()), strict=True)
+        ]
 
 
 def service_name(job: TrainingJob, place: Place) -> str:

@@ -188,6 +188,26 @@ class TrainingJob:
         return name if place.role in self._single else f"{name}-{place.index}"
 
     @cached_property
+    def hosts(self) -> Mapping[str, tuple[str, ...]]:
+        """The stable names of all replicas, by type."""
+        return {
+            role.name: tuple(
+                self.framework.host(self, Place(role.name, index)) for index in range(role.count)
+            )
+            for role in self.roles.values()
+        }
+
+    @cached_property
+    def ports(self) -> Mapping[str, tuple[int, ...]]:
+        """The main ports of all replicas, by type."""
+        return {
+            role.name: tuple(
+                self.framework.port_of(self, Place(role.name, index)) for index in range(role.count)
+            )
+            for role in self.roles.values()
+        }
+
+    @cached_property
     def _single(self) -> frozenset[str]:
         """The types whose one replica has no index in its name."""
         return frozenset(each.name for each in self.framework.roles if not each.indexed)

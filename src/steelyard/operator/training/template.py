@@ -67,7 +67,7 @@ def _of_role(role: str, what: str, at: Placement) -> object:
         case "count":
             return at.count(role)
         case "hosts":
-            return ",".join(at.host(role, index) for index in range(at.count(role)))
+            return ",".join(at.hosts(role))
         case _:
             return ",".join(at.addresses(role))
 

@@ -273,6 +273,13 @@ def test_paddle() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "leader"), [("PaddleJob", "Master"), ("MXJob", "Scheduler"), ("TFJob", "PS")]
+)
+def test_a_type_without_replicas_is_named_all_the_same(kind: str, leader: str) -> None:
+    assert environment(job_of(kind, None, **{leader: 0, "Worker": 2}), "Worker", 1)
+
+
 def test_a_port_of_the_template_is_the_one_that_counts() -> None:
     resource = make_job("JAXJob", {"Worker": 2})
     ports = [{"name": "other", "containerPort": 1}, {"name": "jaxjob-port", "containerPort": 7000}]

@@ -37,7 +37,9 @@ def environment(at: Placement) -> Mapping[str, Value]:
 def _config(at: Placement) -> str:
     names = sorted(at.job.roles, key=str.lower)
     cluster = {
-        name.lower(): [{"url": at.host(name, i), "port": at.port(name, i)} for i in range(at.count(name))]
+        name.lower(): [
+            {"url": host, "port": port} for host, port in zip(at.hosts(name), at.job.ports[name], strict=True)
+        ]
         for name in names
     }
     labels = {name.lower(): _tuner_key(at.job.roles[name].template) for name in names}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
-from steelyard.operator.training.model import Invalid, Place, Rule, Scope, Tally, TrainingJob
+from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, everyone, first_of, led_by
 
 Json = dict[str, Any]
@@ -28,20 +28,15 @@ def _json(value: Json) -> str:
 
 
 def _addresses(at: Placement, role: str) -> list[str]:
-    return [_address(at, Place(role, index)) for index in range(at.count(role))]
-
-
-def _address(at: Placement, place: Place) -> str:
     job = at.job
     domain = f".{job.settings.cluster_domain}" if job.settings.cluster_domain else ""
-    return (
-        f"{at.host(place.role, place.index)}.{job.namespace}.svc{domain}:{at.port(place.role, place.index)}"
-    )
+    reached = zip(at.hosts(role), job.ports.get(role, ()), strict=True)
+    return [f"{host}.{job.namespace}.svc{domain}:{port}" for host, port in reached]
 
 
 def _sparse(at: Placement) -> Json:
     """Workers come and go, so each knows the parameter servers and itself; a server knows itself alone."""
-    own = _address(at, at.place)
+    own = _addresses(at, at.place.role)[at.place.index]
     match at.place.role:
         case "Worker":
             return {"worker": {str(at.place.index): own}, "ps": _addresses(at, PS)}

@@ -19,8 +19,7 @@ def environment(at: Placement) -> Mapping[str, Value]:
     }
     if at.count(WORKER) == 0:
         return found
-    names = [at.host(WORKER, index) for index in range(at.count(WORKER))]
-    return {**found, "WORKER_PORT": str(at.port(WORKER, 0)), "WORKER_ADDRS": ",".join(names)}
+    return {**found, "WORKER_PORT": str(at.port(WORKER, 0)), "WORKER_ADDRS": ",".join(at.hosts(WORKER))}
 
 
 XGBOOST = Framework(
