@@ -28,18 +28,20 @@ class History:
 
     job: Json
     pods: dict[str, Json] = field(default_factory=dict)
-    services: dict[str, Json] = field(default_factory=dict)
+    objects: dict[tuple[str, str], Json] = field(default_factory=dict)
     made: int = 0
     now = BEGIN
 
     def look(self) -> Desired:
-        children = observe(self.job, self.services.values(), self.pods.values())
+        children = observe(self.job, self.objects.values(), self.pods.values())
         want = reconcile(self.job, children, self.now, SETTINGS)
         self.check(want.status)
         for child in want.create:
             self._make(child)
         for child in (*want.delete, *want.force_delete):
-            (self.services if child["kind"] == "Service" else self.pods).pop(child["metadata"]["name"], None)
+            name = child["metadata"]["name"]
+            gone = self.pods.pop(name) if child["kind"] == "Pod" else self.objects.pop((child["kind"], name))
+            assert gone["metadata"]["uid"] == child["metadata"]["uid"]
         self.job = {**self.job, "status": want.status}
         return want
 
@@ -54,11 +56,14 @@ class History:
 
     def _make(self, child: Json) -> None:
         kind, name = child["kind"], child["metadata"]["name"]
-        known = self.services if kind == "Service" else self.pods
-        assert name not in known, f"{name} was made twice"
+        assert name not in self.pods if kind == "Pod" else (kind, name) not in self.objects, "made twice"
         self.made += 1
         metadata = {**child["metadata"], "uid": f"uid-{self.made}", "resourceVersion": str(self.made)}
-        known[name] = {**child, "metadata": metadata, "status": {"phase": "Pending"}}
+        made = {**child, "metadata": metadata, "status": {"phase": "Pending"}}
+        if kind == "Pod":
+            self.pods[name] = made
+        else:
+            self.objects[kind, name] = made
 
     def happen(self, event: str, number: int) -> None:
         """Something befalls one of the Pods, or the time goes on."""
@@ -133,6 +138,7 @@ KINDS = st.sampled_from(
         ("JAXJob", {"Worker": 2}),
         ("XGBoostJob", {"Master": 1, "Worker": 1}),
         ("PaddleJob", {"Master": 1, "Worker": 1}),
+        ("MPIJob", {"Launcher": 1, "Worker": 1}),
     ]
 )
 RESTARTS = st.sampled_from(["Never", "OnFailure", "ExitCode", "Always"])
