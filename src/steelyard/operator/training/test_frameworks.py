@@ -277,7 +277,8 @@ def test_paddle() -> None:
     ("kind", "leader"), [("PaddleJob", "Master"), ("MXJob", "Scheduler"), ("TFJob", "PS")]
 )
 def test_a_type_without_replicas_is_named_all_the_same(kind: str, leader: str) -> None:
-    assert environment(job_of(kind, None, **{leader: 0, "Worker": 2}), "Worker", 1)
+    counts: Json = {leader: 0, "Worker": 2}
+    assert environment(job_of(kind, **counts), "Worker", 1)
 
 
 def test_a_port_of_the_template_is_the_one_that_counts() -> None:
