@@ -22,7 +22,7 @@ SAY = {
     "XGBoostJob": "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR",
     "PaddleJob": "echo nodes $PADDLE_NNODES at $PADDLE_MASTER",
     "JAXJob": "echo process $PROCESS_ID of $NUM_PROCESSES at $COORDINATOR_ADDRESS",
-    "MPIJob": "echo hosts $OMPI_MCA_orte_default_hostfile",
+    "MPIJob": "$OMPI_MCA_plm_rsh_agent {worker} 'echo from $(hostname)'",
     "MXJob": "echo role $DMLC_ROLE at $DMLC_PS_ROOT_URI kubernetes $DMLC_USE_KUBERNETES",
 }
 KINDS: dict[str, tuple[str, str, dict[str, int], str, str]] = {
@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[str, str, dict[str, int], str, str]] = {
     "XGBoostJob": ("xgbReplicaSpecs", "xgboost", {"Master": 1, "Worker": 1}, "master-0", "rank 0 of 2 at "),
     "PaddleJob": ("paddleReplicaSpecs", "paddle", {"Master": 1, "Worker": 1}, "master-0", "nodes 2 at "),
     "JAXJob": ("jaxReplicaSpecs", "jax", {"Worker": 2}, "worker-0", "process 0 of 2 at "),
-    "MPIJob": ("mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1}, "launcher", "hosts /etc/mpi/hostfile"),
+    "MPIJob": ("mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1}, "launcher", "from a-mpijob-worker-0"),
     "MXJob": ("mxReplicaSpecs", "mxnet", {"Scheduler": 1, "Server": 1, "Worker": 1}, "scheduler-0", "role scheduler at "),
 }  # fmt: skip
 
@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[str, str, dict[str, int], str, str]] = {
 def manifest(kind: str, name: str, script: str = "", **policy: Any) -> Json:
     """A small job of a kind whose replicas say what they were told."""
     field, container, replicas, _, _ = KINDS[kind]
-    script = script or SAY[kind]
+    script = script or SAY[kind].replace("{worker}", f"{name}-worker-0")
     roles = {role: {"replicas": n, "template": template(container, script)} for role, n in replicas.items()}
     spec: Json = {"runPolicy": policy, field: roles} | ({"jobMode": "MXTrain"} if kind == "MXJob" else {})
     if kind == "MPIJob":  # its workers wait to be asked

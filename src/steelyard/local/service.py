@@ -14,6 +14,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, NODES, Json
 from steelyard.local.controllers.pods import is_true
+from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.network import Network
 from steelyard.local.node import NODE, kubelet_config
 from steelyard.local.state import StateDir, write_atomically
@@ -95,7 +96,7 @@ async def run_operator_service(
     training = loaded.operator.training
     here = {"outputs": training.outputs or str(state.outputs)}
     if "kubectl_delivery_image" not in training.model_fields_set:
-        here["kubectl_delivery_image"] = ""  # kubectl is on this machine, or nowhere
+        here["kubectl_delivery_image"] = KUBECTL
     training = training.model_copy(update=here)
     operator = loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
     cluster = await connect(Path(loaded.kubernetes))

@@ -7,6 +7,7 @@ shims and are adopted by the next Kubernetes process.
 """
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from steelyard.errors import UsageError
 from steelyard.local import machine
 from steelyard.local.child import Child, Program, service
 from steelyard.local.detached import running, start_detached, stop
+from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
@@ -239,6 +241,8 @@ def write_images(path: Path) -> None:
     """Our images run in this Python, unless the user has said otherwise."""
     if not path.exists():
         entries = [_image_entry(name, module) for name, module in IMAGES.items()]
+        deliver = ["python", "-m", "steelyard.local.kubectl", "deliver", str(path.with_name("kubeconfig"))]
+        entries.append(f'["{KUBECTL}"]\npython = "{sys.executable}"\ncommand = {json.dumps(deliver)}\n')
         write_atomically(
             path,
             "# Which program runs for which image: python = PATH or root = FOLDER.\n" + "\n".join(entries),
