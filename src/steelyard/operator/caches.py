@@ -25,6 +25,7 @@ from steelyard.operator.training.caches import JOB_INDEXES, TrainingCaches, slim
 Json = dict[str, Any]
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
+_TRAINING = frozenset(TRAINING)
 BY_OWNER = "owner"
 BY_STANDING = "standing"
 
@@ -121,7 +122,7 @@ class InformerCaches:
         informers = [*(self._children[kind] for kind in CHILDREN), self._resources[INFERENCE_SESSIONS]]
         objects = [obj for informer in informers for obj in informer.by_index(BY_OWNER, uid)]
         pods = self._children[PODS].by_index(BY_OWNER, uid)
-        if resource_of(resource) in TRAINING:
+        if resource_of(resource) in _TRAINING:
             more_objects, more_pods = self._training.children(resource)
             return objects + more_objects, pods + more_pods
         return objects, pods
@@ -132,7 +133,7 @@ class InformerCaches:
     def wrote(self, obj: Json) -> bool:
         """Of training jobs, which are many and have many children; the others wait for the watch."""
         kind = resource_of(obj)
-        if kind in TRAINING:
+        if kind in _TRAINING:
             return self._resources[kind].wrote(obj)
         return kind not in self._resources and self._training.wrote(kind, obj)
 

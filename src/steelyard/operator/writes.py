@@ -34,11 +34,14 @@ class Writes:
             await self._require_current(kind)
         for premise in want.premises:
             await self._require(premise)
-        await together.each(self._patch, want.patch)
-        for pods in (False, True):  # what a Pod needs is made before it
-            await together.each(self._create, [each for each in missing if (each["kind"] == "Pod") == pods])
-        await together.each(self._delete_child, want.delete)
-        await together.each(self._force_delete_child, want.force_delete)
+        if want.patch:
+            await together.each(self._patch, want.patch)
+        if missing:  # what a Pod needs is made before it
+            await together.each(self._create, [each for each in missing if each["kind"] != "Pod"])
+            await together.each(self._create, [each for each in missing if each["kind"] == "Pod"])
+        if want.delete or want.force_delete:
+            await together.each(self._delete_child, want.delete)
+            await together.each(self._force_delete_child, want.force_delete)
         return self._unseen
 
     async def _require_current(self, kind: Resource) -> None:
@@ -132,6 +135,8 @@ class Writes:
 
 
 def _missing(want: Desired, children: Children) -> list[Json]:
+    if not want.create:
+        return []
     there = {
         (each["kind"], each["metadata"]["name"])
         for each in (*children.objects, *children.pods)
