@@ -79,6 +79,7 @@ async def measure(operator: str, jobs: int, folder: Path) -> Figures:
         start = await _version(cluster)
         with process(command, **environment) as first:
             to_running = await until_all(cluster, jobs, "Running", start, first)
+            await _rest(first)  # what comes after, such as events, is its work, too
             used, memory = processor(first.pid), peak_memory(first.pid)
         between = await _version(cluster)
         with process(command, **environment) as second:
@@ -87,6 +88,7 @@ async def measure(operator: str, jobs: int, folder: Path) -> Figures:
             spent, restart_memory = processor(second.pid), peak_memory(second.pid)
             simulation.send_signal(signal.SIGUSR1)
             to_succeeded = await until_all(cluster, jobs, "Succeeded", again, second, time.monotonic())
+            await _rest(second)
             used, memory = used + processor(second.pid) - spent, max(memory, peak_memory(second.pid))
         simulated = 2 * jobs * REPLICAS
         writes = between - start + await _version(cluster) - again - simulated

@@ -126,13 +126,21 @@ def inside(folder: Path, path: str) -> Iterator[BinaryIO]:
     The folder is the user's: a link may lead anywhere, and may be put there at any moment, so what counts is the file
     that was really opened.
     """
-    with os.fdopen(os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+    with os.fdopen(_opened(folder, path), "rb") as source:
         real = Path(os.readlink(f"/proc/self/fd/{source.fileno()}"))
         if not real.is_relative_to(folder.resolve()):
             raise StepFailed(INVALID, f"{path} is a link that leads out of the output", permanent=True)
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             raise StepFailed(INVALID, f"{path} is neither a file nor a folder", permanent=True)
         yield source
+
+
+def _opened(folder: Path, path: str) -> int:
+    try:
+        return os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        message = f"{path} may not be read: the program should leave it readable to other users"
+        raise StepFailed(INVALID, message, permanent=True) from error
 
 
 def claims(folder: Path) -> dict[str, str]:
