@@ -65,7 +65,7 @@ def test_a_failed_job_has_a_time_to_live_too() -> None:
 
 
 def test_a_deadline_holds_without_any_event() -> None:
-    stage = running(policy={"activeDeadlineSeconds": 100}).end(FIRST).settle()
+    stage = running(policy={"activeDeadlineSeconds": 100, "cleanPodPolicy": "None"}).end(FIRST).settle()
     assert stage.wait(99).state == "Running"
     assert stage.look == stage.now.replace(second=40), "the queue is told when"
     stage.wait(1)
