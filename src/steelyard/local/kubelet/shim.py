@@ -187,15 +187,15 @@ class Container:
             "startedAt": self.started_at,
         }
 
-    def reap(self) -> None:
-        """Collect every ended process; those whose parents died are ours as well."""
+    def reap(self) -> bool:
+        """Collect every ended process; those whose parents died are ours as well. False: nobody is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             if pid == self.pid:
                 self.status = status
 
@@ -211,15 +211,13 @@ class Container:
     def kill(self) -> None:
         """Kill whatever still runs below us, until nothing is left."""
         for _ in range(1000):
-            left = processes.descendants(os.getpid())
-            if not left:
+            if not self.reap():
                 return
-            for pid in left:
+            for pid in processes.descendants(os.getpid()):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
-            self.reap()
             time.sleep(0.002)
 
     def watch(self, wake: int, asked: set[int]) -> None:

@@ -71,7 +71,7 @@ def _container_status(container: Json, observed: Observed, uid: str, first: str)
         status["state"] = _state(run)
         status["ready"] = run.state == "running" and observed.ready.get(name, False)
         status["started"] = run.state == "running" and observed.started.get(name, False)
-    if run is not None:
+    if run is not None and run.state != "intended":  # what is only meant to run changes nothing yet
         status["containerID"] = f"process://{uid}/{name}/{run.attempt}"
     if previous is not None:
         status["lastState"] = _state(previous)
