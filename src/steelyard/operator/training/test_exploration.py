@@ -10,7 +10,7 @@ from steelyard.operator.training.doubles import make_job
 from steelyard.operator.training.world import JobWorld
 
 FAULTS = 3
-SOAK = 15_000
+SOAK = 10_000
 
 
 @dataclass(frozen=True)
