@@ -11,7 +11,8 @@ from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluste
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
     from steelyard.clusters.training.progress import Progress
-    from steelyard.clusters.training.view import FailureView, JobView, ReplicaView
+    from steelyard.clusters.training.records import FailureView, ReplicaView
+    from steelyard.clusters.training.view import JobView
     from steelyard.kube.resource import Json
 
 EVENTS = 10
@@ -132,7 +133,7 @@ def _row(replica: "ReplicaView", report: "Progress | None", now: datetime) -> tu
         exit_code,
         age(since, now),
         replica.node,
-        report.told if report else replica.reason,
+        report.told if report else replica.reason if replica.exit_code != 0 else "",
     )
 
 

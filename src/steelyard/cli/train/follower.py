@@ -9,7 +9,8 @@ from steelyard.cli.train import wording
 from steelyard.cli.train.screen import Plain, Screen
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Pace, Progress, parse
-from steelyard.clusters.training.view import JobView, time_of
+from steelyard.clusters.training.records import time_of
+from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import Changed, Event, PodsChanged
 
 Json = dict[str, Any]

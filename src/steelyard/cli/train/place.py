@@ -54,6 +54,11 @@ class Place:
         words += f" --context {self.context}" if self.context else ""
         return words + (f" -n {self.namespace}" if self.namespace != "default" else "")
 
+    @property
+    def up(self) -> str:
+        """How a platform is started here."""
+        return f"{command_name()} up --detach{self.flags}"
+
     def command(self, words: str) -> str:
         """`steelyard train WORDS`, as it is to be typed."""
         return f"{command_name()} train {words}{self.flags}"
@@ -145,11 +150,13 @@ def on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
 
 
 async def _on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
+    from steelyard.cli.train.outage import outages_told
     from steelyard.kube.client import connect
 
     cluster = await connect(place.kubeconfig, context=place.context)
     try:
-        return await work(cluster)
+        with outages_told():
+            return await work(cluster)
     finally:
         await cluster.close()
 

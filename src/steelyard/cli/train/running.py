@@ -11,7 +11,7 @@ from steelyard.cli.connection import choose_state_dir, command_name
 from steelyard.cli.train import framework_file, program, register, wording
 from steelyard.cli.train.place import ClusterOptions, Place, on
 from steelyard.cli.train.screen import Screen, open_screen
-from steelyard.cli.train.session import Ended, Session
+from steelyard.cli.train.session import EXIT_INTERRUPTED, Ended, Session
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
 from steelyard.clusters.training.manifest import JobRequest, Program, check_name, fresh_name, manifest
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 OUTPUT_SECONDS = 600.0
 """For the output of a job that has succeeded to become a Model."""
+
+
+class Interrupted(SteelyardError):
+    """Ctrl-C while there was no job to ask about."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | N
         ended = on(place, lambda api: _run(asked, place, api, screen))
         if ended.detached:
             keep()
+        elif running is None and ended.exit_code:
+            screen.say(f"  first, what ends with this command: {place.up}")
     return ended.exit_code
 
 
@@ -103,7 +111,7 @@ def _platform(
         yield Place(cluster.namespace, state.kubeconfig, None, state), keep
     except KeyboardInterrupt:
         screen.close()
-        raise SteelyardError("interrupted; ending what was started ...") from None
+        raise Interrupted("interrupted; ending what was started ...") from None
     finally:
         screen.close()
         if not kept:

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from steelyard.cli.train import describe, listing, wording
 from steelyard.cli.train.follower import Follower
+from steelyard.cli.train.outage import WATCHES, outages_told
 from steelyard.cli.train.place import Place
 from steelyard.cli.train.screen import Lines, Live, Plain, bar, open_screen
 from steelyard.cli.train.session import Session
@@ -207,6 +209,13 @@ async def test_without_a_terminal_one_signal_leaves_a_job_and_two_stop_it(
     now = await cluster.get(found.type, found.name, found.namespace)
     assert bool(now["spec"]["runPolicy"].get("suspend")) is stopped
     assert ("train resume digits" in out.getvalue()) is stopped
+
+
+def test_a_cluster_that_is_away_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with outages_told():
+        for _ in range(3):
+            logging.getLogger(WATCHES).warning("cannot follow pods")
+    assert capsys.readouterr().err == "the cluster does not answer; trying again, jobs go on meanwhile\n"
 
 
 def test_our_words_are_the_operator_s() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from steelyard.cli.eval.wording import count, duration
 from steelyard.clusters.training.logs import container_status, replica_of
 from steelyard.clusters.training.progress import Pace, Progress, number, parse
-from steelyard.clusters.training.view import FailureView, JobView, lines
+from steelyard.clusters.training.records import FailureView, lines
+from steelyard.clusters.training.view import JobView
 from steelyard.kube.resource import Json
 
 LAST_LINES = 12

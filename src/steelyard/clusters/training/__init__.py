@@ -27,7 +27,8 @@ from steelyard.clusters.training.jobs import (
 from steelyard.clusters.training.logs import Line, LogCluster, Tail, chosen, written
 from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name, manifest
 from steelyard.clusters.training.progress import Pace, Progress, newest, parse
-from steelyard.clusters.training.view import FailureView, JobView, ReplicaView, ending
+from steelyard.clusters.training.records import FailureView, ReplicaView, ending
+from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import Changed, PodsChanged, changes, follow, wait
 
 __all__ = [

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from steelyard.clusters.training.doubles import condition, make_job
-from steelyard.clusters.training.view import JobView, ending
+from steelyard.clusters.training.records import ending
+from steelyard.clusters.training.view import JobView
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """A training job as a person asks about it: where it stands, what its replicas do, why it failed."""
 
-import signal
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
 
 from steelyard.clusters.training.names import OUTPUT_MODEL, PROGRAM
+from steelyard.clusters.training.records import (
+    FailureView,
+    ReplicaView,
+    failure_of_status,
+    replica_of_status,
+    time_of,
+)
 from steelyard.kube.resource import Json, Resource, resource_of
 
-SIGNALS = 128
-"""Exit codes above it tell of a signal."""
 SPECS = (
     "pytorchReplicaSpecs",
     "tfReplicaSpecs",
@@ -22,59 +25,6 @@ SPECS = (
     "roles",
 )
 """The fields of the kinds with their replica types."""
-
-
-@dataclass(frozen=True)
-class ReplicaView:
-    """One replica, as the job's status has it."""
-
-    role: str
-    index: int
-    phase: str = "Pending"
-    attempt: int = 0
-    restarts: int = 0
-    exit_code: int | None = None
-    reason: str = ""
-    node: str = ""
-    started: datetime | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.role.lower()}-{self.index}"
-
-
-@dataclass(frozen=True)
-class FailureView:
-    """One replica's failure."""
-
-    role: str
-    index: int
-    attempt: int
-    exit_code: int | None
-    reason: str
-    message: str
-    """The program's last words; without any, the last lines of its log."""
-    action: str
-    time: datetime | None
-    pod: str = ""
-    counted: bool = True
-    """Whether it used up a restart, or the last of them."""
-    disruption: bool = False
-    """Whether something from outside ended it."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.role.lower()}-{self.index}"
-
-    @property
-    def consequence(self) -> bool:
-        """Whether it failed only because another had: what that one started anew included it."""
-        return self.action == "Restart" and not self.counted and not self.disruption
-
-    @property
-    def told(self) -> str:
-        """`ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
-        return ending(self.exit_code, self.reason)
 
 
 class JobView:
@@ -158,7 +108,7 @@ class JobView:
     @cached_property
     def replicas(self) -> tuple[ReplicaView, ...]:
         """Every replica, also those of which the operator has said nothing yet."""
-        known = {each.name: each for each in map(_replica, self._status.get("replicas") or ())}
+        known = {each.name: each for each in map(replica_of_status, self._status.get("replicas") or ())}
         wanted = (ReplicaView(role, index) for role, n in self.counts.items() for index in range(n))
         return tuple({each.name: known.get(each.name, each) for each in wanted}.values())
 
@@ -181,7 +131,7 @@ class JobView:
 
     @cached_property
     def failures(self) -> tuple[FailureView, ...]:
-        return tuple(map(_failure, self._status.get("failures") or ()))
+        return tuple(map(failure_of_status, self._status.get("failures") or ()))
 
     @property
     def cause(self) -> FailureView | None:
@@ -236,64 +186,3 @@ class JobView:
     def restart_at(self) -> datetime | None:
         """When the replicas are made again: the operator waits longer after each failure."""
         return time_of(self._status.get("restartAt"))
-
-
-def ending(exit_code: int | None, reason: str = "") -> str:
-    """How a container ended, in words."""
-    code = f"exit code {exit_code}" if exit_code is not None else ""
-    if reason == "OOMKilled":
-        return f"ran out of memory ({code or reason})"
-    if reason not in {"", "Error", "Completed"} and not exit_code:
-        return f"ended: {reason}"
-    if exit_code is not None and SIGNALS < exit_code < SIGNALS + 65:
-        return f"was killed ({_signal(exit_code - SIGNALS)}, {code})"
-    if reason not in {"", "Error", "Completed"}:
-        return f"ended with {code} ({reason})"
-    return f"ended with {code}" if code else "failed"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _replica(written: Json) -> ReplicaView:
-    return ReplicaView(
-        role=str(written["type"]),
-        index=int(written["index"]),
-        phase=str(written.get("phase") or "Pending"),
-        attempt=int(written.get("attempt") or 0),
-        restarts=int(written.get("restarts") or 0),
-        exit_code=written.get("exitCode"),
-        reason=str(written.get("reason") or ""),
-        node=str(written.get("node") or ""),
-        started=time_of(written.get("startedAt")),
-    )
-
-
-def _failure(written: Json) -> FailureView:
-    return FailureView(
-        role=str(written.get("type") or ""),
-        index=int(written.get("index") or 0),
-        attempt=int(written.get("attempt") or 0),
-        exit_code=written.get("exitCode"),
-        reason=str(written.get("reason") or ""),
-        message=str(written.get("message") or ""),
-        action=str(written.get("action") or ""),
-        time=time_of(written.get("time")),
-        pod=str(written.get("pod") or ""),
-        counted=bool(written.get("counted", True)),
-        disruption=bool(written.get("disruption")),
-    )
-
-
-def time_of(text: str | None) -> datetime | None:
-    """A time as the API writes it."""
-    return datetime.fromisoformat(text).astimezone(UTC) if text else None
-
-
-def lines(message: str) -> Iterator[str]:
-    """The lines of a message that have something in them."""
-    return (line.rstrip() for line in message.splitlines() if line.strip())

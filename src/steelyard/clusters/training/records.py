@@ -1,0 +1,125 @@
+"""What a job's status keeps of its replicas and of their failures, and how an end is told in words."""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from steelyard.kube.resource import Json
+
+SIGNALS = 128
+"""Exit codes above it tell of a signal."""
+
+
+@dataclass(frozen=True)
+class ReplicaView:
+    """One replica, as the job's status has it."""
+
+    role: str
+    index: int
+    phase: str = "Pending"
+    attempt: int = 0
+    restarts: int = 0
+    exit_code: int | None = None
+    reason: str = ""
+    node: str = ""
+    started: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """One replica's failure."""
+
+    role: str
+    index: int
+    attempt: int
+    exit_code: int | None
+    reason: str
+    message: str
+    """The program's last words; without any, the last lines of its log."""
+    action: str
+    time: datetime | None
+    pod: str = ""
+    counted: bool = True
+    """Whether it used up a restart, or the last of them."""
+    disruption: bool = False
+    """Whether something from outside ended it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+    @property
+    def consequence(self) -> bool:
+        """Whether it failed only because another had: what that one started anew included it."""
+        return self.action == "Restart" and not self.counted and not self.disruption
+
+    @property
+    def told(self) -> str:
+        """`ended with exit code 1`, `was killed (SIGKILL, exit code 137)`, `ran out of memory (exit code 137)`."""
+        return ending(self.exit_code, self.reason)
+
+
+def ending(exit_code: int | None, reason: str = "") -> str:
+    """How a container ended, in words."""
+    code = f"exit code {exit_code}" if exit_code is not None else ""
+    if reason == "OOMKilled":
+        return f"ran out of memory ({code or reason})"
+    if reason not in {"", "Error", "Completed"} and not exit_code:
+        return f"ended: {reason}"
+    if exit_code is not None and SIGNALS < exit_code < SIGNALS + 65:
+        return f"was killed ({_signal(exit_code - SIGNALS)}, {code})"
+    if reason not in {"", "Error", "Completed"}:
+        return f"ended with {code} ({reason})"
+    return f"ended with {code}" if code else "failed"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def replica_of_status(written: Json) -> ReplicaView:
+    return ReplicaView(
+        role=str(written["type"]),
+        index=int(written["index"]),
+        phase=str(written.get("phase") or "Pending"),
+        attempt=int(written.get("attempt") or 0),
+        restarts=int(written.get("restarts") or 0),
+        exit_code=written.get("exitCode"),
+        reason=str(written.get("reason") or ""),
+        node=str(written.get("node") or ""),
+        started=time_of(written.get("startedAt")),
+    )
+
+
+def failure_of_status(written: Json) -> FailureView:
+    return FailureView(
+        role=str(written.get("type") or ""),
+        index=int(written.get("index") or 0),
+        attempt=int(written.get("attempt") or 0),
+        exit_code=written.get("exitCode"),
+        reason=str(written.get("reason") or ""),
+        message=str(written.get("message") or ""),
+        action=str(written.get("action") or ""),
+        time=time_of(written.get("time")),
+        pod=str(written.get("pod") or ""),
+        counted=bool(written.get("counted", True)),
+        disruption=bool(written.get("disruption")),
+    )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A time as the API writes it."""
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None
+
+
+def lines(message: str) -> Iterator[str]:
+    """The lines of a message that have something in them."""
+    return (line.rstrip() for line in message.splitlines() if line.strip())
