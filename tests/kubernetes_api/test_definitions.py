@@ -223,3 +223,55 @@ async def test_our_own_definitions_are_taken(api: Api) -> None:
     for crd in custom_resource_definitions():
         (await api.request("POST", f"{CRDS}?fieldValidation=Strict", crd)).ok(201, 409)
         await established(api, crd["metadata"]["name"])
+
+
+async def test_what_a_stricter_schema_forbids_may_stay_as_it_was(api: Api, widgets: str) -> None:
+    parts = [{"id": "a", "weight": 5}, {"id": "b", "weight": 1}]
+    (await api.post(widgets, widget(widgets, "w", size=9, parts=parts))).ok(201)
+    name = f"{CRDS}/widgets.{widgets.split('/')[2]}"
+    crd = (await api.get(name)).ok(200).json
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["size"]["maximum"] = 5
+    spec["properties"]["parts"]["items"]["properties"]["weight"]["maximum"] = 3
+    (await api.put(name, crd)).ok(200)
+
+    async def stricter() -> bool:
+        return (await api.post(f"{widgets}?dryRun=All", widget(widgets, "v", size=9))).status == 422
+
+    await api.eventually(stricter, "the stricter schema")
+    (await api.merge(f"{widgets}/w", {"spec": {"colour": "green"}})).ok(200)
+    (await api.merge(f"{widgets}/w/status", {"status": {"a": 1}})).ok(200)
+    (await api.merge(f"{widgets}/w", {"spec": {"parts": [parts[1], parts[0]]}})).ok(200)
+    for change in (
+        {"size": 8},
+        {"size": "9"},
+        {"parts": [{"id": "a", "weight": 4}]},
+        {"parts": [{"id": "c", "weight": 5}]},
+    ):
+        assert (await api.merge(f"{widgets}/w", {"spec": change})).status == 422
+    (await api.merge(f"{widgets}/w", {"spec": {"size": 5}})).ok(200)
+    assert (await api.merge(f"{widgets}/w", {"spec": {"size": 9}})).status == 422
+
+
+async def test_what_became_required_is_asked_for_when_its_object_changes(api: Api, widgets: str) -> None:
+    (await api.post(widgets, widget(widgets, "w", fixed={"a": 1}, parts=[{"id": "a"}]))).ok(201)
+    name = f"{CRDS}/widgets.{widgets.split('/')[2]}"
+    crd = (await api.get(name)).ok(200).json
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["fixed"] |= {"required": ["b"], "x-kubernetes-validations": None}
+    spec["properties"]["fixed"]["properties"]["b"] = {"type": "integer"}
+    (await api.put(name, crd)).ok(200)
+
+    async def stricter() -> bool:
+        return (await api.post(f"{widgets}?dryRun=All", widget(widgets, "v", fixed={}))).status == 422
+
+    await api.eventually(stricter, "the stricter schema")
+    (await api.merge(f"{widgets}/w", {"spec": {"size": 2}})).ok(200)
+    assert "spec.fixed.b" in (await api.merge(f"{widgets}/w", {"spec": {"fixed": {"a": 2}}})).causes()
+    (await api.merge(f"{widgets}/w", {"spec": {"fixed": {"a": 2, "b": 2}}})).ok(200)
+
+
+async def test_true_is_not_one(api: Api, widgets: str) -> None:
+    (await api.post(widgets, widget(widgets, "w", size=1))).ok(201)
+    answer = await api.merge(f"{widgets}/w", {"spec": {"size": True}})
+    assert 'must be of type integer: "boolean"' in answer.causes()["spec.size"]

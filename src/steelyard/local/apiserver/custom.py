@@ -90,7 +90,7 @@ def _node(schema: Json) -> Node:
 
 def _checks(validator: Validator, rules: Ruled | None) -> Check:
     def check(obj: Json, old: Json | None) -> list[Cause]:
-        causes = validator.causes(obj)
+        causes = validator.causes(obj, old)
         return causes + rule_causes(rules, obj, old, causes)
 
     return check

@@ -7,6 +7,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
 from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.unchanged import is_unchanged
 
 _KEPT = [
     "enum",
@@ -38,17 +39,25 @@ class Validator:
         self._compiled = jsonschema_rs.Draft4Validator(_json_schema(schema, root=True), validate_formats=True)
         self._keyed = _has_keys(schema)
 
-    def causes(self, obj: Json) -> list[Cause]:
-        """What is wrong with an object; its metadata is not looked at."""
-        return self.causes_of({key: each for key, each in obj.items() if key != "metadata"})
+    def causes(self, obj: Json, old: Json | None = None) -> list[Cause]:
+        """What is wrong with an object, and was not before; its metadata is not looked at."""
+        return self.causes_of(_without_metadata(obj), _without_metadata(old) if old else None)
 
-    def causes_of(self, value: Any) -> list[Cause]:
+    def causes_of(self, value: Any, old: Any = None) -> list[Cause]:
         causes: list[Cause] = []
         if not self._compiled.is_valid(value):
-            causes += map(_cause, self._compiled.iter_errors(value))
+            errors = self._compiled.iter_errors(value)
+            causes += [_cause(each) for each in errors if not self._was_so(value, old, each.instance_path)]
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
+
+    def _was_so(self, value: Any, old: Any, path: list[str | int]) -> bool:
+        return old is not None and is_unchanged(self._schema, value, old, path)
+
+
+def _without_metadata(obj: Json) -> Json:
+    return {key: each for key, each in obj.items() if key != "metadata"}
 
 
 # ---- lowering

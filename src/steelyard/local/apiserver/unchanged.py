@@ -1,0 +1,37 @@
+"""What an update leaves as it was: a schema that became stricter since does not stop the rest from being written."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from steelyard.local.apiserver.expressions.values import key_of
+from steelyard.local.apiserver.messages import Json
+
+_NONE = object()
+_SORTED = orjson.OPT_SORT_KEYS
+
+
+def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) -> bool:
+    """Whether the value there, or something that it lies in, is what it was. Items are told apart by their keys."""
+    if old is _NONE:
+        return False
+    if orjson.dumps(new, option=_SORTED) == orjson.dumps(old, option=_SORTED):  # to Python, true and 1 are the same
+        return True
+    if not path:
+        return False
+    step, *rest = path
+    if isinstance(new, dict) and isinstance(old, dict) and isinstance(step, str):
+        below = (schema.get("properties") or {}).get(step) or schema.get("additionalProperties")
+        below = below if isinstance(below, dict) else {}
+        return is_unchanged(below, new.get(step), old.get(step, _NONE), rest)
+    if isinstance(new, list) and isinstance(old, list) and isinstance(step, int):
+        return is_unchanged(schema.get("items") or {}, new[step], _item_before(schema, new[step], old), rest)
+    return False
+
+
+def _item_before(schema: Json, item: Any, old: list[Any]) -> Any:
+    if schema.get("x-kubernetes-list-type") != "map":
+        return _NONE
+    key = key_of(schema, item)
+    return next((each for each in old if key_of(schema, each) == key), _NONE)
