@@ -129,7 +129,8 @@ def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Des
     succeeded = status.holds(job.memory.conditions, "Succeeded")
     following = outputs.after(job, crew.children, now, settings) if succeeded else None
     delete, delete_resource, next_look = clean_up.finished(job, crew.children, now)
-    looks = [next_look, *wanted.looks(crew, Memory(), now)]
+    going = any(pod["metadata"].get("deletionTimestamp") for pod in crew.children.pods)
+    looks = [next_look, *(wanted.looks(crew, Memory(), now) if going else ())]
     if following is not None:
         said["outputs"] = following.status
         looks.append(following.next_look)
@@ -138,7 +139,7 @@ def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Des
         create=following.create if following else (),
         delete=delete,
         delete_resource=delete_resource and not (following and following.pending),
-        force_delete=wanted.stuck(crew, now),
+        force_delete=wanted.stuck(crew, now) if going else (),
         next_look=_next(now, looks),
     )
 
