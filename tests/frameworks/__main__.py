@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--kill", choices=("first", "last"), default="last", help="which replica dies")
     parser.add_argument("--images", action="store_true", help="install, and print images.toml")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     if unknown := set(asked.names) - set(names):
         parser.error(f"{', '.join(sorted(unknown))}: should be of {', '.join(names)}")
     chosen = [each for each in EXAMPLES if each.name in (asked.names or names)]

@@ -28,6 +28,7 @@ class Said:
     step: int
     total: int
     accuracy: float
+    loss: float
 
 
 @dataclass
@@ -37,6 +38,8 @@ class Course:
     first: float = 0.0
     """Accuracy at the first report."""
     last: float = 0.0
+    first_loss: float = 0.0
+    last_loss: float = 0.0
     killed: float | None = None
     step: int = 0
     """At which it was killed."""
@@ -71,7 +74,9 @@ class Logs:
 
 
 def _said(uid: str, values: Mapping[str, float]) -> Said:
-    return Said(uid, int(values["step"]), int(values["total"]), float(values["accuracy"]))
+    return Said(
+        uid, int(values["step"]), int(values["total"]), float(values["accuracy"]), float(values["loss"])
+    )
 
 
 def kill(pods: Path, uid: str) -> None:
@@ -103,6 +108,7 @@ async def _follow(pods: Path, cluster: Cluster, example: Example, victim: str, c
         for said in [each for uid in names.values() for each in logs.new(uid)]:
             now = time.monotonic() - began
             course.first, course.last = course.first or said.accuracy, said.accuracy
+            course.first_loss, course.last_loss = course.first_loss or said.loss, said.loss
             if course.killed is None and said.step * 3 >= said.total:
                 course.before, course.killed, course.step = names, now, said.step
                 kill(pods, names[f"{example.job}-{victim}"])
@@ -132,6 +138,8 @@ def faults(example: Example, victim: str, course: Course) -> list[str]:
         "was over before a replica could be killed": course.killed is not None,
         f"accuracy {course.last:.3f} is below {example.accuracy}": course.last >= example.accuracy,
         f"accuracy did not rise: {course.first:.3f}, {course.last:.3f}": course.last > course.first,
+        f"loss did not fall: {course.first_loss:.3f}, {course.last_loss:.3f}": course.last_loss
+        < course.first_loss,
         f"{status.get('restarts')} restarts, not 1": status.get("restarts") == 1,
         f"new Pods: {sorted(renewed)}, not {sorted(expected)}": renewed == expected,
         f"went on at step {course.resumed_at}, killed at {course.step}: no checkpoint": course.resumed_at

@@ -1,11 +1,12 @@
 """Digits with PaddlePaddle: data-parallel training over gloo, by 2 workers.
 
-Every replica runs `python -m paddle.distributed.launch train.py`; the operator's PADDLE_MASTER, PADDLE_NNODES and
-PADDLE_JOB_ID bring the launchers together, and each starts this program with its rank. All read the checkpoint when
+Every replica runs this file. It becomes Paddle's launcher; the operator's PADDLE_MASTER, PADDLE_NNODES and
+PADDLE_JOB_ID bring the launchers together, and each starts this file again with its rank. All read the checkpoint when
 they start, so the folder must be one that all of them see.
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -80,4 +81,6 @@ def finish(network: paddle.nn.Layer, accuracy: float) -> None:
 
 
 if __name__ == "__main__":
+    if "PADDLE_TRAINER_ID" not in os.environ:
+        os.execv(sys.executable, [sys.executable, "-m", "paddle.distributed.launch", __file__])
     main()

@@ -31,16 +31,19 @@ def load() -> tuple[np.ndarray, ...]:
     return x[::2], y[::2], x[1::2], y[1::2]
 
 
-def address(host: str, seconds: float = 120) -> str:
-    """Of a host whose name may not be known yet: XGBoost itself would fail."""
+def tracker_address(seconds: float = 120) -> str:
+    """The master's own; for the others once the tracker answers: XGBoost would fail, or wait for seconds."""
+    if RANK == 0:
+        return socket.gethostbyname(socket.gethostname())
     end = time.monotonic() + seconds
     while True:
         try:
-            return socket.gethostbyname(host)
-        except socket.gaierror:
+            with socket.create_connection((MASTER, PORT), timeout=5) as met:
+                return met.getpeername()[0]
+        except OSError:  # also where the name is not known yet
             if time.monotonic() > end:
                 raise
-            time.sleep(0.2)
+            time.sleep(0.1)
 
 
 class Tell(xgboost.callback.TrainingCallback):
@@ -94,12 +97,13 @@ def finish(model: xgboost.Booster, accuracy: float) -> None:
 
 
 def main() -> None:
-    tracker = None
+    tracker, address = None, tracker_address()
     if RANK == 0:
-        tracker = RabitTracker(host_ip=address(MASTER), n_workers=WORLD, port=PORT, sortby="task")
+        tracker = RabitTracker(host_ip=address, n_workers=WORLD, port=PORT, sortby="task")
         tracker.start()
-    where = {"dmlc_tracker_uri": address(MASTER), "dmlc_tracker_port": PORT, "dmlc_task_id": str(RANK)}
-    with collective.CommunicatorContext(**where):
+    with collective.CommunicatorContext(
+        dmlc_tracker_uri=address, dmlc_tracker_port=PORT, dmlc_task_id=str(RANK)
+    ):
         train()
     if tracker:
         tracker.wait_for()
