@@ -5,6 +5,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from steelyard.operator.settings import OperatorSettings
@@ -127,11 +128,12 @@ def folder(job: TrainingJob) -> str:
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
     """The user's own volume and where it is mounted, at the output's path or above it."""
     spec = job.roles[output.place.role].template.get("spec") or {}
-    volumes = {each["name"]: each for each in spec.get("volumes") or ()}
+    volumes = {each.get("name"): each for each in spec.get("volumes") or ()}
     main = main_container(spec.get("containers") or [], job.framework) or {}
     for mount in main.get("volumeMounts") or ():
-        below = os.path.commonpath([mount["mountPath"], output.path]) == os.path.normpath(mount["mountPath"])
-        if below and "persistentVolumeClaim" in volumes.get(mount["name"], {}):
+        where = mount.get("mountPath") or ""
+        below = os.path.isabs(where) and Path(output.path).is_relative_to(os.path.normpath(where))
+        if below and "persistentVolumeClaim" in volumes.get(mount.get("name"), {}):
             return volumes[mount["name"]], mount
     return None
 
