@@ -1,7 +1,8 @@
 """Jobs on a cluster: made, found, listed, stopped, followed, and what their replicas wrote."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,9 @@ from steelyard.clusters.training.doubles import (
     stored,
     written,
 )
+from steelyard.kube.cluster import WatchEvent
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, PODS, PYTORCH_JOBS, TF_JOBS
+from steelyard.kube.resource import CONFIG_MAPS, PODS, PYTORCH_JOBS, TF_JOBS, Resource
 
 
 @pytest.fixture
@@ -123,6 +125,28 @@ async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluste
     states, texts = await both(followed(cluster, job), goes_on())
     assert texts == ["worker-0.0 begun before", "worker-0.0 then killed", "worker-0.1 again"]
     assert (states[0], states[-1]) == ("Created", "Succeeded")
+
+
+class LatePods(MemoryCluster):
+    """The watch of the Pods tells nothing in time."""
+
+    async def watch(self, resource: Resource, *given: Any, **more: Any) -> AsyncIterator[WatchEvent]:
+        if resource == PODS:
+            await asyncio.sleep(60)
+        async for event in super().watch(resource, *given, **more):
+            yield event
+
+
+async def test_what_a_pod_wrote_is_read_though_the_job_ended_before_the_pod_was_seen() -> None:
+    cluster = LatePods()
+    job = await stored(cluster)
+
+    async def goes_on() -> None:
+        await asyncio.sleep(0.02)
+        await make_pod(cluster, job, "worker-0", ["1 quick"])
+        await set_status(cluster, job, conditions=["Succeeded"])
+
+    assert (await both(followed(cluster, job), goes_on()))[1] == ["worker-0.0 quick"]
 
 
 async def test_who_waits_for_a_job_that_is_deleted_is_told(cluster: MemoryCluster) -> None:
