@@ -10,7 +10,7 @@ from typing import Any
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import Conflict, NotFound
 from steelyard.kube.resource import Resource
-from steelyard.operator.desired import Desired
+from steelyard.operator.desired import Desired, Told
 from steelyard.operator.edge import Caches, Key, Log, NameTaken, Refused, Silent, Stale, Synced
 from steelyard.operator.training import events
 from steelyard.operator.workflow import WORKFLOWS, Workflow
@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 UNSEEN = timedelta(seconds=30)
 """A child that is deleted before the cache has shown it may leave no event: look again after this time."""
+
+NOT_KEPT = "the definition of this kind on the cluster is not the operator's: it drops of the status"
 
 
 class Controller:
@@ -68,13 +70,16 @@ class Controller:
             return False
         metadata = obj["metadata"]
         guard = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        patch = {"metadata": guard, "status": difference(before, status)}
+        patch: Json = {"metadata": guard, "status": difference(before, status)}
         try:
             after = await self._cluster.patch(
                 resource, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
         except (NotFound, Conflict) as error:
             raise Stale(f"{obj['kind']} {metadata['name']} has changed") from error
+        if after["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
+            self._log.told(obj, Told("Warning", "StatusNotKept", f"{NOT_KEPT}: {', '.join(patch['status'])}"))
+            return False
         self._log.wrote("status", obj, after)
         self._caches.wrote(after)
         return True

@@ -5,9 +5,13 @@ from typing import Any
 import pytest
 
 from steelyard.kube.errors import Forbidden, Invalid
+from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
+from steelyard.operator.controller import Controller
+from steelyard.operator.desired import Told
+from steelyard.operator.edge import Silent
 from steelyard.operator.names import controller_of
-from steelyard.operator.training.doubles import NAMESPACE, Stage, make_job
+from steelyard.operator.training.doubles import NAMESPACE, SETTINGS, Stage, StoreCaches, make_job
 
 Json = dict[str, Any]
 
@@ -142,3 +146,29 @@ def test_of_many_that_fail_the_rest_is_not_tried() -> None:
     with pytest.raises(Forbidden):
         stage.step()
     assert len(tried) == 1, "in memory no call waits, so the first refusal comes before the second call"
+
+
+def test_a_definition_that_keeps_no_status_of_ours_is_told_and_not_written_to_for_ever() -> None:
+    reasons: list[str] = []
+
+    class Pruning(MemoryCluster):
+        async def patch(self, resource: Resource, name: str, patch: Any, *rest: Any, **more: Any) -> Json:
+            if resource == PYTORCH_JOBS:
+                kept = {"conditions", "replicaStatuses", "startTime", "completionTime"}
+                patch = {
+                    **patch,
+                    "status": {key: patch["status"][key] for key in kept & patch["status"].keys()},
+                }
+            return await super().patch(resource, name, patch, *rest, **more)
+
+    class Telling(Silent):
+        def told(self, resource: Json, told: Told) -> None:
+            reasons.append(told.reason)
+
+    stage = Stage(make_job())
+    pruning = Pruning()
+    pruning.store = stage.store
+    stage.controller = Controller(pruning, StoreCaches(stage.cluster, SETTINGS), Telling())
+    stage.settle()
+    assert "StatusNotKept" in reasons
+    assert sorted(stage.pods()) == NAMES
