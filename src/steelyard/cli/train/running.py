@@ -201,6 +201,8 @@ def _request(
         annotations=annotations,
     )
     environment = {**what.environment, **asked.environment}
+    if "PYTHONPATH" in asked.environment:  # the user's own first, and still `steelyard.progress`
+        environment["PYTHONPATH"] += f":{what.environment['PYTHONPATH']}"
     if place.state is not None:
         environment = program.threads(sum(request.counts.values()), asked.environment) | environment
     return replace(request, program=replace(what, environment=environment, resources=asked.resources))

@@ -40,7 +40,7 @@ def asked(path: Path, **given: Any) -> running.Asked:
 
 def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place, tmp_path: Path) -> None:
     python = tmp_path / "env" / "bin" / "python"
-    given = asked(script, workers=2, python=python, environment={"A": "1"})
+    given = asked(script, workers=2, python=python, environment={"A": "1", "PYTHONPATH": "/mine"})
     for _ in range(2):  # the second finds the image
         made, files = running._manifest(given, here, BY_NAME["pytorch"])
     assert files is None
@@ -49,7 +49,7 @@ def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place
     assert container["command"] == ["python", str(tmp_path / "train.py"), "--epochs", "3"]
     assert container["workingDir"] == str(tmp_path)
     env = {each["name"]: each["value"] for each in container["env"]}
-    assert (env["A"], env["PYTHONPATH"]) == ("1", str(tmp_path / "state" / "python"))
+    assert (env["A"], env["PYTHONPATH"]) == ("1", f"/mine:{tmp_path}/state/python")
     assert int(env["OMP_NUM_THREADS"]) >= 1
     assert (tmp_path / "state" / "python" / "steelyard" / "progress.py").exists()
     assert not (tmp_path / "state" / "python" / "steelyard" / "__init__.py").exists()
