@@ -138,7 +138,6 @@ async def test_unknown_fields_are_warned_of(api: Api, core: str) -> None:
 
 LATER = [
     ("POST", "configmaps", b"k8s\x00", "application/vnd.kubernetes.protobuf", 415, "reads no protobuf"),
-    ("PATCH", "configmaps/there", {}, "application/strategic-merge-patch+json", 415, "strategic merge patch"),
     ("PATCH", "configmaps/there", b"{}", "application/apply-patch+yaml", 415, "server-side apply"),
     ("POST", "pods/there/attach", b"", "application/json", 501, "pods/attach"),
     ("GET", "pods/there/portforward", None, "", 501, "pods/portforward"),

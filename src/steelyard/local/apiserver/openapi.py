@@ -19,6 +19,7 @@ _OPTIONS = {
     "fieldValidation": "string",
 }
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
+_STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class OpenApi:
@@ -164,7 +165,9 @@ def _object(kind: ResourceType) -> Json:
     return {
         "get": _operation(kind, "get", _schema_of(kind)),
         "put": _operation(kind, "put", _schema_of(kind), body=("application/json",)),
-        "patch": _operation(kind, "patch", _schema_of(kind), body=_PATCHES),
+        "patch": _operation(
+            kind, "patch", _schema_of(kind), body=_PATCHES if kind.custom else (*_PATCHES, _STRATEGIC)
+        ),
         "delete": _operation(kind, "delete", f"{META}Status"),
         "parameters": _in_path(*names),
     }

@@ -1,7 +1,8 @@
-"""Patches: merge patch and JSON patch; what else Kubernetes has is refused by name."""
+"""Patches: merge patch, JSON patch and, of built-in kinds, strategic merge patch; others are refused by name."""
 
 import copy
 from collections.abc import Callable
+from typing import cast
 
 import jsonpatch
 
@@ -11,10 +12,11 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Json, Request
 from steelyard.local.apiserver.parameters import content_type, json_value
+from steelyard.local.apiserver.strategic import strategic_merge
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 _LATER = {
-    "application/strategic-merge-patch+json": "strategic merge patch",
     "application/apply-patch+yaml": "server-side apply",
     "application/apply-patch+cbor": "server-side apply",
 }
@@ -26,28 +28,26 @@ def patched(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
     sent = content_type(request)
     if sent in _LATER:
         text = f"this server does not serve {_LATER[sent]}: send {MERGE} or {JSON_PATCH}"
-        advice = "; with kubectl: `kubectl patch --type=merge`, or `kubectl replace`"
-        raise errors.unsupported_media(text + ("" if kind.custom else advice))
+        raise errors.unsupported_media(text)
+    if sent == STRATEGIC and not kind.custom:
+        patch = _object(request.body)
+        return lambda obj: strategic_merge(kind.node(), obj, patch)
     if sent == MERGE:
-        return _merge(request.body)
+        patch = _object(request.body)
+        return lambda obj: cast("Json", merge_patch(obj, patch))
     if sent == JSON_PATCH:
         return _json_patch(request.body)
     raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
-def _merge(body: bytes) -> Callable[[Json], Json]:
+def _object(body: bytes) -> Json:
     patch = json_value(body)
     if not isinstance(patch, dict):
         text = (
             "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
         )
         raise errors.bad_request(text)
-
-    def merged(obj: Json) -> Json:
-        result: Json = merge_patch(obj, patch)
-        return result
-
-    return merged
+    return patch
 
 
 def _json_patch(body: bytes) -> Callable[[Json], Json]:

@@ -28,6 +28,7 @@ class Node:
     embedded: bool = False
     nullable: bool = False
     default: Any = _MISSING
+    merge_key: str | None = None  # of lists that a strategic merge patch merges; empty where items are values
 
 
 def no_references(name: str) -> Node:
@@ -48,6 +49,8 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     node.nullable = bool(schema.get("nullable"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.default = schema.get("default", _MISSING)
+    if "merge" in (schema.get("x-kubernetes-patch-strategy") or "").split(","):
+        node.merge_key = schema.get("x-kubernetes-patch-merge-key") or ""
     if "items" in schema:
         node.items = compile_schema(schema["items"], resolve)
     extra = schema.get("additionalProperties")

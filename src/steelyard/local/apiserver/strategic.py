@@ -1,0 +1,108 @@
+"""Strategic merge patch, for built-in kinds: lists are merged by the key that the kind's schema names.
+
+What `kubectl apply`, `edit` and `patch` send for these kinds, and the Python client for a patch that is an object.
+`patching.py` asks.
+"""
+
+from typing import Any
+
+from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.schema import Node
+
+_PATCH, _RETAIN = "$patch", "$retainKeys"
+_ORDER, _REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
+_ANY = Node()
+
+
+def strategic_merge(node: Node, obj: Json, patch: Json) -> Json:
+    """`obj` as the patch wants it; neither is changed."""
+    patch = dict(patch)
+    match patch.pop(_PATCH, "merge"):
+        case "replace":
+            return patch
+        case "delete":
+            return {}
+        case "merge":
+            return _merged(node, obj, patch)
+        case other:
+            raise errors.bad_request(f"Unknown patch type found: {other}")
+
+
+def _merged(node: Node, obj: Json, patch: Json) -> Json:
+    found = dict(obj)
+    if (kept := patch.pop(_RETAIN, None)) is not None:
+        found = {key: value for key, value in found.items() if key in kept}
+    orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
+    for key in [key for key in patch if key.startswith(_REMOVE)]:
+        name, gone = key.removeprefix(_REMOVE), patch.pop(key)
+        found[name] = [each for each in found.get(name) or () if each not in gone]
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = _value(_below(node, name), found.get(name), value)
+    for name in dict.fromkeys([*patch, *orders]):
+        merge_key = _below(node, name).merge_key
+        if merge_key is not None and isinstance(found.get(name), list):
+            order = orders.get(name) or patch.get(name) or []
+            found[name] = _ordered(found[name], order, obj.get(name) or [], merge_key)
+    return found
+
+
+def _below(node: Node, name: str) -> Node:
+    return (node.properties or {}).get(name) or node.values or _ANY
+
+
+def _value(node: Node, old: Any, new: Any) -> Any:
+    if isinstance(new, dict):
+        return strategic_merge(node, old if isinstance(old, dict) else {}, new)
+    if isinstance(new, list) and node.merge_key is not None:
+        before = old if isinstance(old, list) else []
+        if not node.merge_key:
+            return before + [each for each in new if each not in before]
+        return _items(node.items or _ANY, node.merge_key, before, new)
+    return new
+
+
+def _items(node: Node, key: str, old: list[Json], new: list[Json]) -> list[Json]:
+    """Items of the same key merged, others appended; `$patch` says what to delete or that all is replaced."""
+    replaced = any(each.get(_PATCH) == "replace" for each in new)
+    found = [] if replaced else list(old)
+    for each in new:
+        directive = each.get(_PATCH, "merge")
+        if directive == "replace":
+            if rest := {name: value for name, value in each.items() if name != _PATCH}:
+                found.append(rest)
+            continue
+        if key not in each:
+            raise errors.bad_request(f"map: {each} does not contain declared merge key: {key}")
+        place = next((at for at, item in enumerate(found) if item.get(key) == each[key]), None)
+        if directive == "delete":
+            found = [item for item in found if item.get(key) != each[key]]
+        elif place is None:
+            found.append(strategic_merge(node, {}, each))
+        else:
+            found[place] = strategic_merge(node, found[place], each)
+    return found
+
+
+def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+    """The patch's items in its order; those that it does not name stay before what they were before."""
+
+    def name_of(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    wanted, was = [name_of(each) for each in order], [name_of(each) for each in before]
+    known = sorted((e for e in items if name_of(e) in wanted), key=lambda e: wanted.index(name_of(e)))
+    own = [each for each in items if name_of(each) not in wanted]
+    found: list[Any] = []
+    for each in known:
+        while own and _is_before(name_of(own[0]), name_of(each), was):
+            found.append(own.pop(0))
+        found.append(each)
+    return found + own
+
+
+def _is_before(first: Any, second: Any, order: list[Any]) -> bool:
+    return first in order and second in order and order.index(first) < order.index(second)

@@ -1,0 +1,131 @@
+"""Strategic merge patch of built-in kinds: lists merge by their keys, directives delete, replace, keep and order."""
+
+from typing import Any
+
+import pytest
+
+from tests.kubernetes_api.api import Answer, Api, Json, config_map, pod
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+async def patched(api: Api, path: str, patch: Json) -> Answer:
+    return await api.request("PATCH", path, patch, type=STRATEGIC)
+
+
+def env(*names: str, **more: str) -> list[Json]:
+    return [{"name": name, "value": more.get(name, name)} for name in names]
+
+
+def deployment(**container: Any) -> Json:
+    main = {"name": "main", "image": "localhost/none:1", **container}
+    other = {"name": "other", "image": "localhost/none:1"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [main, other]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    return {"metadata": {"name": "d"}, "spec": spec}
+
+
+def of_main(**container: Any) -> Json:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", **container}]}}}}
+
+
+# Of each: the first container's fields, a patch, and the variables of that container then.
+CASES: list[tuple[str, Json, Json, list[Json]]] = [
+    ("others stay", {"env": env("A", "B")}, of_main(image="localhost/new"), env("A", "B")),
+    (
+        "one is changed",
+        {"env": env("A", "B")},
+        of_main(env=[{"name": "B", "value": "2"}]),
+        env("A", "B", B="2"),
+    ),
+    ("one is added", {"env": env("A")}, of_main(env=env("B")), env("B", "A")),
+    ("one is deleted", {"env": env("A", "B")}, of_main(env=[{"name": "A", "$patch": "delete"}]), env("B")),
+    ("all are replaced", {"env": env("A", "B")}, of_main(env=[*env("C"), {"$patch": "replace"}]), env("C")),
+    (
+        "they are put in order",
+        {"env": env("A", "B", "C")},
+        of_main(**{"env": env("D"), "$setElementOrder/env": [{"name": "C"}, {"name": "D"}, {"name": "A"}]}),
+        env("B", "C", "D", "A"),
+    ),
+    ("the list is removed", {"env": env("A")}, of_main(env=None), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("container", "patch", "wanted"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
+)
+async def test_lists_merge_by_their_keys(
+    api: Api, namespace: str, container: Json, patch: Json, wanted: list[Json]
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    (await api.post(path, deployment(**container))).ok(201)
+    found = (await patched(api, f"{path}/d", patch)).ok(200).json["spec"]["template"]["spec"]["containers"]
+    assert [each["name"] for each in found] == ["main", "other"]
+    assert found[0].get("env", []) == wanted
+    await api.delete(f"{path}/d")
+
+
+async def test_maps_merge_and_null_removes(api: Api, core: str) -> None:
+    (await api.post(f"{core}/configmaps", config_map("c", {"a": "1", "b": "2"}, labels={"x": "y"}))).ok(201)
+    patch: Json = {"data": {"a": None, "c": "3"}, "metadata": {"labels": {"z": "w"}}}
+    found = (await patched(api, f"{core}/configmaps/c", patch)).ok(200).json
+    assert (found["data"], found["metadata"]["labels"]) == ({"b": "2", "c": "3"}, {"x": "y", "z": "w"})
+    replaced = (await patched(api, f"{core}/configmaps/c", {"data": {"$patch": "replace", "d": "4"}})).ok(200)
+    assert replaced.json["data"] == {"d": "4"}
+
+
+async def test_values_of_a_set_are_added_and_removed(api: Api, core: str) -> None:
+    (await api.post(f"{core}/configmaps", config_map("c", finalizers=["example.dev/a", "example.dev/b"]))).ok(
+        201
+    )
+    path = f"{core}/configmaps/c"
+    added = (await patched(api, path, {"metadata": {"finalizers": ["example.dev/c"]}})).ok(200).json
+    assert sorted(added["metadata"]["finalizers"]) == ["example.dev/a", "example.dev/b", "example.dev/c"]
+    gone = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.dev/a", "example.dev/c"]}}
+    assert (await patched(api, path, gone)).ok(200).json["metadata"]["finalizers"] == ["example.dev/b"]
+    (await patched(api, path, {"metadata": {"finalizers": None}})).ok(200)
+
+
+async def test_a_controller_adopts_and_releases_by_uid(api: Api, core: str) -> None:
+    """As the controllers written in Go do it."""
+    owner = (await api.post(f"{core}/configmaps", config_map("owner"))).ok(201).json["metadata"]["uid"]
+    made = (await api.post(f"{core}/pods", pod("p"))).ok(201).json["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner, "controller": True}
+    adopt = {"metadata": {"ownerReferences": [reference], "uid": made["uid"]}}
+    adopted = (await patched(api, f"{core}/pods/p", adopt)).ok(200).json["metadata"]
+    assert adopted["ownerReferences"] == [reference]
+    other = {"metadata": {"ownerReferences": [], "uid": "00000000-0000-0000-0000-000000000000"}}
+    assert (await patched(api, f"{core}/pods/p", other)).status in (409, 422)
+    gone = {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}], "uid": made["uid"]}}
+    assert "ownerReferences" not in (await patched(api, f"{core}/pods/p", gone)).ok(200).json["metadata"]
+
+
+async def test_conditions_merge_by_their_type(api: Api, core: str) -> None:
+    (await api.post(f"{core}/pods", pod("p"))).ok(201)
+    path = f"{core}/pods/p/status"
+    for kind, status in (("A", "True"), ("B", "True"), ("A", "False")):
+        body = {"status": {"conditions": [{"type": kind, "status": status}]}}
+        found = (await patched(api, path, body)).ok(200).json
+    assert {each["type"]: each["status"] for each in found["status"]["conditions"]} == {
+        "A": "False",
+        "B": "True",
+    }
+
+
+async def test_fields_that_exclude_each_other_are_kept_or_not(api: Api, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    (await api.post(path, deployment())).ok(201)
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert (await patched(api, f"{path}/d", patch)).ok(200).json["spec"]["strategy"] == {"type": "Recreate"}
+    await api.delete(f"{path}/d")
+
+
+async def test_an_item_without_its_key_is_refused(api: Api, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    (await api.post(path, deployment(env=env("A")))).ok(201)
+    assert (await patched(api, f"{path}/d", of_main(env=[{"value": "x"}]))).status >= 400
+    await api.delete(f"{path}/d")
+
+
+async def test_custom_kinds_have_no_such_patch(api: Api, widgets: str) -> None:
+    assert (await patched(api, f"{widgets}/w", {})).status == 415
