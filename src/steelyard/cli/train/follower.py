@@ -1,5 +1,6 @@
 """Shows a followed job on a screen: its lines, what happens to it, and how far it is."""
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -16,6 +17,10 @@ from steelyard.clusters.training.watching import Changed, Event, PodsChanged
 Json = dict[str, Any]
 
 
+UNSEEN_SECONDS = 15.0
+"""After which a job that nobody has taken up is told."""
+
+
 class Follower:
     """What is known of a job while it is followed. `raw`: reports are shown as the lines that they are, and only so."""
 
@@ -26,6 +31,7 @@ class Follower:
         self._reports: dict[str, Progress] = {}
         self._paces: dict[str, Pace] = {}
         self._said: set[str] = set()
+        self._began = time.monotonic()
         self._failures = len(job.failures)
         self._running = job.state == "Running"
         if isinstance(screen, Plain):
@@ -51,6 +57,8 @@ class Follower:
 
     def tick(self) -> None:
         """Draw how far it is; time goes on without events, too."""
+        if self.job.state == "New" and time.monotonic() - self._began > UNSEEN_SECONDS:
+            self._once("no operator has taken up the job yet; does one run on this cluster?")
         if self._raw:
             return
         leader = next((each.name for each in self.job.replicas if each.name in self._reports), "")
