@@ -16,7 +16,8 @@ def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) ->
     """Whether the value there, or something that it lies in, is what it was. Items are told apart by their keys."""
     if old is _NONE:
         return False
-    if orjson.dumps(new, option=_SORTED) == orjson.dumps(old, option=_SORTED):  # to Python, true and 1 are the same
+    # To Python true and 1 are the same.
+    if orjson.dumps(new, option=_SORTED) == orjson.dumps(old, option=_SORTED):
         return True
     if not path:
         return False
