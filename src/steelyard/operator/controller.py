@@ -53,7 +53,7 @@ class Controller:
         self._tell(how, resource, want, status if changed else None)
         if want.delete_resource and await writes.delete(resource):
             self._log.told(resource, events.ended(resource))
-        more = changed and how.follows(resource.get("status") or {}, status)
+        more = bool(want.patch) or (changed and how.follows(resource.get("status") or {}, status))
         return Synced(min((each for each in looks if each > now), default=None), more)
 
     def _tell(self, how: Workflow, resource: Json, want: Desired, status: Json | None) -> None:

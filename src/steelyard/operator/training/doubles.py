@@ -12,7 +12,7 @@ from steelyard.operator import together
 from steelyard.operator.bench import drive
 from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
-from steelyard.operator.edge import Key, Stale
+from steelyard.operator.edge import Key, Stale, Synced
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import child_kinds, slim, slim_job, slim_pod
@@ -126,9 +126,11 @@ class Stage:
                 return self
         raise AssertionError("the operator never comes to rest")
 
-    def step(self) -> None:
+    def step(self) -> Synced:
         run = drive if self._few() else asyncio.run
-        self.look = run(self.controller.sync(self.key, self.now)).next_look
+        synced = run(self.controller.sync(self.key, self.now))
+        self.look = synced.next_look
+        return synced
 
     @property
     def _types(self) -> str:

@@ -97,14 +97,14 @@ def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Itera
     conditions = status.get("conditions") or ()
     if finished(conditions) or holds(conditions, "Suspended"):
         return ""
-    replicas = {(each["type"].lower(), str(each["index"])): each for each in status.get("replicas") or ()}
+    replicas = {each["pod"]: each for each in status.get("replicas") or ()}
     for key in changed:
         if key.resource != PODS or key not in old or not _goes(key, old, new):
             continue
         pod = peek(old[key].raw)
         if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
             continue  # of one that was there before, as the operator's cache may still show it
-        wanted = replicas.get(_place(pod))
+        wanted = replicas.get(key.name)  # by its name: it may have lost its labels meanwhile
         if wanted is None or _attempt(pod) >= wanted["attempt"]:
             return f"{key.name} was ended before it was on record why"
     return ""

@@ -302,6 +302,9 @@ def test_orphans_are_adopted() -> None:
     before = uids(stage)
     pod = stage.pods()["job-worker-0"]
     stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
+    assert stage.step().more, (
+        "what it does next, it does with the Pod: no watch tells of what the cache knows"
+    )
     stage.settle()
     assert renewed(stage, before) == []
     assert stage.pods()["job-worker-0"]["metadata"]["ownerReferences"][0]["uid"]
