@@ -37,8 +37,10 @@ SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
-    "XGBoost and LightGBM (training, a worker killed)": partial(frameworks.run, ("xgboost", "lightgbm")),
-    "MXNet (training, a worker killed)": partial(frameworks.run, ("mxnet",)),
+    "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
+        frameworks.run, "xgboost", "lightgbm"
+    ),
+    "MXNet (training, a worker killed)": partial(frameworks.run, "mxnet"),
 }
 
 

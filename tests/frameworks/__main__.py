@@ -1,13 +1,14 @@
-"""`python -m tests.frameworks [NAME ...] [--kill first|last] [--images]`: the examples of training, all by default.
+"""`python -m tests.frameworks [NAME ...]`: the examples of training, all by default.
 
-What cannot be installed is named and counted. `--images` prints an images.toml for the environments instead.
+`--kill first` ends the replica that leads instead of a worker; `--together` runs them side by side; `--images` prints
+an images.toml for the environments instead. What cannot be installed is named and counted.
 """
 
 import argparse
 import sys
 
 from tests.frameworks.examples import EXAMPLES
-from tests.frameworks.suite import available, failed, images
+from tests.frameworks.suite import Plan, available, failed, images
 
 
 def main() -> int:
@@ -15,6 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.frameworks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--kill", choices=("first", "last"), default="last", help="which replica dies")
+    parser.add_argument("--together", action="store_true", help="all at once")
     parser.add_argument("--images", action="store_true", help="install, and print images.toml")
     asked = parser.parse_intermixed_args()
     if unknown := set(asked.names) - set(names):
@@ -26,7 +28,7 @@ def main() -> int:
         print(images(pythons), end="")
         return 1 if missing else 0
     runnable = [each for each in chosen if each.environment in pythons]
-    wrong = failed(runnable, pythons, asked.kill) if runnable else []
+    wrong = failed(Plan(runnable, pythons, asked.kill, asked.together)) if runnable else []
     for each in missing:
         print(f"left out: {each}")
     left_out = len(chosen) - len(runnable)

@@ -1,9 +1,10 @@
-"""Runs examples one after the other on one `steelyard up`, and says what came of each."""
+"""Runs examples on one `steelyard up`, one after the other or side by side, and says what came of each."""
 
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.engines.build import Missing
@@ -14,36 +15,62 @@ from tests.integration.conftest import Machine
 HEAD = "| example | killed | accuracy | killed at | went on | Succeeded |\n|---|---|---|---|---|---|"
 
 
-def run(names: Sequence[str], kill: str = "last") -> int:
-    """Exit status of the examples; Missing where the environment of one of them cannot be had."""
+@dataclass(frozen=True)
+class Plan:
+    """What is run, and how."""
+
+    chosen: Sequence[Example]
+    pythons: Mapping[str, Path]
+    """By environment."""
+    kill: str = "last"
+    """Or first: which replica dies."""
+    together: bool = False
+    """All at once, on the ports that their kinds share."""
+
+
+def run(*names: str) -> int:
+    """Exit status of the examples, side by side; Missing where the environment of one of them cannot be had."""
     chosen = [each for each in EXAMPLES if each.name in names]
-    return 1 if failed(chosen, {each.environment: each.python() for each in chosen}, kill) else 0
+    return (
+        1 if failed(Plan(chosen, {each.environment: each.python() for each in chosen}, together=True)) else 0
+    )
 
 
-def failed(chosen: Sequence[Example], pythons: dict[str, Path], kill: str) -> list[str]:
+def failed(plan: Plan) -> list[str]:
     """The names of those that are not as they should be."""
     with tempfile.TemporaryDirectory(prefix="steelyard-frameworks-") as folder:
         machine = Machine(Path(folder) / "state")
         machine.state.path.mkdir()
-        machine.state.images.write_text(images(pythons))
+        machine.state.images.write_text(images(plan.pythons))
         for name in [name for name in os.environ if name.startswith("STEELYARD_")]:
             del os.environ[name]
         machine.up("platform")
         try:
             print(HEAD, flush=True)
-            return [each.name for each in chosen if _fails(machine, each, kill, Path(folder))]
+            return asyncio.run(_failed(machine, plan, Path(folder)))
         finally:
             machine.down()
 
 
-def images(pythons: dict[str, Path]) -> str:
+async def _failed(machine: Machine, plan: Plan, folder: Path) -> list[str]:
+    at_once = asyncio.Semaphore(len(plan.chosen) if plan.together else 1)
+
+    async def fails(example: Example) -> bool:
+        async with at_once:
+            return await _fails(machine, example, plan.kill, folder)
+
+    found = await asyncio.gather(*(fails(each) for each in plan.chosen))
+    return [each.name for each, wrong in zip(plan.chosen, found, strict=True) if wrong]
+
+
+def images(pythons: Mapping[str, Path]) -> str:
     """images.toml: which interpreter stands for which image."""
     return "".join(f'["frameworks/{name}"]\npython = "{path}"\n' for name, path in sorted(pythons.items()))
 
 
-def _fails(machine: Machine, example: Example, kill: str, folder: Path) -> bool:
+async def _fails(machine: Machine, example: Example, kill: str, folder: Path) -> bool:
     victim = example.first if kill == "first" else example.last
-    course = asyncio.run(train(machine, example, victim, folder / "checkpoints" / example.name))
+    course = await train(machine, example, victim, folder / "checkpoints" / example.name)
     print(_row(example, victim, course), flush=True)
     wrong = faults(example, victim, course)
     for each in wrong:

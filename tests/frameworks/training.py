@@ -120,7 +120,7 @@ async def _follow(pods: Path, cluster: Cluster, example: Example, victim: str, c
         if is_true("Succeeded")(found) or is_true("Failed")(found):
             course.ended = time.monotonic() - began
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
 
 
 async def _pods(cluster: Cluster, example: Example) -> dict[str, str]:
