@@ -75,15 +75,15 @@ LOST = (
 SCALED = ("scaled", *SEEN, "caches catch up", "Pod starts", "scaled", "caches catch up", "operator looks")
 
 CASES = [
-    Case("a pair", pair, 130),
-    Case("a pair at work", pair, 130, STARTED),
-    Case("a pair that has just failed", pair, 60, (*STARTED, "Pod fails, worth a retry", *SEEN)),
-    Case("a pair on a lost node", pair, 60, (*STARTED, "Pod's node is lost", *LOST)),
-    Case("a pair that is suspended", pair, 60, (*STARTED, "suspended", *SEEN)),
-    Case("a pair of which more, then less is asked", pair, 60, (*STARTED, *SCALED)),
-    Case("a pair whose operator knows its writes", remembering, 100),
-    Case("replicas for themselves", alone, 130, STARTED),
-    Case("suspended from the start", suspended, 130),
+    Case("a pair", pair, 60),
+    Case("a pair at work", pair, 100, STARTED),
+    Case("a pair that has just failed", pair, 25, (*STARTED, "Pod fails, worth a retry", *SEEN)),
+    Case("a pair on a lost node", pair, 25, (*STARTED, "Pod's node is lost", *LOST)),
+    Case("a pair that is suspended", pair, 25, (*STARTED, "suspended", *SEEN)),
+    Case("a pair of which more, then less is asked", pair, 25, (*STARTED, *SCALED)),
+    Case("a pair whose operator knows its writes", remembering, 50),
+    Case("replicas for themselves", alone, 60, STARTED),
+    Case("suspended from the start", suspended, 60),
 ]
 EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
 
