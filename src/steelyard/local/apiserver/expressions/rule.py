@@ -1,6 +1,7 @@
 """One rule of a definition: whether an object keeps to it, and what to say when it does not."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
@@ -10,7 +11,24 @@ from steelyard.local.apiserver.expressions.values import cel_value
 from steelyard.local.apiserver.messages import Json
 
 IMMUTABLE = "self == oldSelf"
-ABSENT = object()
+ABSENT = object()  # what was not there before
+
+
+class Change:
+    """One value and what it was, as all rules of its field see them."""
+
+    def __init__(self, schema: Json, value: Any, old: Any) -> None:
+        self.schema, self._value, self._old = schema, value, old
+        self.is_new = old is ABSENT
+        self.is_none = not self.is_new and value == old
+
+    @cached_property
+    def now(self) -> Any:
+        return cel_value(self.schema, self._value)
+
+    @cached_property
+    def before(self) -> Any:
+        return None if self.is_new else cel_value(self.schema, self._old, self._value)
 
 
 @dataclass(frozen=True)
@@ -26,30 +44,28 @@ class Rule:
     reason: str
     field_path: str
 
-    def cause(self, schema: Json, path: str, value: Any, old: Any) -> Cause | None:
-        """What breaks the rule; `old` is ABSENT where nothing was there before."""
-        if self.reads_old and not self.optional_old and old is ABSENT:
+    def cause(self, change: Change, path: str) -> Cause | None:
+        """What breaks the rule."""
+        if self.reads_old and not self.optional_old and change.is_new:
             return None
-        if old is not ABSENT and value == old and (not self.reads_old or self.program is None):
+        if change.is_none and (not self.reads_old or self.program is None):
             return None  # what was there before the rule may stay
         if self.program is None:
-            kept = cel_value(schema, value) == cel_value(schema, old, value)
-            return None if kept else self._failure(schema, path, self.message or f"failed rule: {self.text}")
-        values = self._values(schema, value, old)
+            kept = change.now == change.before
+            return None if kept else self._failure(change, path, self.message or f"failed rule: {self.text}")
+        values = self._values(change)
         try:
             if self.program.run(values) is True:
                 return None
         except Failed as failure:
-            text = f"{failure} evaluating rule: {self.message or self.text}"
-            return self._failure(schema, path, text)
-        return self._failure(schema, path, self._said(values))
+            return self._failure(change, path, f"{failure} evaluating rule: {self.message or self.text}")
+        return self._failure(change, path, self._said(values))
 
-    def _values(self, schema: Json, value: Any, old: Any) -> dict[str, Any]:
-        values = {"self": cel_value(schema, value)}
+    def _values(self, change: Change) -> dict[str, Any]:
         if not self.reads_old:
-            return values
-        before = None if old is ABSENT else cel_value(schema, old, value)
-        return values | {"oldSelf": optional(before, old is not ABSENT) if self.optional_old else before}
+            return {"self": change.now}
+        before = optional(change.before, not change.is_new) if self.optional_old else change.before
+        return {"self": change.now, "oldSelf": before}
 
     def _said(self, values: dict[str, Any]) -> str:
         """The message; where it cannot be made, the one that always can."""
@@ -62,9 +78,9 @@ class Rule:
                 return said.strip()
         return self.message or f"failed rule: {self.text}"
 
-    def _failure(self, schema: Json, path: str, text: str) -> Cause:
-        where = joined(path, self.field_path, schema) if self.field_path else path
-        return Cause(where or "<nil>", f"{_opening(self.reason, schema)}: {text}", self.reason)
+    def _failure(self, change: Change, path: str, text: str) -> Cause:
+        where = joined(path, self.field_path, change.schema) if self.field_path else path
+        return Cause(where or "<nil>", f"{_opening(self.reason, change.schema)}: {text}", self.reason)
 
 
 _WORDS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
-from steelyard.local.apiserver.expressions.rule import ABSENT, Rule, rule_of
+from steelyard.local.apiserver.expressions.rule import ABSENT, Change, Rule, rule_of
 from steelyard.local.apiserver.expressions.values import key_of, rooted
 from steelyard.local.apiserver.messages import Json
 
@@ -55,8 +55,9 @@ def _causes(node: Ruled, value: Any, old: Any, path: str) -> Iterator[Cause]:
     if value is None:
         return
     old = ABSENT if old is None else old
+    change = Change(node.schema, value, old)
     for rule in node.rules:
-        if cause := rule.cause(node.schema, path, value, old):
+        if cause := rule.cause(change, path):
             yield cause
     if isinstance(value, dict):
         yield from _of_fields(node, value, old if isinstance(old, dict) else {}, path)

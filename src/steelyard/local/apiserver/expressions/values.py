@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from steelyard.local.apiserver.messages import Json
@@ -20,6 +21,7 @@ _METADATA: Json = {"type": "object", "properties": {"name": _TEXT, "generateName
 ROOT_FIELDS: Json = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
 
 
+@cache
 def escaped(name: str) -> str | None:
     """A field's name in CEL; None for one that CEL cannot read."""
     if not _NAME.fullmatch(name):
@@ -62,10 +64,10 @@ def _object(schema: Json, value: Json, like: Any) -> Json:
     if isinstance(extra, dict):
         return {key: cel_value(extra, each, like.get(key)) for key, each in value.items()}
     found: Json = {}
-    for name, below in fields_of(schema).items():
-        key = escaped(name)
-        if key and value.get(name) is not None:
-            found[key] = cel_value(below, value[name], like.get(name))
+    fields = fields_of(schema)
+    for name, each in value.items():
+        if name in fields and each is not None and (key := escaped(name)):
+            found[key] = cel_value(fields[name], each, like.get(name))
     return found
 
 
