@@ -1,0 +1,81 @@
+"""Which roles wait for which, and how many successes are enough: what a DLJob says as data."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.operator.training import success
+from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
+from steelyard.operator.training.frameworks import ALL
+from steelyard.operator.training.model import Counts, Tally
+from steelyard.operator.training.parse import job_of
+
+Json = dict[str, Any]
+
+MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
+
+
+def waiting(condition: str) -> Stage:
+    """Two workers that wait for the master."""
+    job = make_job()
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["dependsOn"] = [{"role": "Master", "condition": condition}]
+    return Stage(job).settle()
+
+
+def ready(word: str) -> list[Json]:
+    return [{"type": "Ready", "status": word, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+
+
+def test_a_role_waits_until_another_runs() -> None:
+    stage = waiting("Running")
+    assert sorted(stage.pods()) == [MASTER]
+    assert sorted(stage.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
+
+
+def test_a_role_waits_until_another_is_ready() -> None:
+    stage = waiting("Ready")
+    assert sorted(stage.run(MASTER, conditions=ready("False")).pods()) == [MASTER]
+    assert sorted(stage.run(MASTER, conditions=ready("True")).pods()) == [MASTER, FIRST, SECOND]
+
+
+def test_a_role_waits_until_another_has_succeeded() -> None:
+    job = make_job("TFJob", {"PS": 1, "Worker": 1})
+    job["spec"]["tfReplicaSpecs"]["Worker"]["dependsOn"] = [{"role": "PS", "condition": "Succeeded"}]
+    stage = Stage(job).settle().run()
+    assert sorted(stage.pods()) == ["job-ps-0"]
+    assert sorted(stage.end("job-ps-0").settle().pods()) == ["job-ps-0", "job-worker-0"]
+
+
+def test_what_runs_stays_when_what_it_waited_for_does_not_hold_any_more() -> None:
+    stage = waiting("Ready").run(MASTER, conditions=ready("True")).run()
+    stage.run(MASTER, conditions=ready("False"))
+    assert sorted(stage.pods()) == [MASTER, FIRST, SECOND]
+
+
+def test_the_order_holds_for_a_restart_too() -> None:
+    stage = waiting("Running").run(MASTER).run()
+    stage.end(FIRST, 1).settle()
+    assert sorted(stage.pods()) == [MASTER]
+    assert sorted(stage.run(MASTER).pods()) == [MASTER, FIRST, SECOND]
+
+
+@pytest.mark.parametrize(
+    ("policy", "master", "workers", "succeeded"),
+    [
+        ({}, 1, 3, False),
+        ({}, 1, 4, True),
+        ({"all": True}, 1, 4, True),
+        ({"roles": ["Worker"]}, 0, 4, True),
+        ({"roles": ["Worker"], "count": 2}, 1, 1, False),
+        ({"roles": ["Worker"], "count": 2}, 0, 2, True),
+        ({"roles": ["Worker"], "percent": 60}, 0, 2, False),
+        ({"roles": ["Worker"], "percent": 60}, 0, 3, True),
+        ({"roles": ["Worker"], "percent": 0}, 0, 0, False),
+        ({"roles": ["Evaluator"]}, 1, 4, False),
+        ({"count": 9}, 1, 4, False),
+    ],
+)
+def test_how_many_are_enough(policy: Json, master: int, workers: int, succeeded: bool) -> None:
+    job = job_of(make_job(replicas={"Master": 1, "Worker": 4}), ALL["PyTorchJob"], SETTINGS)
+    counts = {"Master": Counts(1 - master, master), "Worker": Counts(4 - workers, workers)}
+    assert success.rule(policy)(job, Tally(counts)).succeeded is succeeded
