@@ -125,6 +125,8 @@ thread = threading.Thread(target=lambda: found.append(name(s.AF_INET, s.SOCK_STR
 thread.start(); thread.join(); print("thread", *found)
 if os.fork() == 0: print("fork", name(s.AF_INET, s.SOCK_STREAM, "", 23458)[0], flush=True); os._exit(0)
 os.wait()
+for there in ("8.8.8.8", 80), ("10.255.255.255", 1), ("127.9.9.9", 80):
+    with s.socket(s.AF_INET, s.SOCK_DGRAM) as x: x.connect(there); print("asked", x.getsockname()[0])
 try: name(s.AF_INET, s.SOCK_STREAM, "8.8.8.8", 23458)
 except OSError as error: print("refused", error.errno)
 async def both():
@@ -145,6 +147,9 @@ async def test_what_programs_bind_besides(machine: Machine) -> None:
         "unix own",
         f"thread {ip}",
         f"fork {ip}",
+        f"asked {ip}",
+        f"asked {ip}",
+        "asked 127.0.0.1",
         "refused 99",
         f"both {ip} ::1",
     ]

@@ -27,6 +27,7 @@ _SOCKET_LEVEL, _REUSE_ADDRESS, _TYPE, _IPV6_LEVEL, _V6_ONLY = 1, 2, 3, 41, 26
 _MAPPED = b"\0" * 10 + b"\xff\xff"  # before an IPv4 address inside an IPv6 one
 _ANYWHERE = frozenset((b"\0" * 4, b"\0" * 16, _MAPPED + b"\0" * 4))
 _LOOPBACK = frozenset((b"\x7f\0\0\1", b"\0" * 15 + b"\1", _MAPPED + b"\x7f\0\0\1"))
+_NOBODYS_PORTS = frozenset((1, 80))  # as in connect(("8.8.8.8", 80)), connect(("10.255.255.255", 1))
 _LATER = -1
 _LONGEST = 28  # bytes of an IPv6 socket address
 
@@ -52,6 +53,11 @@ class Address(NamedTuple):
     def here(self) -> bool:
         """Whether it is an address of this machine alone."""
         return self.everywhere or self.loopback or self.host.removeprefix(_MAPPED)[:1] == b"\x7f"
+
+    @property
+    def asks(self) -> bool:
+        """Whether nobody is called by datagrams there: programs "connect" to learn their own address."""
+        return self.family == _INET and self.port in _NOBODYS_PORTS
 
     def packed(self) -> bytes:
         return (
@@ -146,7 +152,9 @@ class Binds:
         """What to answer; `_LATER` when another thread does."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
-        if address is None or not (address.here if call.name == "connect" else _is_shared(address)):
+        if address is None or not (
+            _is_shared(address) if call.name == "bind" else address.here or address.asks
+        ):
             return None
         socket = seccomp.take(call.thread, fd & 0xFFFFFFFF)
         try:
@@ -168,7 +176,10 @@ class Binds:
 
     def _call(self, call: Call, socket: int, address: Address) -> int | None:
         """A connection within the machine; where it goes to the Pod itself, we make it."""
-        if _option(socket, _SOCKET_LEVEL, _TYPE) != _STREAM or _v6_only(socket, address):
+        kind = _option(socket, _SOCKET_LEVEL, _TYPE)
+        if kind == _DATAGRAM and address.asks and not address.here:
+            return self._tell_address(socket, address)
+        if kind != _STREAM or not address.here or _v6_only(socket, address):
             return None
         ours = _is_shared(address) and self.listens(address.port)
         ipv4 = address.host[-4:-3] == b"\x7f"  # neither ::1 nor :: can be called from an address of IPv4
@@ -181,6 +192,12 @@ class Binds:
             return _done(libc.connect(socket, raw, len(raw)))
         _thread.start_new_thread(self._wait, (call, os.dup(socket), raw))
         return _LATER
+
+    def _tell_address(self, socket: int, address: Address) -> int | None:
+        """The answer that a Pod with a network of its own would get: the Pod's address, not the machine's."""
+        self._say_whence(socket, address)
+        raw = own(address, self.host).packed()
+        return _done(libc.connect(socket, raw, len(raw)))
 
     def _wait(self, call: Call, socket: int, raw: bytes) -> None:
         """A program that waits for its connection does not make the others wait."""

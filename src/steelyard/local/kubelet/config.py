@@ -40,5 +40,5 @@ class KubeletConfig:
         """CPU in cores, memory and disk in bytes, Pods."""
         memory = self.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         disk = shutil.disk_usage(self.pods if self.pods.exists() else "/").total
-        amounts = {"cpu": self.cpu or float(os.cpu_count() or 1), "memory": float(memory), "pods": 250.0}
+        amounts = {"cpu": self.cpu or float(os.cpu_count() or 1), "memory": float(memory), "pods": 1000.0}
         return {**amounts, "ephemeral-storage": float(disk)}

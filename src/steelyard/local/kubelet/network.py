@@ -10,6 +10,8 @@ from steelyard.local.kubelet.config import KubeletConfig
 HOST_NAME_LIMIT = 63
 _TRAINING = "training.kubeflow.org/"
 _OWN_TRAINING = "steelyard/training"
+_BINDS = "steelyard/binds"
+_MPI = "mpijob-controller"
 
 
 def of_the_host(pod: Json) -> bool:
@@ -31,14 +33,24 @@ def host_name(pod: Json) -> str:
     return str(name)[:HOST_NAME_LIMIT].rstrip("-.")
 
 
+def binds_as_asked(pod: Json) -> bool:
+    """Whether a training Pod shall bind what it asks for.
+
+    Its annotation says so; and MPI tells its peers the addresses of network cards, with ports that the kernel chose.
+    """
+    metadata = pod["metadata"]
+    annotated = (metadata.get("annotations") or {}).get(_BINDS) == "as-asked"
+    return annotated or (metadata.get("labels") or {}).get(f"{_TRAINING}operator-name") == _MPI
+
+
 def binds_are_its_own(pod: Json, *, available: bool) -> bool:
     """Whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal ports."""
-    return available and is_training(pod) and not of_the_host(pod)
+    return available and is_training(pod) and not of_the_host(pod) and not binds_as_asked(pod)
 
 
 def may_bind_all(pod: Json, *, available: bool) -> bool:
-    """Pods of the host's network; training Pods where their binds cannot be made their own."""
-    return of_the_host(pod) or (is_training(pod) and not available)
+    """Pods of the host's network; training Pods whose binds are not made their own."""
+    return of_the_host(pod) or (is_training(pod) and not binds_are_its_own(pod, available=available))
 
 
 def binds_available(config: KubeletConfig) -> bool:

@@ -94,9 +94,15 @@ def test_only_the_named_calls_ask(machine: seccomp.Machine) -> None:
         assert decided(program, machine.audit ^ 1, number) == allow
 
 
-def make_labelled(key: str, **spec: Any) -> Json:
+def make_labelled(key: str, value: str = "x", **spec: Any) -> Json:
     pod = make_pod(**spec)
-    pod["metadata"]["labels"][key] = "x"
+    pod["metadata"]["labels"][key] = value
+    return pod
+
+
+def make_annotated(label: str) -> Json:
+    pod = make_labelled(label)
+    pod["metadata"]["annotations"] = {"steelyard/binds": "as-asked"}
     return pod
 
 
@@ -107,8 +113,19 @@ def make_labelled(key: str, **spec: Any) -> Json:
         (make_labelled("training.kubeflow.org/job-name"), True, False, True),
         (make_labelled("steelyard/training"), True, False, True),
         (make_labelled("training.kubeflow.org/job-name", hostNetwork=True), False, True, True),
+        (make_labelled("training.kubeflow.org/operator-name", "mpijob-controller"), False, True, True),
+        (make_annotated("training.kubeflow.org/job-name"), False, True, True),
+        (make_annotated("app"), False, False, False),
     ],
-    ids=["a plain Pod", "a training Pod", "a training Pod of our own kind", "a training Pod of the host"],
+    ids=[
+        "a plain Pod",
+        "a training Pod",
+        "a training Pod of our own kind",
+        "a training Pod of the host",
+        "a Pod of MPI",
+        "one that asks for it",
+        "no training Pod may",
+    ],
 )
 def test_whose_binds_are_whose(pod: Json, rewritten: bool, free: bool, free_without: bool) -> None:
     assert binds_are_its_own(pod, available=True) is rewritten
