@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.kubernetes_api.api import JSON_PATCH, Api, Json, config_map, owned_by, pod
-from tests.kubernetes_api.conftest import widget
+from tests.kubernetes_api.conftest import REAL, widget
 
 CONTROLLER = {"controller": True, "blockOwnerDeletion": True}
 
@@ -24,7 +24,7 @@ async def orphan(api: Api, core: str, name: str = "orphan") -> Json:
 
 async def stays(api: Api, path: str) -> None:
     """For longer than either server's garbage collection takes here."""
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(2.0 if REAL else 0.2)
     assert (await api.get(path)).status == 200
 
 
