@@ -177,7 +177,8 @@ def _labelled(namespace: str, job: str, operator: str) -> str:
 JOB_INDEXES = {BY_FRAMEWORK: _framework}
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _POD_SPEC = ("nodeName", "restartPolicy")
-_POD_STATUS = ("phase", "reason", "message", "startTime", "conditions", "containerStatuses")
+_CONTAINERS = ("containerStatuses", "initContainerStatuses")
+_POD_STATUS = ("phase", "reason", "message", "startTime", "conditions", *_CONTAINERS)
 _CONTAINER = ("name", "ready", "restartCount", "state", "lastState", "imageID")
 
 
@@ -204,10 +205,8 @@ def slim_pod(obj: Json) -> Json:
     metadata.pop("managedFields", None)
     metadata.pop("annotations", None)
     kept = {name: status[name] for name in _POD_STATUS if name in status}
-    if "containerStatuses" in kept:
-        kept["containerStatuses"] = [
-            {name: each[name] for name in _CONTAINER if name in each} for each in kept["containerStatuses"]
-        ]
+    for which in (each for each in _CONTAINERS if each in kept):
+        kept[which] = [{name: each[name] for name in _CONTAINER if name in each} for each in kept[which]]
     return {
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],

@@ -4,7 +4,7 @@ The container of the framework decides, not the Pod's phase: a sidecar neither h
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -120,7 +120,7 @@ def seen(pod: Json, job: TrainingJob) -> Seen | None:
     final = ended if phase in {"Succeeded", "Failed"} else None
     disruption, since = _disruption(pod, final)
     if phase == "Failed" and final is None:
-        final = Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
+        final = _before_it_began(status)
     attempt = (pod["metadata"].get("labels") or {}).get(ATTEMPT, "0")
     return Seen(
         pod=pod,
@@ -155,6 +155,16 @@ def _ended(container: Json, which: str) -> Ended | None:
         parse_time(at) if at else None,
         ended.get("signal"),
     )
+
+
+def _before_it_began(status: Json) -> Ended:
+    """How a Pod failed whose container never ran: by the Pod's own word, or its init container's."""
+    for each in status.get("initContainerStatuses") or ():
+        ended = _ended(each, "state")
+        if ended is not None and ended.exit_code:
+            said = f"init container {each['name']} exited with code {ended.exit_code}: {ended.message}"
+            return replace(ended, exit_code=UNKNOWN_EXIT, message=said.removesuffix(": "))
+    return Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
 
 
 def _phase(pod: Json, ended: Ended | None) -> Phase:

@@ -69,6 +69,16 @@ def test_a_failure_without_exit_code_is_worth_a_retry() -> None:
     assert (found.ended.exit_code, found.ended.reason) == (0xBEEF, "StartError")
 
 
+def test_an_init_container_says_why_the_others_never_began() -> None:
+    ended = {"exitCode": 2, "reason": "Error", "message": "no such data"}
+    found = look("Failed", initContainerStatuses=[{"name": "fetch", "state": {"terminated": ended}}]).ended
+    assert found is not None
+    assert (found.exit_code, found.message) == (
+        0xBEEF,
+        "init container fetch exited with code 2: no such data",
+    )
+
+
 DELETED = {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
 TARGET = condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
 
