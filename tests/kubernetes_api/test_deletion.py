@@ -189,3 +189,25 @@ async def test_a_namespace_goes_with_all_that_is_in_it(api: Api, namespace: str,
     await api.gone(path)
     (await api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok(201)
     assert await names(api, core) == set()
+
+
+async def test_an_evicted_pod_says_so_before_it_goes(api: Api, core: str) -> None:
+    made = (await api.post(f"{core}/pods", pod("p"))).ok(201).json["metadata"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    other = {"deleteOptions": {"preconditions": {"uid": "another"}}}
+    assert (await api.post(f"{core}/pods/p/eviction", eviction | other)).status == 409
+    version = made["resourceVersion"]
+    async with api.watch(f"{core}/pods?watch=1&resourceVersion={version}") as events:
+        answer = (await api.post(f"{core}/pods/p/eviction", eviction)).ok(201).json
+        assert (answer["kind"], answer["status"]) == ("Status", "Success")
+        first = await events.next()
+        found = {each["type"]: each for each in first["object"]["status"]["conditions"]}
+        target = found["DisruptionTarget"]
+        assert (first["type"], target["status"], target["reason"]) == (
+            "MODIFIED",
+            "True",
+            "EvictionByEvictionAPI",
+        )
+        while first["type"] != "DELETED":
+            first = await events.next()
+    assert (await api.post(f"{core}/pods/p/eviction", eviction)).status == 404

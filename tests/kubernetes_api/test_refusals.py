@@ -141,7 +141,6 @@ LATER = [
     ("PATCH", "configmaps/there", b"{}", "application/apply-patch+yaml", 415, "server-side apply"),
     ("POST", "pods/there/attach", b"", "application/json", 501, "pods/attach"),
     ("GET", "pods/there/portforward", None, "", 501, "pods/portforward"),
-    ("POST", "pods/there/eviction", {}, "application/json", 501, "pods/eviction"),
     ("POST", "services", {"metadata": {"name": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}},
      "application/json", 422, 'supported values: "ClusterIP"'),
 ]  # fmt: skip

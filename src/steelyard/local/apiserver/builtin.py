@@ -71,7 +71,7 @@ def _kinds() -> list[ResourceType]:
         ),
         _kind(
             "", "pods", "Pod", pods.POD, short_names=("po",), categories=("all",), selectable=_fields(_POD_FIELDS),
-            subresources=("log", "binding", "exec"),
+            subresources=("log", "binding", "exec", "eviction"),
         ),
         _kind("", "secrets", "Secret", cluster.SECRET, selectable=_fields("type"), **_PLAIN),
         _kind("", "serviceaccounts", "ServiceAccount", Rules(), short_names=("sa",), **_PLAIN),

@@ -20,7 +20,7 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import REVIEWS
 from steelyard.local.apiserver.store import Store
-from steelyard.local.apiserver.subresources import bind
+from steelyard.local.apiserver.subresources import bind, evict
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ MAX_BODY = 3 << 20
 HEALTH = ("healthz", "readyz", "livez")
 # Of real servers; named so that a client learns that they exist, but not here.
 _LATER = {
-    "attach", "portforward", "proxy", "eviction", "scale", "token", "ephemeralcontainers", "resize",
+    "attach", "portforward", "proxy", "scale", "token", "ephemeralcontainers", "resize",
     "finalize", "approval",
 }  # fmt: skip
 
@@ -129,6 +129,8 @@ class Core:
                 return self.logs.response(request, self.rest.objects.item(target.kind, target.key))
             case "POST", "binding":
                 return bind(self.rest.objects, request, target)
+            case "POST", "eviction":
+                return evict(self.rest.objects, request, target)
         raise errors.method_not_allowed()
 
 

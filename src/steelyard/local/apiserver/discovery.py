@@ -183,6 +183,8 @@ def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:
             yield name, {**own, **SCALE, "verbs": ["get", "patch", "update"]}
         elif name == "exec":
             yield name, {**own, "kind": "PodExecOptions", "verbs": ["create", "get"]}
+        elif name == "eviction":
+            yield name, {**own, "group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]}
         elif name == "binding":
             yield name, {**own, "kind": "Binding", "verbs": ["create"]}
         else:

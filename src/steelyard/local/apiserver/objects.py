@@ -197,7 +197,7 @@ class Objects:
         self, kind: ResourceType, item: Item, request: "Deletion", options: Options
     ) -> tuple[bytes, bool]:
         """Raw JSON of the object, and whether it is gone already."""
-        self._check_preconditions(kind, item, request)
+        self.check_preconditions(kind, item, request)
         self.admission.admit_delete(kind, item)
         obj = item.parsed()
         metadata = obj["metadata"]
@@ -211,7 +211,7 @@ class Objects:
         self._mark_deleted(kind, obj, grace or 0)
         return (item.raw if obj == item.parsed() else self._put(kind, obj, options)), False
 
-    def _check_preconditions(self, kind: ResourceType, item: Item, request: "Deletion") -> None:
+    def check_preconditions(self, kind: ResourceType, item: Item, request: "Deletion") -> None:
         uid, version = request.uid, request.version
         if uid and uid != item.uid:
             text = (

@@ -1,9 +1,8 @@
-"""`pods/binding`: the scheduler's word on which node a Pod is to run."""
-
+"""`pods/binding`: the scheduler's word on which node a Pod is to run. `pods/eviction`: a word that it is to go."""
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.local.apiserver.messages import Request, Response, json_response
-from steelyard.local.apiserver.objects import Objects
+from steelyard.local.apiserver.messages import Json, Request, Response, json_response
+from steelyard.local.apiserver.objects import Deletion, Objects
 from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.rest import Target
 
@@ -26,9 +25,30 @@ def bind(objects: Objects, request: Request, target: Target) -> Response:
     pod["spec"]["nodeName"] = node
     objects.update(target.kind, item, pod, options)
     _scheduled(objects, target)
-    return json_response(
-        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
-    )
+    return _done()
+
+
+def evict(objects: Objects, request: Request, target: Target) -> Response:
+    """Delete a Pod, which says before that this says nothing about its program."""
+    eviction, options = read_object(request, target.kind), write_options(request, "CreateOptions")
+    name = field_of(eviction, "metadata", "name") or target.name
+    if name != target.name:
+        raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")
+    wanted = eviction.get("deleteOptions") or {}
+    conditions = wanted.get("preconditions") or {}
+    item = objects.item(target.kind, target.key)
+    deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
+    objects.check_preconditions(target.kind, item, deletion)
+    if not (options.dry_run or item.deleting):
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        _set_condition(objects, target, condition | {"message": "Eviction API: evicting"})
+    objects.delete(target.kind, objects.item(target.kind, target.key), deletion, options)
+    return _done()
+
+
+def _done() -> Response:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return json_response(status, 201)
 
 
 def _scheduled(objects: Objects, target: Target) -> None:
@@ -37,14 +57,13 @@ def _scheduled(objects: Objects, target: Target) -> None:
     pod = item.parsed()
     if not field_of(pod, "spec", "nodeName"):
         return  # a dry run
+    _set_condition(objects, target, {"type": "PodScheduled", "status": "True"})
+
+
+def _set_condition(objects: Objects, target: Target, condition: Json) -> None:
+    pod = objects.item(target.kind, target.key).parsed()
     status = pod.setdefault("status", {})
-    others = [each for each in status.get("conditions") or () if each["type"] != "PodScheduled"]
-    moment = objects.clock.stamp()
-    condition = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": moment,
-    }
-    status["conditions"] = [*others, condition]
+    others = [each for each in status.get("conditions") or () if each["type"] != condition["type"]]
+    times = {"lastProbeTime": None, "lastTransitionTime": objects.clock.stamp()}
+    status["conditions"] = [*others, condition | times]
     objects.store.put(target.kind.bucket, pod)
