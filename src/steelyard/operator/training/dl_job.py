@@ -152,6 +152,8 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
     tally = replicas.tally(crew, memory)
     standing = job.framework.standing(job, tally)
     if standing.succeeded:
+        if due := replicas.last_words_due(crew, now):
+            return replace(_told(crew, memory, (), now), next_look=due)
         memory = replace(memory, results=replicas.results(crew))
         return _told(crew, memory, [status.succeeded(job)], now)
     if deadline.exceeded(job, memory, now):

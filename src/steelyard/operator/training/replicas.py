@@ -17,6 +17,8 @@ from steelyard.operator.training.seen import Seen, seen
 Json = dict[str, Any]
 
 ENDED = frozenset({"Succeeded", "Failed"})
+LAST_WORDS = timedelta(seconds=5)
+"""Between the success of a job and the end of its leading replica, where that comes later."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,21 @@ def _counts(crew: Crew, memory: Memory, role: str) -> Counts:
         sum(each.phase == "Succeeded" for each in own),
         sum(each.phase == "Failed" for each in own),
     )
+
+
+def last_words_due(crew: Crew, now: datetime) -> datetime | None:
+    """Until when a job that has succeeded waits for the replica that leads it: its last words are the result.
+
+    None where it has ended or is not there, and where it serves the others. MXNet's scheduler ends a moment before its
+    workers.
+    """
+    leads = leader(crew.job)
+    pods = crew.pods.get(leads, ()) if leads.role == "Worker" else ()
+    if not pods or pods[-1].phase != "Running" or pods[-1].deleting is not None:
+        return None
+    ends = [each.ended.at for found in crew.pods.values() for each in found if each.ended and each.ended.at]
+    due = max(ends) + LAST_WORDS if ends else now
+    return due if due > now else None
 
 
 def results(crew: Crew) -> Json | None:
