@@ -208,6 +208,30 @@ def test_a_running_job_is_followed_suspended_and_resumed(training: Any, core: An
     training.delete_job("long", job_kind="JAXJob")
 
 
+def test_an_evicted_worker_is_replaced_and_not_counted(training: Any, core: Any, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = manifest("PyTorchJob", "evicted", f"while [ ! -e {go} ]; do sleep 0.05; done", backoffLimit=0)
+    training.create_job(modelled(training, job))
+    finished(training, "PyTorchJob", "evicted", "Running")
+    worker = "evicted-worker-1"
+    uid = core.read_namespaced_pod(worker, NAMESPACE).metadata.uid
+    eviction = {"metadata": {"name": worker}, "deleteOptions": {"gracePeriodSeconds": 0}}
+    core.create_namespaced_pod_eviction(worker, NAMESPACE, eviction)
+
+    def is_another() -> bool:
+        pods = core.list_namespaced_pod(NAMESPACE, field_selector=f"metadata.name={worker}").items
+        return any(each.metadata.uid != uid and each.status.phase == "Running" for each in pods)
+
+    eventually(is_another, "another worker")
+    go.touch()
+    finished(training, "PyTorchJob", "evicted")
+    found = training.custom_api.get_namespaced_custom_object(
+        GROUP, VERSION, NAMESPACE, "pytorchjobs", "evicted"
+    )
+    assert (found["status"]["restarts"], found["status"]["disruptions"]) == (0, 1)
+    training.delete_job("evicted")
+
+
 @pytest.fixture(scope="module")
 def pod(core: Any) -> Iterator[str]:
     """A running Pod."""

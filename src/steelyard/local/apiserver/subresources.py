@@ -1,4 +1,5 @@
 """`pods/binding`: the scheduler's word on which node a Pod is to run. `pods/eviction`: a word that it is to go."""
+
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Json, Request, Response, json_response
