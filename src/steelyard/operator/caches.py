@@ -71,7 +71,7 @@ class InformerCaches:
                 },
                 transform=slim_job if each in TRAINING else drop_managed_fields,
                 on_change=self._resource_changed(each),
-                optional=each in TRAINING,
+                optional=True,
                 packed=each in TRAINING,
             )
             for each in resources
