@@ -1,8 +1,8 @@
 """How many restarts a job may have, and how long it waits before each.
 
 Every restart counts, whoever made it: the operator, of a Pod, a type or the whole job, and the kubelet in place.
-Only disruptions (`restart.py` says which) do not count; those of the last while make the next one wait, so that a
-Pod which a node throws out again and again is no busy loop.
+Only disruptions (`restart.py` says which) do not count, and what a rule spares; those of the last while make the next
+one wait, so that a Pod which a node throws out again and again is no busy loop.
 """
 
 from datetime import datetime, timedelta
@@ -35,9 +35,9 @@ def restart_at(job: TrainingJob, memory: Memory, counted: bool, now: datetime) -
 
 
 def _recent(memory: Memory, settings: TrainingSettings, now: datetime) -> int:
-    """Disruptions so short ago that they belong together, as far as they are remembered."""
+    """Restarts that do not count, so short ago that they belong together, as far as they are remembered."""
     since = now - timedelta(seconds=2 * settings.longest_restart_delay_seconds)
-    causes = (each for each in memory.failures if each.get("disruption") and not each.get("consequence"))
+    causes = (each for each in memory.failures if not each["counted"] and not each.get("consequence"))
     return sum(parse_time(each["time"]) > since for each in causes)
 
 

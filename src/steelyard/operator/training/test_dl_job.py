@@ -193,6 +193,17 @@ def test_disruptions_one_after_the_other_make_it_wait() -> None:
     assert sorted(stage.wait(10).pods()) == PODS
 
 
+def test_what_a_rule_does_not_count_makes_it_wait_too() -> None:
+    rules = '[{"action": "Restart", "exitCodes": [9], "counted": false}]'
+    stage = running(
+        restart="Never", policy={"backoffLimit": 0}, annotations={"steelyard/failure-rules": rules}
+    )
+    stage.end("job-worker-0", 9).settle()
+    stage.run().end("job-worker-0", 9).settle()
+    assert not stage.pods()
+    assert sorted(stage.wait(10).pods()) == PODS
+
+
 def test_a_pod_on_a_lost_node_is_replaced_by_force() -> None:
     stage = running(restart="Never").on_node("job-worker-0")
     stage.lose("job-worker-0").settle()
