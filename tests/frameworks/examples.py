@@ -37,6 +37,8 @@ class Example:
     """Replicas: the one that leads, and a worker."""
     workers_alone: bool = False
     """Whether a worker that died starts again by itself: with a parameter server. Else the whole job does."""
+    leader_ends: bool = True
+    """Whether the replica that leads has ended, with its result, when the job has. MXNet's scheduler ends first."""
 
     @property
     def job(self) -> str:
@@ -68,7 +70,7 @@ class Example:
 EXAMPLES = (
     Example("xgboost", "boosting", XGBOOST_JOBS, 0.92, "master-0", "worker-0"),
     Example("lightgbm", "boosting", XGBOOST_JOBS, 0.93, "master-0", "worker-0"),
-    Example("mxnet", "mxnet", MX_JOBS, 0.93, "scheduler-0", "worker-1"),
+    Example("mxnet", "mxnet", MX_JOBS, 0.93, "scheduler-0", "worker-1", leader_ends=False),
     Example("pytorch", "pytorch", PYTORCH_JOBS, 0.93, "master-0", "worker-1"),
     Example("tensorflow-mirrored", "tensorflow", TF_JOBS, 0.93, "worker-0", "worker-1"),
     Example("tensorflow-ps", "tensorflow", TF_JOBS, 0.93, "chief-0", "worker-1", workers_alone=True),

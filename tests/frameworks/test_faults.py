@@ -23,7 +23,11 @@ GOOD = Course(
     ended=15.0,
     before=BEFORE,
     after={"digits-tensorflow-mirrored-worker-0": "c", "digits-tensorflow-mirrored-worker-1": "d"},
-    status={"restarts": 1, "conditions": [{"type": "Succeeded", "status": "True"}]},
+    status={
+        "restarts": 1,
+        "results": {"accuracy": 0.95},
+        "conditions": [{"type": "Succeeded", "status": "True"}],
+    },
 )
 
 
@@ -34,9 +38,10 @@ def test_a_whole_job_that_went_on_from_its_checkpoint_is_right() -> None:
 @pytest.mark.parametrize(
     ("course", "fault"),
     [
-        (replace(GOOD, status={"restarts": 1}), "did not succeed"),
+        (replace(GOOD, status={**GOOD.status, "conditions": []}), "did not succeed"),
+        (replace(GOOD, status={**GOOD.status, "results": None}), "the result is None"),
         (replace(GOOD, killed=None), "before a replica could be killed"),
-        (replace(GOOD, last=0.7), "below 0.93"),
+        (replace(GOOD, last=0.7, status={**GOOD.status, "results": {"accuracy": 0.7}}), "below 0.93"),
         (replace(GOOD, first=0.95), "accuracy did not rise"),
         (replace(GOOD, last_loss=1.9), "loss did not fall"),
         (replace(GOOD, status={**GOOD.status, "restarts": 2}), "2 restarts"),

@@ -140,6 +140,8 @@ def faults(example: Example, victim: str, course: Course) -> list[str]:
         f"accuracy did not rise: {course.first:.3f}, {course.last:.3f}": course.last > course.first,
         f"loss did not fall: {course.first_loss:.3f}, {course.last_loss:.3f}": course.last_loss
         < course.first_loss,
+        f"the result is {status.get('results')}, not {course.last}": not example.leader_ends
+        or (status.get("results") or {}).get("accuracy") == course.last,
         f"{status.get('restarts')} restarts, not 1": status.get("restarts") == 1,
         f"new Pods: {sorted(renewed)}, not {sorted(expected)}": renewed == expected,
         f"went on at step {course.resumed_at}, killed at {course.step}: no checkpoint": course.resumed_at
