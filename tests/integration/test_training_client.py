@@ -6,14 +6,18 @@ One machine for all of them: the jobs are apart by their names.
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
+from steelyard.local.state import read_record
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.small_jobs import (
     GROUP,
@@ -82,8 +86,8 @@ def test_a_job_of_each_kind(training: Any, core: Any, kind: str) -> None:
     logs, _ = training.get_job_logs(name, job_kind=kind)
     assert list(logs) == [f"{name}-{leader}"]
     assert said in logs[f"{name}-{leader}"]
-    everyone = training.get_job_pod_names(name)
-    assert len(everyone) == sum(replicas.values()) - (kind == "MPIJob")
+    left = sum(replicas.values()) - (kind == "MPIJob")  # its clean-up policy ends what still waits
+    eventually(lambda: len(training.get_job_pod_names(name)) == left, f"{left} Pods")
     training.delete_job(name, job_kind=kind)
     gone(training, core, kind, name)
 
@@ -303,17 +307,27 @@ def test_kubectl_runs_a_command(up: Machine, pod: str) -> None:
     kubectl = shutil.which("kubectl")
     if not kubectl:
         pytest.skip("no kubectl on this machine")
-    command = [
-        kubectl,
-        "--kubeconfig",
-        str(up.state.kubeconfig),
-        "exec",
-        "-i",
-        pod,
-        "--",
-        "sh",
-        "-c",
-        "cat; exit 4",
-    ]
-    done = subprocess.run(command, input="through", capture_output=True, text=True, timeout=60, check=False)
+    command = [kubectl, "--kubeconfig", str(up.state.kubeconfig), "exec", "-i", pod, "--", "sh", "-c"]
+    run = partial(subprocess.run, capture_output=True, text=True, timeout=60, check=False)
+    done = run([*command, "cat; exit 4"], input="through")
     assert (done.stdout, done.returncode) == ("through", 4), done.stderr
+    much = run([*command, "seq 200000; sleep 1001 &"], input="")
+    assert (len(much.stdout), much.returncode) == (1288895, 0), much.stderr
+    eventually(lambda: not any("sleep 1001" in each for each in processes_of(up.state.path)), "nothing left")
+
+
+def test_a_command_ends_with_the_server_that_was_killed(core: Any, up: Machine, pod: str) -> None:
+    """Its Pod goes on: it belongs to its shim."""
+    executed(core, pod, "sleep", "1003", _preload_content=False)
+    eventually(lambda: any("sleep 1003" in each for each in processes_of(up.state.path)), "the command")
+    os.kill(read_record(up.state).children["kubernetes"][0], signal.SIGKILL)
+    eventually(lambda: not any("sleep 1003" in each for each in processes_of(up.state.path)), "its end")
+
+    def answers() -> bool:
+        try:
+            return bool(core.read_namespaced_pod(pod, NAMESPACE).status.phase == "Running")
+        except (OSError, urllib3.exceptions.HTTPError):
+            return False
+
+    eventually(answers, "a server again")
+    assert executed(core, pod, "hostname") == "runs\n"

@@ -27,9 +27,7 @@ from steelyard.local.kubelet.records import PodFolder
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-LAST_WORDS = (
-    1.0  # seconds that output may take after the end of the command; what it left behind may hold its pipes
-)
+LAST_WORDS = 1.0  # seconds without output after a command's end: what it left behind may hold its pipes
 Send = Callable[[bytes], Awaitable[None]]
 
 
@@ -70,7 +68,8 @@ async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send)
     async with _running(wanted) as (process, terminal), _ending_with(wanted.pid, process):
         await send(bytes([STDOUT if wanted.stdout else ERROR]))  # tells the client that all is set up
         reader = await _reader(terminal) if terminal is not None else process.stdout
-        copies = [_copy(reader, STDOUT, send), _copy(None if wanted.tty else process.stderr, STDERR, send)]
+        sent = Sent(send)
+        copies = [_copy(reader, STDOUT, sent), _copy(None if wanted.tty else process.stderr, STDERR, sent)]
         output = asyncio.gather(*copies)
         feeding = asyncio.create_task(_feed(messages, process, terminal))
         ended = asyncio.create_task(process.wait())
@@ -78,13 +77,30 @@ async def execute(wanted: Execution, messages: AsyncIterator[bytes], send: Send)
             await asyncio.wait([feeding, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 return  # the caller is gone
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(output, LAST_WORDS)
+            await _last_words(output, sent)
             await send(bytes([ERROR]) + orjson.dumps(status_of(process.returncode or 0)))
         finally:
             for task in (feeding, ended, output):
                 task.cancel()
             await asyncio.gather(feeding, ended, output, return_exceptions=True)
+
+
+class Sent:
+    """Counts what goes out, so that a slow caller is not taken for a silent command."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.count = send, 0
+
+    async def __call__(self, message: bytes) -> None:
+        await self._send(message)
+        self.count += 1
+
+
+async def _last_words(output: "asyncio.Future[list[None]]", sent: Sent) -> None:
+    before = -1
+    while not output.done() and sent.count != before:
+        before = sent.count
+        await asyncio.wait([output], timeout=LAST_WORDS)
 
 
 def status_of(code: int) -> Json:

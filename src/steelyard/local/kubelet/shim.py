@@ -353,6 +353,7 @@ def exec_main() -> None:
         intent = json.load(file)
     if intent["mounts"] is not None:
         splice.enter(int(sys.argv[2]))
+    splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # whoever asked for it is gone
     os.chdir(intent["cwd"])
     if os.isatty(0):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
