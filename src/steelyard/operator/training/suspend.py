@@ -22,10 +22,10 @@ def is_on(memory: Memory) -> bool:
 
 def begun(job: TrainingJob, memory: Memory) -> tuple[Memory, tuple[status.Change, ...]]:
     """A suspension that is not on record yet: what to write. The Pods are deleted in the next sync."""
-    known = {place: Replica(place) for place in job.places} | dict(memory.replicas)
+    known = {place: Replica(place, pod=job.replica_name(place)) for place in job.places}
     replicas = {
-        place: Replica(place, attempt=each.attempt + 1, restarts=each.restarts)
-        for place, each in known.items()
+        place: Replica(place, attempt=each.attempt + 1, pod=each.pod, restarts=each.restarts)
+        for place, each in (known | dict(memory.replicas)).items()
     }
     return replace(memory, replicas=replicas, restart_at=None), status.suspended(job)
 
