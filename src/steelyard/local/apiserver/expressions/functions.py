@@ -9,6 +9,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from steelyard.local.apiserver.expressions import engine
+
 Function = Callable[..., Any]
 SIZE = "sizeInCharacters"  # the engine's own `size` counts the bytes of texts
 _ENGINE = "all bytes contains double duration dyn endsWith exists exists_one filter getDate getDayOfMonth "
@@ -20,6 +22,7 @@ _SETS = "sets.contains sets.equivalent sets.intersects"
 
 @cache
 def functions() -> dict[str, Function]:
+    engine.load()
     from cel import stdlib
 
     ready = {name: stdlib.STDLIB_FUNCTIONS[name] for name in f"{_TEXTS} {_SETS}".split()}

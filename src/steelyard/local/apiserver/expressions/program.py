@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
+from steelyard.local.apiserver.expressions import engine
 from steelyard.local.apiserver.expressions.functions import SIZE, functions
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Failed(Exception):
 
 class Program:
     def __init__(self, source: str) -> None:
+        engine.load()
         import cel
 
         self.source = source

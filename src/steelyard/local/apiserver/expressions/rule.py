@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
+from steelyard.local.apiserver.expressions import engine
 from steelyard.local.apiserver.expressions.path import joined
 from steelyard.local.apiserver.expressions.program import Failed, Program
 from steelyard.local.apiserver.expressions.values import cel_value
@@ -94,6 +95,7 @@ def _opening(reason: str, schema: Json) -> str:
 
 
 def optional(value: Any, there: bool) -> Any:
+    engine.load()
     from cel import OptionalValue
 
     return OptionalValue.of(value) if there else OptionalValue.none()
