@@ -53,7 +53,7 @@ class Controller:
         self._tell(how, resource, want, status if changed else None)
         if want.delete_resource and await writes.delete(resource):
             self._log.told(resource, events.ended(resource))
-        more = bool(want.patch) or (changed and how.follows(resource.get("status") or {}, status))
+        more = _claims(want) or (changed and how.follows(resource.get("status") or {}, status))
         return Synced(min((each for each in looks if each > now), default=None), more)
 
     def _tell(self, how: Workflow, resource: Json, want: Desired, status: Json | None) -> None:
@@ -83,6 +83,11 @@ class Controller:
         self._log.wrote("status", obj, after)
         self._caches.wrote(after)
         return True
+
+
+def _claims(want: Desired) -> bool:
+    """Whether children became the resource's own, or ceased to be: what it does with them comes next."""
+    return any("ownerReferences" in each.patch.get("metadata", {}) for each in want.patch)
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
