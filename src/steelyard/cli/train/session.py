@@ -23,6 +23,7 @@ EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
 """Without a terminal: for so long a second signal stops the job; after that it is left running."""
 TICK_SECONDS = 0.2
+QUESTION = "Leave the job running (d), stop it (s, or Ctrl-C again), or go on watching (c)?"
 
 Choice = Literal["detach", "stop", "continue"]
 
@@ -98,8 +99,7 @@ class Session:
 
     async def _ask_person(self, shown: "asyncio.Task[JobView]") -> Choice:
         """One key; a second Ctrl-C stops. The job's end answers, too."""
-        self._screen.say("Leave the job running (d), stop it (s, or Ctrl-C again), or go on watching (c)?")
-        with self._held(), _keys() as keys:
+        with _keys() as keys, self._held(QUESTION):
             while True:
                 key = asyncio.ensure_future(keys.get())
                 signalled = asyncio.ensure_future(self._signals.get())
@@ -116,8 +116,9 @@ class Session:
                     return "continue"
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
-        """The question stays in sight."""
+    def _held(self, question: str) -> Iterator[None]:
+        """It stays in sight."""
+        self._screen.say(question)
         self._screen.hold(True)
         try:
             yield
@@ -197,7 +198,7 @@ def _keys() -> Iterator["asyncio.Queue[str]"]:
     def read() -> None:
         pressed.put_nowait(os.read(descriptor, 1).decode(errors="replace"))
 
-    tty.setcbreak(descriptor)
+    tty.setcbreak(descriptor, termios.TCSANOW)  # what was typed ahead counts
     loop.add_reader(descriptor, read)
     try:
         yield pressed
