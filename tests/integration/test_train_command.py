@@ -5,7 +5,9 @@ One platform for all but the test that starts its own; jobs are apart by their n
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -49,15 +51,17 @@ class Shell:
         self.machine, self.folder = machine, folder
         (folder / "train.py").write_text(PROGRAM)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, terminal: int | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "steelyard.cli.main", "train", *words]
         where = ["--state-dir", str(self.machine.state.path)]
         split = command.index("--") if "--" in command else len(command)
         return subprocess.Popen(
             [*command[:split], *where, *command[split:]],
             cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=terminal,
+            stdout=terminal or subprocess.PIPE,
+            stderr=terminal or subprocess.PIPE,
+            env=os.environ | {"TERM": "xterm"},
             text=True,
         )
 
@@ -151,7 +155,7 @@ def test_a_killed_worker_starts_all_again_and_no_line_comes_twice(shell: Shell) 
 
 
 def test_a_job_is_left_followed_stopped_and_resumed(shell: Shell) -> None:
-    code, out, _ = shell.train(*shell.job("left", 2, 150, 0, "--detach"))
+    code, out, _ = shell.train(*shell.job("left", 2, 100, 0, "--detach"))
     assert code == 0
     assert "train logs -f left" in out
     shell.pid("left", "worker-0")
@@ -184,6 +188,33 @@ def test_two_signals_stop_a_job(shell: Shell) -> None:
     _, out, _ = shell.train("list")
     assert re.search(r"signalled +PyTorch +Suspended", out)
     assert shell.train("delete", "signalled")[0] == 0
+
+
+@pytest.mark.parametrize(("key", "code", "state"), [("s", 130, "Suspended"), ("d", 0, "Running")])
+def test_a_person_is_asked(key: str, code: int, state: str, shell: Shell) -> None:
+    ours, theirs = pty.openpty()
+    name = f"asked-{key}"
+    running = shell.start(*shell.job(name, 1, 600), terminal=theirs)
+    os.close(theirs)
+    said = read_until(ours, "is running")
+    running.send_signal(signal.SIGINT)
+    said += read_until(ours, "stop it (s")
+    os.write(ours, key.encode())
+    said += read_until(ours, "train resume" if key == "s" else "stop it:")
+    os.close(ours)
+    assert running.wait(30) == code
+    assert "\r\x1b[2K" in said  # the line of status
+    assert re.search(rf"{name} +PyTorch +{state}", shell.train("list")[1])
+    assert shell.train("delete", name)[0] == 0
+
+
+def read_until(terminal: int, text: str) -> str:
+    said, end = "", time.monotonic() + 60
+    while text not in said:
+        assert time.monotonic() < end, said
+        if select.select([terminal], [], [], 1)[0]:
+            said += os.read(terminal, 65536).decode(errors="replace")
+    return said
 
 
 def test_what_does_not_fit_says_so_and_what_cannot_be_is_refused(shell: Shell) -> None:
