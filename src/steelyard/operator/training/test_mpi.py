@@ -44,6 +44,8 @@ def test_the_pods_of_mpi() -> None:
         "NVIDIA_DRIVER_CAPABILITIES": "",
         "I_MPI_HYDRA_BOOTSTRAP": "rsh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
+        "PRTE_MCA_plm_ssh_agent": "/etc/mpi/kubexec.sh",
+        "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
     }
     (container,) = worker["spec"]["containers"]
     assert (container["command"], container["args"]) == (["sleep"], ["365d"])

@@ -31,6 +31,9 @@ def environment(at: Placement) -> Mapping[str, Value]:
         **hidden,
         "I_MPI_HYDRA_BOOTSTRAP": "rsh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": _AGENT,
+        # Open MPI 5 no longer reads the first two; without these it runs everything in the launcher and says nothing.
+        "PRTE_MCA_plm_ssh_agent": _AGENT,
+        "PRTE_MCA_prte_default_hostfile": f"{CONFIG}/hostfile",
     }
 
 
