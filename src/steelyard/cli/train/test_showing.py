@@ -66,7 +66,7 @@ def test_lines_have_the_names_of_their_replicas_and_reports_are_told() -> None:
 def test_what_happens_to_a_job_is_said() -> None:
     before = [replica(0), replica(1)]
     after = [replica(0, "Pending", 1), replica(1, "Pending", 1)]
-    consequence = failure(0, 1, counted=False)
+    consequence = failure(0, 1, counted=False, consequence=True)
     said = shown(
         Changed(job("Running", replicas=before)),
         Changed(job("Restarting", replicas=after, failures=[failure(1, 137), consequence], restarts=1)),

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from steelyard.kube.resource import Json
 
-SIGNALS = 128
-"""Exit codes above it tell of a signal."""
+SHELL_SIGNAL = 128
+"""A program that signal N ended has the exit code 128 + N."""
+SIGNALS = range(SHELL_SIGNAL + 1, SHELL_SIGNAL + signal.NSIG)
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,12 @@ class FailureView:
     """Whether it used up a restart, or the last of them."""
     disruption: bool = False
     """Whether something from outside ended it."""
+    consequence: bool = False
+    """Whether it failed only because another had: what that one started anew included it."""
 
     @property
     def name(self) -> str:
         return f"{self.role.lower()}-{self.index}"
-
-    @property
-    def consequence(self) -> bool:
-        """Whether it failed only because another had: what that one started anew included it."""
-        return self.action == "Restart" and not self.counted and not self.disruption
 
     @property
     def told(self) -> str:
@@ -71,8 +69,8 @@ def ending(exit_code: int | None, reason: str = "") -> str:
         return f"ran out of memory ({code or reason})"
     if reason not in {"", "Error", "Completed"} and not exit_code:
         return f"ended: {reason}"
-    if exit_code is not None and SIGNALS < exit_code < SIGNALS + 65:
-        return f"was killed ({_signal(exit_code - SIGNALS)}, {code})"
+    if exit_code is not None and exit_code in SIGNALS:
+        return f"was killed ({_signal(exit_code - SHELL_SIGNAL)}, {code})"
     if reason not in {"", "Error", "Completed"}:
         return f"ended with {code} ({reason})"
     return f"ended with {code}" if code else "failed"
@@ -112,6 +110,7 @@ def failure_of_status(written: Json) -> FailureView:
         pod=str(written.get("pod") or ""),
         counted=bool(written.get("counted", True)),
         disruption=bool(written.get("disruption")),
+        consequence=bool(written.get("consequence")),
     )
 
 

@@ -72,3 +72,21 @@ def test_replicas_are_all_there_also_before_the_operator_has_seen_the_job() -> N
         ("worker-1", "Running"),
     ]
     assert (job.running, job.counts) == (1, {"Worker": 2})
+
+
+def test_what_a_job_leaves_to_its_framework_is_as_many_as_there_are() -> None:
+    job = make_job(conditions=["Created"])
+    del job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]
+    assert JobView(job).counts == {"Worker": 1}
+    job["status"]["replicas"] = [{"type": "Worker", "index": index} for index in range(4)]
+    assert JobView(job).counts == {"Worker": 4}
+    assert [each.name for each in JobView(job).replicas] == ["worker-0", "worker-1", "worker-2", "worker-3"]
+
+
+@pytest.mark.parametrize("consequence", [True, False])
+def test_a_consequence_is_what_the_operator_calls_so_and_not_each_failure_that_is_not_counted(
+    consequence: bool,
+) -> None:
+    entry = {"type": "Worker", "index": 0, "exitCode": 1, "action": "Restart", "counted": False}
+    job = make_job(failures=[{**entry, "consequence": True} if consequence else entry])
+    assert JobView(job).failures[0].consequence is consequence

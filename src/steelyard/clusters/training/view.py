@@ -1,5 +1,6 @@
 """A training job as a person asks about it: where it stands, what its replicas do, why it failed."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
@@ -98,11 +99,14 @@ class JobView:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Replicas wanted, by type."""
+        """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
         spec = self.resource.get("spec") or {}
         roles: Mapping[str, Json] = next((spec[each] for each in SPECS if spec.get(each)), {})
+        seen = Counter(str(each["type"]) for each in self._status.get("replicas") or ())
+        usual = {role: seen[role] if seen else 1 for role in roles}
         return {
-            role: 1 if each.get("replicas") is None else int(each["replicas"]) for role, each in roles.items()
+            role: usual[role] if each.get("replicas") is None else int(each["replicas"])
+            for role, each in roles.items()
         }
 
     @cached_property
