@@ -16,7 +16,6 @@ from steelyard.clusters.training.watching import Changed, Event, PodsChanged
 
 Json = dict[str, Any]
 
-
 UNSEEN_SECONDS = 15.0
 """After which a job that nobody has taken up is told."""
 

@@ -48,9 +48,9 @@ class Place:
         """What another command needs to find the same place, with a blank before it."""
         words = ""
         if self.state is not None and choose_state_dir(None).path != self.state.path:
-            words += f" --state-dir {_short(self.state.path)}"
+            words += f" --state-dir {short(self.state.path)}"
         if self.state is None and self.kubeconfig is not None:
-            words += f" --kubeconfig {_short(self.kubeconfig)}"
+            words += f" --kubeconfig {short(self.kubeconfig)}"
         words += f" --context {self.context}" if self.context else ""
         return words + (f" -n {self.namespace}" if self.namespace != "default" else "")
 
@@ -81,7 +81,7 @@ class ClusterOptions:
 
             folder = f" --state-dir {self.state_dir}" if self.state_dir else ""
             raise UsageError(
-                f"no platform runs on {_short(choose_state_dir(self.state_dir).path)}; "
+                f"no platform runs on {short(choose_state_dir(self.state_dir).path)}; "
                 f"start it with: {command_name()} up --detach{folder}\n"
                 "or name a cluster with --kubeconfig FILE"
             )
@@ -161,6 +161,6 @@ async def _on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
         await cluster.close()
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
     """As a person would type it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steelyard.schema.model import Model
 
 OUTPUT_SECONDS = 600.0
+"""For the output of a job that has succeeded to be carried to storage."""
 PLATFORM = "Platform"
 """Of the annotation OUTPUT_REGISTER: the operator carries the output to storage, and leaves the Model to us."""
 

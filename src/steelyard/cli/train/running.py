@@ -5,16 +5,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from steelyard.cli.connection import choose_state_dir, command_name
 from steelyard.cli.train import framework_file, program, register, wording
-from steelyard.cli.train.place import ClusterOptions, Place, on
+from steelyard.cli.train.place import ClusterOptions, Place, on, short
 from steelyard.cli.train.screen import Screen, open_screen
 from steelyard.cli.train.session import EXIT_INTERRUPTED, Ended, Session
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
-from steelyard.clusters.training.manifest import JobRequest, Program, check_name, fresh_name, manifest
+from steelyard.clusters.training.manifest import (
+    JobRequest,
+    Program,
+    RestartPolicy,
+    RestartScope,
+    check_name,
+    fresh_name,
+    manifest,
+)
 from steelyard.clusters.training.names import OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
@@ -25,9 +33,6 @@ from steelyard.local.supervisor import write_images
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
-
-OUTPUT_SECONDS = 600.0
-"""For the output of a job that has succeeded to become a Model."""
 
 
 class Interrupted(SteelyardError):
@@ -50,8 +55,8 @@ class Asked:
     name: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
-    restart: Any = "ExitCode"
-    restart_scope: Any = None
+    restart: str = "ExitCode"
+    restart_scope: str | None = None
     backoff_limit: int | None = None
     deadline: int | None = None
     output_model: str | None = None
@@ -104,7 +109,7 @@ def _platform(
         screen.say(f"  end all of it: {command_name()} down --state-dir {state.path}")
 
     state = choose_state_dir(cluster.state_dir)
-    screen.say(f"starting Kubernetes and the operator in {_short(state.path)} ...")
+    screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
     alone = () if asked.output_model or asked.detach else ("platform",)
     start_detached(state.path, Started(without=alone))
     try:
@@ -194,8 +199,8 @@ def _request(
         workers=asked.workers,
         replicas=asked.replicas,
         namespace=place.namespace,
-        restart=asked.restart,
-        restart_scope=asked.restart_scope,
+        restart=cast("RestartPolicy", asked.restart),  # `manifest` refuses what is none
+        restart_scope=cast("RestartScope | None", asked.restart_scope),
         backoff_limit=asked.backoff_limit,
         deadline=asked.deadline,
         annotations=annotations,
@@ -213,7 +218,7 @@ async def _told_end(ended: Ended, place: Place, api: "RestCluster", screen: Scre
     job, code = ended.job, ended.exit_code
     if job.state == "Succeeded" and job.output_model:
         screen.say(f"{wording.ended(job)}\nkeeping its output ...")
-        job = await wait(api, job, until=lambda now: now.output_settled, timeout=OUTPUT_SECONDS)
+        job = await wait(api, job, until=lambda now: now.output_settled, timeout=register.OUTPUT_SECONDS)
         code = 0 if job.outputs.get("state") != "Failed" else 1
         text = f"model: {wording.output(job)}"
         if job.outputs.get("state") == "Carried" and register.runs_at(place):
@@ -242,7 +247,3 @@ def _result(job: JobView, code: int) -> Json:
 def _told(asked: Asked) -> str:
     words = " ".join([str(asked.script.path), *asked.script.arguments])
     return f"python {words}" if asked.script.is_python else words
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -22,6 +22,9 @@ _POD = frozenset(
 _CONTAINER = frozenset(
     {"image", "command", "args", "env", "resources", "ports", "volumeMounts", "workingDir", "imagePullPolicy"}
 )
+_UNDERSTOOD = frozenset(
+    {*_TYPE, *_COUNT, *_PORT, *_POD, *_CONTAINER, "template", "container", "containers", "restartPolicy"}
+)
 _POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
 _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 """Variables that the operator sets. Set by hand they would win, with the old addresses."""
@@ -109,18 +112,7 @@ def _replica(entry: object, framework: TrainingFramework, where: str, notes: lis
     policy = entry.get("restartPolicy") or template["spec"].pop("restartPolicy", None) or "OnFailure"
     if policy not in _POLICIES:
         raise BadJob(f"{where}.restartPolicy: {policy!r} is none of {', '.join(_POLICIES)}")
-    known = {
-        *_TYPE,
-        *_COUNT,
-        *_PORT,
-        *_POD,
-        *_CONTAINER,
-        "template",
-        "container",
-        "containers",
-        "restartPolicy",
-    }
-    if unknown := sorted(entry.keys() - known):
+    if unknown := sorted(entry.keys() - _UNDERSTOOD):
         notes.append(f"left out of {where}: {', '.join(unknown)}")
     return name, {"replicas": count, "restartPolicy": policy, "template": template}
 

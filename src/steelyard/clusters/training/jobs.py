@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from steelyard.clusters.training.errors import BadJob, NoSuchJob
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
@@ -120,7 +119,7 @@ async def resume(cluster: Cluster, job: JobView) -> JobView:
 
 
 async def _suspend(cluster: Cluster, job: JobView, suspend: bool) -> JobView:
-    patch: Any = {"spec": {"runPolicy": {"suspend": suspend}}}
+    patch: Json = {"spec": {"runPolicy": {"suspend": suspend}}}
     return JobView(await cluster.patch(job.type, job.name, patch, job.namespace))
 
 
