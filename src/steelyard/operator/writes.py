@@ -32,8 +32,7 @@ class Writes:
         missing = _missing(want, children)
         if missing or want.patch:
             await self._require_current(kind)
-        for premise in want.premises:
-            await self._require(premise)
+        await together.each(self._require, want.premises)
         if want.patch:
             await together.each(self._patch, want.patch)
         if missing:  # what a Pod needs is made before it

@@ -130,7 +130,7 @@ def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Des
     following = outputs.after(job, crew.children, now, settings) if succeeded else None
     delete, delete_resource, next_look = clean_up.finished(job, crew.children, now)
     going = any(pod["metadata"].get("deletionTimestamp") for pod in crew.children.pods)
-    looks = [next_look, *(wanted.looks(crew, Memory(), now) if going else ())]
+    looks = [next_look, *(wanted.looks(crew, Memory()) if going else ())]
     if following is not None:
         said["outputs"] = following.status
         looks.append(following.next_look)
@@ -165,13 +165,15 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
     if not wanted.waits(memory, now):
         memory = replace(memory, restart_at=None)
     memory = ports.assign(job, memory)
-    changes = [status.running(job)] if standing.running and not _still_restarting(job, memory) else []
+    changes = [status.running(job)] if standing.running and not _still_restarting(memory) else []
     told = _told(crew, memory, changes, now)
     if replicas.raised(job.memory, memory) or memory.ports != job.memory.ports:
         return told
+    create = tuple(wanted.create(crew, memory, tally, now))
     return replace(
         told,
-        create=tuple(wanted.create(crew, memory, tally, now)),
+        create=create,
+        premises=wanted.premises(crew, memory, create),
         delete=tuple(wanted.delete(crew)),
         force_delete=wanted.stuck(crew, now),
     )
@@ -202,7 +204,7 @@ def _changes(job: TrainingJob, decision: restart.Decision) -> list[status.Change
             return [status.restarting(job, count, role)]
 
 
-def _still_restarting(job: TrainingJob, memory: Memory) -> bool:
+def _still_restarting(memory: Memory) -> bool:
     pending = any(each.phase == "Pending" for each in memory.replicas.values())
     return pending and status.holds(memory.conditions, "Restarting")
 
@@ -224,7 +226,7 @@ def _told(crew: Crew, memory: Memory, changes: Sequence[status.Change], now: dat
     job = crew.job
     tally: Tally = replicas.tally(crew, memory)
     said = status.status_of(job, tally, changes, memory, now)
-    times = [deadline.at(job, memory), *wanted.looks(crew, memory, now)]
+    times = [deadline.at(job, memory), *wanted.looks(crew, memory)]
     return Desired(status=said, next_look=_next(now, times))
 
 

@@ -62,6 +62,16 @@ def test_no_pod_is_made_while_one_of_the_past_is_there() -> None:
     assert sorted(stage.pods()) == PODS
 
 
+def test_nor_while_the_cache_does_not_show_it() -> None:
+    stage = running().end("job-worker-0", 1)
+    stage.step()
+    stage.on_node("job-worker-1").caches.blind.add("job-worker-1")
+    stage.step()
+    assert list(stage.pods()) == ["job-worker-1"]
+    with pytest.raises(Stale, match="Pod job-worker-1 has changed"):
+        stage.step()
+
+
 def test_restarts_are_bounded() -> None:
     """137 again and again, with a limit of 3: it has failed after 3 restarts."""
     stage = running(restart="ExitCode", policy={"backoffLimit": 3})

@@ -1,9 +1,10 @@
 """What to make and what to end for a job that goes on, from what its status says."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from steelyard.operator.desired import Premise
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import autoscaler, depends, gang, replica
 from steelyard.operator.training.model import Memory, Place, Scope, Tally, TrainingJob
@@ -65,6 +66,15 @@ def missing(crew: Crew, memory: Memory, tally: Tally) -> Iterator[Place]:
         yield place
 
 
+def premises(crew: Crew, memory: Memory, create: Sequence[Json]) -> tuple[Premise, ...]:
+    """That no Pod of an earlier attempt is there which the cache does not show: a new process may have read the Pods
+    before the job.
+    """
+    made = {each["metadata"]["name"] for each in create if each["kind"] == "Pod"}
+    again = (each for each in memory.replicas.values() if each.attempt and each.pod in made)
+    return tuple(Premise("v1", "Pod", each.pod) for each in again)
+
+
 def _together(job: TrainingJob, one: Place, other: Place) -> bool:
     width = max(_width(job, one), _width(job, other))
     return width == _WIDTH["Job"] or (width == _WIDTH["ReplicaType"] and one.role == other.role)
@@ -98,7 +108,7 @@ def stuck(crew: Crew, now: datetime) -> tuple[Json, ...]:
     return tuple(each.pod for each in _lost(crew) if now >= _given_up(crew.job, each))
 
 
-def looks(crew: Crew, memory: Memory, now: datetime) -> Iterator[datetime]:
+def looks(crew: Crew, memory: Memory) -> Iterator[datetime]:
     """When something comes due by itself."""
     if memory.restart_at is not None:
         yield memory.restart_at

@@ -34,7 +34,8 @@ LIFE = frozenset(
     {"Pod starts", "Pod succeeds", "Pod is gone", "Pod fails, worth a retry", "Pod fails for good", "Pod is evicted",
      "Pod is deleted by hand", "Pod's node is lost", "Service deleted by hand", "suspended", "resumed", "scaled",
      "Pod loses its owner", "Pod loses its labels",
-     "another's Pod takes the name", "made again", "garbage collection", "time passes"}
+     "another's Pod takes the name",
+     "another process, with Pods of long ago", "made again", "garbage collection", "time passes"}
 )  # fmt: skip
 
 
@@ -143,6 +144,7 @@ class JobWorld:
         ]
         if job:
             moves += self._hands(bench, job)
+            moves.append(Move("another process, with Pods of long ago", 1, _another_process))
         if strays(bench):
             moves.append(Move("garbage collection", 0, lambda bench: _ignored(bench.cluster.collect())))
         if bench.look is not None and bench.look > bench.now:
@@ -323,6 +325,12 @@ def _change_spec(bench: Bench, change: Callable[[Json], Json]) -> None:
     job = bench.resource()
     assert job is not None
     bench.store.put({**job, "spec": change(job["spec"])})
+
+
+def _another_process(bench: Bench) -> None:
+    """It leads now, and its list of Pods is older than that of jobs."""
+    bench.restart()
+    bench.caches.seen = {key: each for key, each in bench.caches.seen.items() if key.resource != PODS}
 
 
 def _time_passes(bench: Bench) -> None:
