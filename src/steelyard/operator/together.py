@@ -7,7 +7,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FEW = 6
+"""Up to so many, a task for each would cost more time than it saves."""
 AT_ONCE = 32
+"""Of one resource: the API has others to serve."""
 
 
 async def each(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> None:

@@ -78,17 +78,26 @@ def _kept(resource: Json, child: Json) -> None:
 
 
 def _dyff(reconcile: Reconcile) -> Workflow:
-    return Workflow(reconcile, observe, _name_taken, None, _told, _told_by_watch, _kept, tells_children=False)
+    return Workflow(
+        reconcile=reconcile,
+        observe=observe,
+        name_taken=_name_taken,
+        refused=None,
+        told=_told,
+        follows=_told_by_watch,
+        release=_kept,
+        tells_children=False,
+    )
 
 
 TRAINING_WORKFLOW = Workflow(
-    dl_job.reconcile,
-    ownership.observe,
-    status.name_conflict,
-    status.invalid,
-    events.told,
-    status.follows,
-    ownership.release,
+    reconcile=dl_job.reconcile,
+    observe=ownership.observe,
+    name_taken=status.name_conflict,
+    refused=status.invalid,
+    told=events.told,
+    follows=status.follows,
+    release=ownership.release,
     tells_children=True,
 )
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from steelyard.kube.selectors import field_text
 from steelyard.local.apiserver.clock import parse_stamp
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Json
@@ -281,7 +280,3 @@ def slice_endpoints(obj: Json, now: datetime) -> str:
     every = [address for each in obj.get("endpoints") or () for address in each.get("addresses") or ()]
     shown = ",".join(every[:3])
     return f"{shown} + {len(every) - 3} more..." if len(every) > 3 else shown or "<unset>"
-
-
-def text_at(path: str) -> Cell:
-    return lambda obj, now: field_text(obj, path.split("."))

@@ -14,11 +14,15 @@ import sys
 import traceback
 from typing import NoReturn
 
-from steelyard.local.kubelet import binds, processes, shim, splice
+from steelyard.local.kubelet import (
+    binds,  # noqa: F401 - loaded here once, for all shims
+    processes,
+    shim,
+    splice,  # noqa: F401 - likewise
+)
 
 PLACE = 1024  # bytes of the command line that a shim's intent takes, so that /proc shows whose it is
 _ARGUMENTS_AT = 45  # field of /proc/PID/stat, counted from the state
-__all__ = ["PLACE", "binds", "main", "splice"]
 
 
 def show_intent(path: str) -> None:

@@ -1,13 +1,18 @@
 """What people are told of a job: v1's events, by its reasons and words."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from steelyard.operator.desired import Told
 
 Json = dict[str, Any]
 
-_TOLD = {"Succeeded": "Normal", "Failed": "Normal", "Restarting": "Warning", "Suspended": "Normal"}
+_TOLD: dict[str, Literal["Normal", "Warning"]] = {
+    "Succeeded": "Normal",
+    "Failed": "Normal",
+    "Restarting": "Warning",
+    "Suspended": "Normal",
+}
 """The conditions whose coming is an event; Created and Running are not."""
 _OVERWRITTEN = "Restart policy in pod template will be overwritten by restart policy in replica spec"
 _WAITING = frozenset({"ContainerCreating", "PodInitializing"})
@@ -41,9 +46,7 @@ def _condition(condition: Json) -> Iterable[Told]:
     if type == "Suspended" and not holds:
         yield Told("Normal", condition["reason"], condition["message"])
     elif holds and type in _TOLD:
-        yield Told(
-            "Warning" if _TOLD[type] == "Warning" else "Normal", condition["reason"], condition["message"]
-        )
+        yield Told(_TOLD[type], condition["reason"], condition["message"])
     elif holds and type == "Running" and condition["reason"].startswith("MPIJob"):
         yield Told("Normal", condition["reason"], condition["message"])
 

@@ -101,7 +101,7 @@ def _nothing(job: TrainingJob) -> tuple[Json, ...]:
     return ()
 
 
-def _no_rules(job: TrainingJob) -> "tuple[Rule, ...]":
+def _no_rules(job: TrainingJob) -> tuple[Rule, ...]:
     return ()
 
 
@@ -163,7 +163,6 @@ class Framework:
     """Further children, without owner (ConfigMap, Role …), made before the Pods."""
     decorate: Callable[[Placement, Json], Json] = _same
     """Of a Pod that is complete otherwise, the Pod with what else the framework needs: volumes, an account."""
-
     definition: Json | None = None
     """Of one that is data: what it was read from, to be kept in the job's status."""
 

@@ -24,6 +24,8 @@ Action = Literal["Restart", "Fail", "Ignore"]
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 Dependency = Literal["Running", "Ready", "Succeeded"]
 
+SHELL_SIGNAL = 128
+"""A program that signal N ended has the exit code 128 + N. v1's policy ExitCode restarts from 128 on."""
 UNKNOWN_EXIT = 0xBEEF
 """The exit code of a replica whose container left none (evicted, lost): v1 takes it for one worth a restart."""
 

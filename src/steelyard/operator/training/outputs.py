@@ -169,7 +169,7 @@ def model_id(job: TrainingJob) -> str:
 def model(job: TrainingJob, output: Output, status: Json) -> Json:
     """The Model of the job's output. No owner: the job may be deleted, the Model stays."""
     id = model_id(job)
-    megabytes = max(1, -(-int(status.get("bytes") or 0) // MEBIBYTE))
+    mebibytes = max(1, -(-int(status.get("bytes") or 0) // MEBIBYTE))
     storage: Json = {"inputs": {"source": status["location"]}, "output": location_of("Model", id)}
     if job.settings.storage_secret:
         storage["secret"] = job.settings.storage_secret
@@ -179,7 +179,7 @@ def model(job: TrainingJob, output: Output, status: Json) -> Json:
         "name": output.model,
         "artifact": {"kind": "Volume", "volume": {"files": []}},
         "source": {"kind": "Upload"},
-        "resources": {"storage": f"{megabytes}Mi"},
+        "resources": {"storage": f"{mebibytes}Mi"},
         "storage": storage,
     }
     metadata = {

@@ -131,16 +131,16 @@ def _policy(kind: str, spec: Json) -> RunPolicy:
             clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
         ),
         clean_pods_said=bool(clean),
-        ttl=_seconds(given, "ttlSecondsAfterFinished"),
-        deadline=_seconds(given, "activeDeadlineSeconds"),
-        backoff_limit=_seconds(given, "backoffLimit"),
+        ttl=_whole(given, "ttlSecondsAfterFinished"),
+        deadline=_whole(given, "activeDeadlineSeconds"),
+        backoff_limit=_whole(given, "backoffLimit"),
         suspend=bool(given.get("suspend")),
         managed_by=str(given.get("managedBy") or ""),
         scheduling=_mapping(given.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
     )
 
 
-def _seconds(given: Json, name: str) -> int | None:
+def _whole(given: Json, name: str) -> int | None:
     value = given.get(name)
     return None if value is None else _count(value, f"spec.runPolicy.{name}", 0)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import back_off, patterns
 from steelyard.operator.training.model import (
+    SHELL_SIGNAL,
     UNKNOWN_EXIT,
     Action,
     Memory,
@@ -28,9 +29,8 @@ Json = dict[str, Any]
 
 REMEMBERED = 10
 """Failures that stay in the status: the first, and the newest."""
-
-
 NO_END = Ended(UNKNOWN_EXIT)
+"""Of a replica whose container told nothing of its end."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def judge(fall: Fall, role: Role, rules: Iterable[Rule]) -> Verdict:
     match role.restart:
         case "Always" | "OnFailure":
             return Verdict("Restart", scope=role.scope)
-        case "ExitCode" if fall.ended.exit_code >= 128:
+        case "ExitCode" if fall.ended.exit_code >= SHELL_SIGNAL:
             return Verdict("Restart", scope=role.scope)
         case _:
             return Verdict("Fail")

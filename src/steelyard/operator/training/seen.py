@@ -12,7 +12,7 @@ from steelyard.operator import children
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from steelyard.operator.training.model import UNKNOWN_EXIT, Phase, Place, TrainingJob
+from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, Place, TrainingJob
 
 Json = dict[str, Any]
 
@@ -20,6 +20,7 @@ DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "O
 """Reasons of a Pod that failed without its program's doing."""
 LOST = frozenset({"NodeNotReady", "NodeLost"})
 TAINTED = "DeletionByTaintManager"
+LAST_SIGNAL = 64
 MESSAGE_LIMIT = 4096
 """Characters of a termination message that are kept: the last ones."""
 
@@ -39,7 +40,8 @@ class Ended:
         """That ended it, as the runtime says or as the exit code does."""
         if self.signalled:
             return self.signalled
-        return self.exit_code - 128 if 128 < self.exit_code < 193 else None
+        number = self.exit_code - SHELL_SIGNAL
+        return number if 0 < number <= LAST_SIGNAL else None
 
 
 @dataclass(frozen=True)

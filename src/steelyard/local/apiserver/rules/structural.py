@@ -10,7 +10,6 @@ from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.validation import Validator
 
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
-_LOGIC = ("allOf", "anyOf", "oneOf", "not")
 _REFUSED = [
     "$ref", "definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "readOnly",
     "writeOnly", "xml", "uniqueItems",
