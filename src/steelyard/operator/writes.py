@@ -58,7 +58,8 @@ class Writes:
         found = await self._get(
             {"apiVersion": premise.api_version, "kind": premise.kind, "metadata": metadata}
         )
-        own = found and (controller_of(found) or {}).get("uid") == self._resource["metadata"]["uid"]
+        controller = (controller_of(found) or {}).get("uid") if found else None
+        own = controller == self._resource["metadata"]["uid"] or (found and self._adoptable(found))
         version = found["metadata"]["resourceVersion"] if found and own else ""
         if version == premise.version:
             return
@@ -86,7 +87,7 @@ class Writes:
             made = await self._cluster.create(resource_of(child), child)
         except AlreadyExists:
             there = await self._get(child)
-            if there and self._how.observe(self._resource, (there,), ()).orphans:
+            if there and self._adoptable(there):
                 raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
             _require_own(self._resource, child, there)
             self._unseen = True
@@ -103,6 +104,10 @@ class Writes:
             self._unseen |= not self._caches.wrote(made)
             if self._how.tells_children:
                 self._log.told(self._resource, events.made(child))
+
+    def _adoptable(self, there: Json) -> bool:
+        """Whether it will be the resource's own once its cache shows it."""
+        return bool(self._how.observe(self._resource, (there,), ()).orphans)
 
     async def _get(self, child: Json) -> Json | None:
         metadata = child["metadata"]

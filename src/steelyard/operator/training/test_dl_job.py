@@ -331,6 +331,15 @@ def test_orphans_are_adopted() -> None:
     assert stage.pods()["job-worker-0"]["metadata"]["ownerReferences"][0]["uid"]
 
 
+def test_an_orphan_is_not_taken_for_gone() -> None:
+    stage = running()
+    pod = stage.pods()["job-worker-0"]
+    stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
+    stage.caches.blind.add("job-worker-0")
+    with pytest.raises(Stale, match="has changed"):
+        stage.step()
+
+
 def test_a_name_that_is_anothers_fails_the_job() -> None:
     stage = Stage(make_job())
     other = {"uid": "1", "kind": "Job", "name": "other", "apiVersion": "batch/v1", "controller": True}
