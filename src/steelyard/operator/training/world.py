@@ -2,7 +2,7 @@
 scale and take names; and what must hold whatever happens.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -10,9 +10,8 @@ import orjson
 
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
-from steelyard.kube.store import Store, Stored
+from steelyard.kube.store import Store
 from steelyard.operator.bench import Bench, LaggingCaches, State, peek
-from steelyard.operator.conditions import time_text
 from steelyard.operator.edge import Key
 from steelyard.operator.exploration import Move
 from steelyard.operator.names import controller_of
@@ -21,6 +20,7 @@ from steelyard.operator.training.caches import slim, slim_job, slim_pod
 from steelyard.operator.training.doubles import NAMESPACE, SETTINGS, StoreCaches
 from steelyard.operator.training.invariants import change_fault, end_fault
 from steelyard.operator.training.labels import JOB_NAME
+from steelyard.operator.training.pod_life import ignored, own_pods, pod_moves, remove
 from steelyard.operator.training.status import finished, holds
 
 Json = dict[str, Any]
@@ -138,15 +138,15 @@ class JobWorld:
 
     def moves(self, bench: Bench) -> list[Move]:
         job = bench.resource()
-        moves = [move for pod in own_pods(bench) for move in _pod_moves(pod, job)]
+        moves = [move for pod in own_pods(bench) for move in pod_moves(pod, job)]
         moves += [
-            Move("Service deleted by hand", 1, _remove(each)) for each in bench.store.objects(SERVICES)[:1]
+            Move("Service deleted by hand", 1, remove(each)) for each in bench.store.objects(SERVICES)[:1]
         ]
         if job:
             moves += self._hands(bench, job)
             moves.append(Move("another process, with Pods of long ago", 1, _another_process))
         if strays(bench):
-            moves.append(Move("garbage collection", 0, lambda bench: _ignored(bench.cluster.collect())))
+            moves.append(Move("garbage collection", 0, lambda bench: ignored(bench.cluster.collect())))
         if bench.look is not None and bench.look > bench.now:
             moves.append(Move("time passes", 1, _time_passes))
         return moves
@@ -198,7 +198,7 @@ class JobWorld:
             self._suspend(bench, False)
             return True
         for pod in own_pods(bench):
-            for move in _pod_moves(pod, job):
+            for move in pod_moves(pod, job):
                 if move.cost == 0:
                     move.run(bench)
                     return True
@@ -212,113 +212,6 @@ class JobWorld:
 
     def end_fault(self, bench: Bench) -> str:
         return end_fault(bench)
-
-
-def own_pods(bench: Bench) -> list[Json]:
-    """Those of training jobs, whether somebody controls them or not."""
-    pods = bench.store.objects(PODS)
-    return [each for each in pods if (controller_of(each) or {}).get("kind") != "Other"]
-
-
-def _pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
-    status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
-    lost = any(each.get("reason") == "NodeNotReady" for each in status.get("conditions") or ())
-    if pod["metadata"].get("deletionTimestamp"):
-        if not lost or _is_a_predecessors(pod, job):  # the cluster's own garbage collector sees to that
-            yield Move("Pod is gone", 0, _remove(pod))
-        return
-    if status.get("phase") == "Pending":
-        yield Move("Pod starts", 0, _starts(pod))
-        yield Move("Pod is deleted by hand", 1, _fell(uid, _remove(pod)))
-    if status.get("phase") != "Running" or lost:
-        return
-    yield Move("Pod succeeds", 0, _ends(pod, 0))
-    yield Move("Pod fails, worth a retry", 1, _fell(uid, _ends(pod, 137), "failed"))
-    yield Move("Pod fails for good", 1, _fell(uid, _ends(pod, 1), "for good"))
-    yield Move("Pod is evicted", 1, _fell(uid, _sets(pod, {"phase": "Failed", "reason": "Evicted"})))
-    yield Move("Pod is deleted by hand", 1, _fell(uid, _deletes(pod)))
-    yield Move("Pod's node is lost", 1, _fell(uid, _loses(pod)))
-    yield Move("Pod loses its owner", 1, _orphans(pod))
-    yield Move("Pod loses its labels", 2, _fell(uid, _unlabels(pod), "foreign"))
-    if pod["spec"]["restartPolicy"] == "OnFailure":
-        count = int(status["containerStatuses"][0].get("restartCount") or 0) + 1
-        yield Move("Pod starts again in place", 1, _fell(f"{uid}, time {count}", _again(pod, count)))
-
-
-def _is_a_predecessors(pod: Json, job: Json | None) -> bool:
-    return job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]
-
-
-# ---- what each of them does
-
-
-def _fell(uid: str, run: Callable[[Bench], None], *facts: str) -> Callable[[Bench], None]:
-    def runs(bench: Bench) -> None:
-        bench.fact(f"fell {uid}", *facts)
-        run(bench)
-
-    return runs
-
-
-def _starts(pod: Json) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        bench.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
-        _sets(pod, {"phase": "Running"}, {"running": {}})(bench)
-
-    return run
-
-
-def _ends(pod: Json, code: int) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        phase = "Failed" if code else "Succeeded"
-        ended = {"exitCode": code, "finishedAt": time_text(bench.now)}
-        _sets(pod, {"phase": phase}, {"terminated": ended})(bench)
-
-    return run
-
-
-def _sets(pod: Json, status: Json, state: Json | None = None) -> Callable[[Bench], None]:
-    name, main = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
-    containers = {"containerStatuses": [{"name": main, "state": state}]} if state else {}
-    return lambda bench: _ignored(bench.store.set_status(PODS, name, NAMESPACE, {**status, **containers}))
-
-
-def _deletes(pod: Json) -> Callable[[Bench], None]:
-    return lambda bench: bench.store.delete(StoreKey(PODS, NAMESPACE, pod["metadata"]["name"]))
-
-
-def _remove(obj: Json) -> Callable[[Bench], None]:
-    return lambda bench: bench.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
-
-
-def _loses(pod: Json) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
-        lost = {**ready, "lastTransitionTime": time_text(bench.now)}
-        _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(bench)
-
-    return run
-
-
-def _unlabels(pod: Json) -> Callable[[Bench], None]:
-    """Somebody takes it out of the job, to look at it."""
-    metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
-    return lambda bench: _ignored(bench.store.put({**pod, "metadata": metadata}))
-
-
-def _again(pod: Json, count: int) -> Callable[[Bench], None]:
-    def run(bench: Bench) -> None:
-        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(bench.now)}}
-        main = {"name": pod["spec"]["containers"][0]["name"], "state": {"running": {}}, "lastState": last}
-        status = {**pod["status"], "containerStatuses": [{**main, "restartCount": count}]}
-        bench.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
-
-    return run
-
-
-def _orphans(pod: Json) -> Callable[[Bench], None]:
-    metadata = {**pod["metadata"], "ownerReferences": []}
-    return lambda bench: _ignored(bench.store.put({**pod, "metadata": metadata}))
 
 
 def _change_spec(bench: Bench, change: Callable[[Json], Json]) -> None:
@@ -338,10 +231,6 @@ def _time_passes(bench: Bench) -> None:
     bench.now = bench.look
 
 
-def _ignored(answer: object) -> None:
-    del answer
-
-
 def _conditions(job: Json) -> list[Json]:
     conditions: list[Json] = (job.get("status") or {}).get("conditions") or []
     return conditions
@@ -351,7 +240,3 @@ def strays(bench: Bench) -> bool:
     living = {each["metadata"]["uid"] for each in bench.store.objects()}
     owners = (controller_of(each) for each in bench.store.objects())
     return any(owner is not None and owner["uid"] not in living | {"other"} for owner in owners)
-
-
-def stored_of(objects: dict[StoreKey, Stored]) -> Iterable[Json]:
-    return (peek(each.raw) for each in objects.values())
