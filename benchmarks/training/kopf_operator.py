@@ -1,13 +1,13 @@
 """The same jobs on kopf: `kopf run`, in its own environment, with only kopf and what that depends on.
 
-Per replica a Pod and a Service; the job is Running when all Pods run, and Succeeded with its master; the same events.
-Neither failures, restarts, limits, deadlines nor gangs are looked at. The objects come from TEMPLATES, made by our own
-builders, so both operators write the same bytes. Calls go through one keep-alive session, as many at once as ours.
+Per replica a Pod and a Service; the job is Running when all Pods run, and Succeeded with its master. Neither failures,
+restarts, limits, deadlines nor gangs are looked at, and no events are written (ours are, as far as the API takes them).
+The objects come from TEMPLATES, made by our own builders, so both operators write the same bytes. Calls go through one
+keep-alive session, as many at once as ours.
 """
 
 import asyncio
 import json
-import logging
 import os
 import ssl
 from collections import defaultdict
@@ -26,13 +26,12 @@ state: dict[str, aiohttp.ClientSession] = {}
 phases: dict[str, dict[str, str]] = defaultdict(dict)
 replicas: dict[str, int] = {}
 stages: dict[str, str] = {}
-bodies: dict[str, kopf.Body] = {}
 
 
 @kopf.on.startup()
 async def startup(settings: kopf.OperatorSettings, **_: object) -> None:
     settings.peering.standalone = True
-    settings.posting.level = logging.CRITICAL  # events are those below, not what is logged
+    settings.posting.enabled = False
     context = ssl.create_default_context(cafile=CA)
     connector = aiohttp.TCPConnector(ssl=context, limit=IN_FLIGHT)
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -47,7 +46,6 @@ def login(**_: object) -> kopf.ConnectionInfo:
 @kopf.on.event("kubeflow.org", "v1", "pytorchjobs")
 async def seen(name: str, body: kopf.Body, **_: object) -> None:
     """What the status says already need not be said again after a restart."""
-    bodies[name] = body
     specs = body.spec["pytorchReplicaSpecs"].values()
     replicas[name] = sum(each["replicas"] for each in specs)
     conditions = body.status.get("conditions", ())
@@ -60,11 +58,6 @@ async def begin(name: str, uid: str, body: kopf.Body, **_: object) -> None:
     await set_stage(name, "Created")
     count = sum(each["replicas"] for each in body.spec["pytorchReplicaSpecs"].values())
     await asyncio.gather(*(make(path, text, name, uid) for path, text in TEMPLATES[str(count)]))
-    for path, text in TEMPLATES[str(count)]:
-        kind = "Pod" if path.endswith("pods") else "Service"
-        made = json.loads(text)["metadata"]["name"].replace("NAME-OF-IT", name)
-        message = f"Created {kind.lower()}: {made}"
-        kopf.event(body, type="Normal", reason=f"SuccessfulCreate{kind}", message=message)
 
 
 @kopf.on.event("", "v1", "pods", labels={JOB_NAME: kopf.PRESENT})
@@ -73,9 +66,7 @@ async def pod(name: str, body: kopf.Body, labels: dict[str, str], **_: object) -
     known = phases[job]
     known[name] = body.status.get("phase", "Pending")
     if known.get(f"{job}-master-0") == "Succeeded":
-        if await set_stage(job, "Succeeded"):
-            message = f"PyTorchJob {job} is successfully completed."
-            kopf.event(bodies[job], type="Normal", reason="PyTorchJobSucceeded", message=message)
+        await set_stage(job, "Succeeded")
     elif len(known) == replicas.get(job) and set(known.values()) == {"Running"}:
         await set_stage(job, "Running")
 
@@ -88,16 +79,15 @@ async def make(path: str, template: str, name: str, uid: str) -> None:
             raise kopf.TemporaryError(f"{path}: {answer.status}", delay=1)
 
 
-async def set_stage(name: str, stage: str) -> bool:
+async def set_stage(name: str, stage: str) -> None:
     order = ("Created", "Running", "Succeeded")
     if name in stages and order.index(stages[name]) >= order.index(stage):
-        return False
+        return
     stages[name] = stage
     headers = {"Content-Type": "application/merge-patch+json"}
     data = json.dumps({"status": status(name, stage)})
     async with state["session"].patch(f"{JOBS}/{name}/status", data=data, headers=headers) as answer:
         await asyncio.shield(answer.read())
-    return True
 
 
 def status(name: str, stage: str) -> dict[str, object]:
