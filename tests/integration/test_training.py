@@ -1,30 +1,24 @@
 """What training jobs must withstand, each by a letter, A to L, on a cluster in memory with hands for what Pods do.
 
-What needs a machine (two namespaces, clients, definitions of others) is in `test_training_up.py`.
+E, an operator that dies, is in `test_training_deaths.py`; what needs a machine (two namespaces, clients, definitions of
+others) is in `test_training_up.py`.
 """
 
 import asyncio
-import json
-import re
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import NotFound
-from steelyard.kube.memory import Crash, MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOBS, SERVICES, Resource
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
 from steelyard.operator.conditions import time_text
-from steelyard.operator.controller import Controller
 from steelyard.operator.main import Operator
-from steelyard.operator.names import OWNER
-from steelyard.operator.settings import OperatorSettings, TrainingSettings
-from steelyard.operator.training.doubles import SETTINGS, Stage, StoreCaches, make_job
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
 
 Json = dict[str, Any]
-WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
 
@@ -100,182 +94,6 @@ def test_D_a_pod_that_cannot_end_on_a_lost_node_is_ended_by_force_and_replaced()
     stage.settle().run()
     assert uids(stage)["job-worker-0"] != before
     assert (stage.state, stage.status["restarts"]) == ("Running", 0)
-
-
-# ---- E: killed between any two calls
-
-
-def fails_once(stage: Stage) -> None:
-    """All run, a worker fails, the job starts again after a while, all succeed."""
-    play(stage, "run")
-    play(stage, "fail")
-    play(stage, "wait")
-    play(stage, "run")
-    play(stage, "succeed")
-
-
-def play(stage: Stage, what: str) -> None:
-    """One turn of events. The operator looks at it until nothing changes, however often it dies meanwhile."""
-    match what:
-        case "run":
-            for name, pod in stage.pods().items():
-                if (pod.get("status") or {}).get("phase", "Pending") == "Pending":
-                    put(stage, name, "Running", {"running": {}})
-        case "fail":
-            put(
-                stage,
-                "job-worker-0",
-                "Failed",
-                {"terminated": {"exitCode": 139, "message": "Segmentation fault"}},
-            )
-        case "succeed":
-            for name in stage.pods():
-                put(stage, name, "Succeeded", {"terminated": {"exitCode": 0}})
-        case "wait":
-            stage.now += timedelta(hours=1)
-    settle(stage)
-
-
-def put(stage: Stage, name: str, phase: str, state: Json) -> None:
-    container = {"name": "pytorch", "restartCount": 0, "state": state}
-    stage.set_status(name, {"phase": phase, "containerStatuses": [container]})
-
-
-def settle(stage: Stage) -> None:
-    for _ in range(5):
-        try:
-            stage.settle()
-        except Crash:
-            continue  # it starts again
-        return
-    raise AssertionError("it died more than once")
-
-
-class Death:
-    """The operator dies once, right before or right after its Nth call of the API."""
-
-    def __init__(self, stage: Stage, number: int, when: str) -> None:
-        self.calls = 0
-        self._number = number
-        stage.cluster.before_call = self._before if when == "before" else None
-        stage.cluster.after_call = self._after
-
-    def _before(self, verb: str, resource: Resource, name: str) -> None:
-        if self.calls == self._number:
-            self.calls += 1
-            raise Crash(verb)
-
-    def _after(self, verb: str, resource: Resource, name: str) -> None:
-        self.calls += 1
-        if self.calls == self._number:
-            raise Crash(verb)
-
-
-def story(number: int, when: str) -> tuple[Stage, Death]:
-    stage = Stage(make_job(restart="ExitCode", policy={"cleanPodPolicy": "Running"}))
-    death = Death(stage, number, when)
-    settle(stage)
-    fails_once(stage)
-    return stage, death
-
-
-def outcome(stage: Stage) -> Json:
-    """What must be the same, however it came about: all but what times and versions say."""
-    made = {name: pod["metadata"]["labels"]["steelyard/attempt"] for name, pod in stage.pods().items()}
-    status = re.sub(r'"resourceVersion": "\d+"', "", str(stage.status))
-    return {"pods": made, "services": stage.services(), "status": status, "uids": uids(stage)}
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_E_the_operator_killed_at_any_call_comes_to_the_same_end(when: str) -> None:
-    undisturbed, death = story(-1, when)
-    wanted, calls = outcome(undisturbed), death.calls
-    assert undisturbed.state == "Succeeded"
-    assert undisturbed.status["restarts"] == 1
-    assert calls > 20
-    for number in range(calls):
-        stage, _ = story(number, when)
-        assert outcome(stage) == wanted, f"killed {when} call {number}"
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_E_a_deadline_outlives_the_operator(when: str) -> None:
-    for number in range(8):
-        stage = Stage(make_job(replicas={"Master": 1}, policy={"activeDeadlineSeconds": 600}))
-        Death(stage, number, when)
-        settle(stage)
-        play(stage, "run")
-        stage.now += timedelta(seconds=599)
-        settle(stage)
-        assert stage.state == "Running"
-        assert stage.look == stage.now + timedelta(seconds=1)
-        stage.now += timedelta(seconds=1)
-        settle(stage)
-        assert stage.state == "Failed", f"killed {when} call {number}"
-
-
-class WithJobs(StoreCaches):
-    """Shows also what carries a job's output."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.cluster, WITH_OUTPUTS)
-        self.store = stage.store
-
-    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
-        objects, pods = super().children(resource)
-        uid = resource["metadata"]["uid"]
-        carrying = [
-            [
-                each
-                for each in self.store.objects(kind)
-                if (each["metadata"].get("labels") or {}).get(OWNER) == uid
-            ]
-            for kind in (CONFIG_MAPS, JOBS, PODS)
-        ]
-        return [*objects, *carrying[0], *carrying[1]], [*pods, *carrying[2]]
-
-
-def carried(number: int, when: str) -> tuple[Stage, Death]:
-    """A job succeeds, and its output is carried away."""
-    annotations = {"steelyard/output-model": "digits"}
-    policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 60}
-    stage = Stage(make_job(replicas={"Master": 1}, annotations=annotations, policy=policy), WITH_OUTPUTS)
-    stage.controller = Controller(stage.cluster, WithJobs(stage))
-    settle(stage)
-    play(stage, "run")
-    death = Death(stage, number, when)
-    play(stage, "succeed")
-    stage.now += timedelta(seconds=90)
-    settle(stage)
-    (carrier,) = stage.store.objects(JOBS)
-    words = json.dumps({"code": "Complete", "message": json.dumps({"bytes": 1, "output": "sha256:o"})})
-    ended = {"terminated": {"exitCode": 0, "message": words}}
-    labels = carrier["spec"]["template"]["metadata"]["labels"]
-    metadata = {"name": "carrier", "namespace": "default", "labels": labels}
-    metadata["ownerReferences"] = [{"uid": carrier["metadata"]["uid"], "controller": True}]
-    status = {"phase": "Succeeded", "containerStatuses": [{"name": "step", "state": ended}]}
-    stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
-    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
-    stage.store.set_status(JOBS, carrier["metadata"]["name"], "default", complete)
-    with suppress(NotFound):  # it has gone: its time was over
-        settle(stage)
-    return stage, death
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_E_an_output_becomes_one_model_wherever_the_operator_dies(when: str) -> None:
-    undisturbed, death = carried(-1, when)
-    (wanted,) = undisturbed.store.objects(MODELS)
-    assert death.calls > 8
-    for number in range(death.calls):
-        stage, _ = carried(number, when)
-        (made,) = stage.store.objects(MODELS)
-        assert made["spec"] == wanted["spec"], f"killed {when} call {number}"
-        assert len(stage.store.objects(JOBS)) == 1
-        assert stage.store.objects(PYTORCH_JOBS) == [], "its time is over, and its output is kept"
-
-
-# ---- F to L
 
 
 def test_F_a_failure_is_told_with_pod_exit_code_reason_and_last_words() -> None:
