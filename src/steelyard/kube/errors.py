@@ -56,6 +56,12 @@ class Invalid(ApiError):
     default = (422, "Invalid")
 
 
+class BadRequest(ApiError):
+    """What was sent cannot be read as what it should be, such as a quantity that is none: a repeat changes nothing."""
+
+    default = (400, "BadRequest")
+
+
 class Unauthorized(ApiError):
     default = (401, "Unauthorized")
 
@@ -87,6 +93,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
     "Gone": Gone,
     "Expired": Gone,
     "Invalid": Invalid,
+    "BadRequest": BadRequest,
     "Unauthorized": Unauthorized,
     "Forbidden": Forbidden,
     "TooManyRequests": TooManyRequests,
@@ -94,6 +101,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
     "ServerTimeout": ServerTimeout,
 }
 _BY_STATUS: dict[int, type[ApiError]] = {
+    400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,

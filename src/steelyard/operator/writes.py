@@ -3,7 +3,7 @@
 from typing import Any
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.operator import together
 from steelyard.operator.children import Children
@@ -91,7 +91,7 @@ class Writes:
                 raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
             _require_own(self._resource, child, there)
             self._unseen = True
-        except Invalid as error:
+        except (Invalid, BadRequest) as error:
             if self._how.refused is None:
                 raise
             raise Refused(f"{child['kind']} {child['metadata']['name']}: {error.message}") from error

@@ -110,6 +110,8 @@ def test_a_framework_is_taken_from_the_imports_and_a_name_from_the_script(script
         (values.environment, ["NOT_SET_ANYWHERE"], "is not set here"),
         (values.replicas, ["PS"], "--replicas PS: should be TYPE=NUMBER"),
         (values.deadline, "soon", "--deadline soon"),
+        (lambda memory: values.resources(None, memory, None), "4GB", "--memory 4GB: should be a quantity"),
+        (lambda cpus: values.resources(cpus, "4Gi", None), "two", "--cpus two: should be a quantity"),
     ],
 )
 def test_flags_that_cannot_be_read_are_named(read: Any, given: Any, fault: str) -> None:

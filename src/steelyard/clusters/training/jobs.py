@@ -8,7 +8,7 @@ from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFrame
 from steelyard.clusters.training.names import JOB_NAME
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, Invalid, NotFound
+from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
 from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Json, Resource, resource_of
 
 
@@ -22,7 +22,7 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
         made = await cluster.create(resource, manifest)
     except AlreadyExists as error:
         raise BadJob(f"--name {name}: there is a {resource.kind} of this name; choose another") from error
-    except Invalid as error:
+    except (Invalid, BadRequest) as error:
         raise BadJob(f"the cluster refuses the job: {error.message}") from error
     except NotFound as error:
         raise BadJob(f"the cluster does not know {resource.kind}: {error.message}") from error

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.kube.errors import Forbidden, Invalid
+from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
 from steelyard.operator.controller import Controller
@@ -107,9 +107,10 @@ def refuse(stage: Stage, error: Exception) -> None:
     stage.cluster.before_call = before
 
 
-def test_a_pod_that_the_api_finds_invalid_fails_the_job() -> None:
+@pytest.mark.parametrize("error", [Invalid, BadRequest])
+def test_a_pod_that_the_api_finds_invalid_or_cannot_read_fails_the_job(error: type[ApiError]) -> None:
     stage = Stage(make_job())
-    refuse(stage, Invalid("spec.containers[0].image: is required"))
+    refuse(stage, error("spec.containers[0].image: is required"))
     stage.settle()
     assert stage.state == "Failed"
     assert (stage.condition("Failed") or {})["reason"] == "PyTorchJobFailedValidation"
