@@ -7,6 +7,7 @@ import typer
 from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluster
 
 if TYPE_CHECKING:
+    from steelyard.clusters.training.logs import LogCluster
     from steelyard.clusters.training.view import JobView
     from steelyard.kube.client import RestCluster
 
@@ -24,18 +25,45 @@ def wait(
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Wait until a job has ended. Exit status: that of the job, as of `train run`."""
+    """Wait until a job has ended; on standard error, what it waits for meanwhile.
+
+    Exit status: that of the job, as of `train run`.
+    """
     from steelyard.cli.train import wording
-    from steelyard.clusters.training import jobs, watching
+    from steelyard.clusters.training import jobs
 
     place = cluster.find()
 
     async def work(api: "RestCluster") -> "JobView":
-        return await watching.wait(api, await jobs.find(api, job, place.namespace), timeout=timeout)
+        found = await jobs.find(api, job, place.namespace)
+        if found.state == "Suspended":
+            typer.echo(
+                f"{found.name} is stopped; go on with it: {place.command(f'resume {found.name}')}", err=True
+            )
+        return await awaited(api, found, timeout)
 
     ended = on(place, work)
     typer.echo(wording.ended(ended))
     raise typer.Exit(ended.exit_code)
+
+
+async def awaited(api: "LogCluster", job: "JobView", timeout: float | None) -> "JobView":
+    """The job once it has ended; what happens to it until then goes to standard error. Raises WaitedTooLong."""
+    import asyncio
+    import sys
+
+    from steelyard.cli.train.follower import Follower
+    from steelyard.cli.train.screen import Plain
+    from steelyard.clusters.training.errors import WaitedTooLong
+    from steelyard.clusters.training.watching import follow
+
+    follower = Follower(Plain(sys.stderr), job, raw=True)
+    try:
+        async with asyncio.timeout(timeout):
+            return await follower.run(follow(api, job, logs=False))
+    except TimeoutError:
+        state = follower.job.state
+        raise WaitedTooLong(f"{job.name}: was not done after {timeout:g} s; it is {state}") from None
 
 
 @on_cluster

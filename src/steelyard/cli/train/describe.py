@@ -72,7 +72,7 @@ def described(
     """Everything about it, what a person asks first at the top."""
     from steelyard.cli.train import wording
 
-    parts = [_head(job, reports, now), _replicas(job, reports, now)]
+    parts = [_head(job, reports, now), _replicas(job, pods, reports, now)]
     parts += [[text] for text in wording.waiting(pods)]
     parts += [_failure(each, title) for each, title in _shown_failures(job)]
     parts += [_conditions(job)] if job.conditions else []
@@ -98,6 +98,7 @@ def _head(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> l
         "Result": wording.results(job.results),
         "Model": wording.output(job),
         "Restarts": _restarts(job),
+        "Again in": _again_in(job, now),
     }
     return [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
 
@@ -113,21 +114,37 @@ def _restarts(job: "JobView") -> str | None:
     return f"{job.restarts}{of}{outside}"
 
 
-def _replicas(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> list[str]:
+def _again_in(job: "JobView", now: datetime) -> str | None:
+    """How long a restart still waits."""
+    from steelyard.cli.eval.wording import duration
+
+    seconds = (job.restart_at - now).total_seconds() if job.restart_at and not job.finished else 0.0
+    return duration(seconds) if seconds > 0 else None
+
+
+def _replicas(
+    job: "JobView", pods: Sequence["Json"], reports: Mapping[str, "Progress"], now: datetime
+) -> list[str]:
     from steelyard.cli.train.listing import columns
+    from steelyard.clusters.training.logs import replica_of
 
     heading = ("REPLICA", "PHASE", "ATTEMPT", "RESTARTS", "EXIT", "AGE", "NODE", "")
-    return columns([heading, *(_row(each, reports.get(each.name), now) for each in job.replicas)]).split("\n")
+    there = {replica_of(pod)[0] for pod in pods}
+    rows = [
+        _row(each, reports.get(each.name), now, ended=job.finished and each.name not in there)
+        for each in job.replicas
+    ]
+    return columns([heading, *rows]).split("\n")
 
 
-def _row(replica: "ReplicaView", report: "Progress | None", now: datetime) -> tuple[str, ...]:
+def _row(replica: "ReplicaView", report: "Progress | None", now: datetime, *, ended: bool) -> tuple[str, ...]:
     from steelyard.cli.output import age
 
     since = {"creationTime": replica.started.isoformat()} if replica.started else {}
     exit_code = "" if replica.exit_code is None else str(replica.exit_code)
     return (
         replica.name,
-        replica.phase,
+        "Ended" if ended and replica.phase in {"Pending", "Running"} else replica.phase,
         str(replica.attempt + 1),
         str(replica.restarts),
         exit_code,
@@ -138,12 +155,15 @@ def _row(replica: "ReplicaView", report: "Progress | None", now: datetime) -> tu
 
 
 def _shown_failures(job: "JobView") -> Iterator[tuple["FailureView", str]]:
-    """The one that ended the job, and the first where that is another."""
-    cause = job.cause
+    """The one that ended the job, or else the newest, and the first where that is another."""
+    own = [each for each in job.failures if not each.consequence]
+    first, cause = own[:1], job.cause
     if cause is not None:
         yield cause, "Failed because"
-    if job.failures and job.failures[0] != cause:
-        yield job.failures[0], "First failure:"
+    elif own[1:]:
+        yield own[-1], "Last failure:"
+    if first and first[0] != cause:
+        yield first[0], "First failure:"
 
 
 def _failure(failure: "FailureView", title: str) -> list[str]:

@@ -8,6 +8,14 @@ from steelyard.cli.train.place import ClusterOptions, JobArgument, Place, on, on
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
+    from steelyard.clusters.training.view import JobView
+
+WHY_GONE = {
+    "Suspended": "is stopped",
+    "Restarting": "is restarting",
+    "Failed": "has failed",
+    "Succeeded": "has succeeded",
+}
 
 
 @on_cluster
@@ -57,7 +65,14 @@ async def _print(
         when = f"{line.time} " if timestamps else ""
         print(f"{when}{prefixes.of(line.replica)}{line.text}")
     if not lines:
-        typer.echo(f"nothing is written{' yet' if not job.finished else ''}", err=True)
+        typer.echo(_nothing(job, gone=not pods), err=True)
+
+
+def _nothing(job: "JobView", *, gone: bool) -> str:
+    """Why there are no lines: nobody wrote any, or they went with their Pods."""
+    if gone and job.state in WHY_GONE:
+        return f"nothing is kept: {job.name} {WHY_GONE[job.state]}, and the logs of its replicas went with their Pods"
+    return f"nothing is written{' yet' if not job.finished else ''}"
 
 
 async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str], tail: int | None) -> None:

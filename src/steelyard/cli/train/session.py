@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +23,8 @@ EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
 """Without a terminal: for so long a second signal stops the job; after that it is left running."""
 TICK_SECONDS = 0.2
+TOGETHER_SECONDS = 0.2
+"""Without a terminal, signals so close are one: timeout(1) sends its signal to the command and to its process group."""
 QUESTION = "Leave the job running (d), stop it (s, or Ctrl-C again), or go on watching (c)?"
 
 Choice = Literal["detach", "stop", "continue"]
@@ -44,6 +46,7 @@ class Session:
         self._cluster, self._place, self._screen = cluster, place, screen
         self._follower = Follower(screen, job)
         self._signals: asyncio.Queue[int] = asyncio.Queue()
+        self._last = float("-inf")
 
     @property
     def job(self) -> JobView:
@@ -160,12 +163,17 @@ class Session:
         )
         return Ended(self.job, EXIT_INTERRUPTED)
 
+    def _heard(self, number: int, clock: Callable[[], float]) -> None:
+        before, self._last = self._last, clock()
+        if _at_terminal() or self._last - before >= TOGETHER_SECONDS:
+            self._signals.put_nowait(number)
+
     @contextmanager
     def _listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         for number in numbers:
-            loop.add_signal_handler(number, self._signals.put_nowait, number)
+            loop.add_signal_handler(number, self._heard, number, loop.time)
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli.train import describe, listing, wording
+from steelyard.cli.train import control, describe, listing, logs, wording
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.outage import WATCHES, outages_told
 from steelyard.cli.train.place import Place
@@ -17,6 +17,7 @@ from steelyard.cli.train.screen import Lines, Live, Plain, bar, open_screen
 from steelyard.cli.train.session import Session
 from steelyard.clusters.training import frameworks, names, view
 from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, stored
+from steelyard.clusters.training.errors import WaitedTooLong
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Progress
 from steelyard.clusters.training.view import JobView
@@ -144,11 +145,64 @@ def test_a_description_begins_with_what_a_person_asks() -> None:
         "Job:      pytorchjob/digits in namespace default",
         "Progress: step 7",
         "Restarts: 1, and 2 not counted",
-        "worker-0  Failed   2        1         3",
+        "worker-0  Failed  2        1         3",
         "Failed because worker-0 ended with exit code 3 (attempt 2)\n  Traceback\n  ValueError: boom",
         "First failure: worker-1 was killed (SIGKILL, exit code 137) (attempt 1)",
+        "worker-1  Ended ",
     ):
         assert said in text, text
+
+
+def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> None:
+    failures = [failure(0, 137), failure(1, 1, consequence=True), failure(2, 139, attempt=1)]
+    waiting = job("Restarting", failures=failures, restarts=2, restartAt="2026-01-01T00:01:08Z")
+    text = describe.described(waiting, [], {}, [], NOW)
+    assert "Again in: 8.0 s" in text
+    assert text.index("Last failure: worker-2") < text.index("First failure: worker-0")
+
+
+@pytest.mark.parametrize(
+    ("state", "gone", "told"),
+    [
+        (
+            "Suspended",
+            True,
+            "nothing is kept: digits is stopped, and the logs of its replicas went with their Pods",
+        ),
+        (
+            "Failed",
+            True,
+            "nothing is kept: digits has failed, and the logs of its replicas went with their Pods",
+        ),
+        ("Failed", False, "nothing is written"),
+        ("Running", False, "nothing is written yet"),
+        ("Created", True, "nothing is written yet"),
+    ],
+)
+def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> None:
+    assert logs._nothing(job(state), gone=gone) == told
+
+
+async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = MemoryCluster()
+    found = await stored(cluster)
+    with pytest.raises(WaitedTooLong, match="it is Created"):
+        await control.awaited(cluster, found, 0.02)
+    running = asyncio.ensure_future(control.awaited(cluster, found, 5))
+    await make_pod(cluster, found, "worker-0", ["1 hello"])
+    await asyncio.sleep(0.02)
+    await set_status(cluster, found, conditions=["Suspended"])
+    await asyncio.sleep(0.02)
+    await set_status(cluster, found, conditions=["Succeeded"])
+    assert (await running).state == "Succeeded"
+    assert capsys.readouterr().err == "pytorchjob/digits is stopped\n"
+
+
+def test_without_a_terminal_two_signals_at_once_are_one() -> None:
+    session = Session(MemoryCluster(), job(), Place("default", None), Plain(io.StringIO()))
+    for at in (1.0, 1.05, 2.0):
+        session._heard(15, lambda at=at: at)  # type: ignore[misc]
+    assert session._signals.qsize() == 2
 
 
 def test_a_live_line_stays_below_what_scrolls_and_a_question_in_sight() -> None:

@@ -49,13 +49,18 @@ Event = Changed | PodsChanged | Line
 
 
 async def follow(
-    cluster: LogCluster, job: JobView, *, replicas: Sequence[str] = (), tail: int | None = None
+    cluster: LogCluster,
+    job: JobView,
+    *,
+    replicas: Sequence[str] = (),
+    tail: int | None = None,
+    logs: bool = True,
 ) -> AsyncGenerator[Event, None]:
     """Until the job has ended and all is read. What was written before comes first, in the order of time.
 
-    Raises JobDeleted where the job is deleted meanwhile.
+    Without `logs`, only what becomes of the job and its Pods. Raises JobDeleted where the job is deleted meanwhile.
     """
-    following = _Following(cluster, job, replicas)
+    following = _Following(cluster, job, replicas, logs=logs)
     yield Changed(job)
     for line in await following.history(tail):
         yield line
@@ -128,8 +133,8 @@ def _informer(cluster: Cluster, job: JobView, seen: Callable[[JobView | None], N
 class _Following:
     """Two watches and a stream of log lines for each Pod, all of which put events into one queue."""
 
-    def __init__(self, cluster: LogCluster, job: JobView, replicas: Sequence[str]) -> None:
-        self._cluster, self._job, self._replicas = cluster, job, replicas
+    def __init__(self, cluster: LogCluster, job: JobView, replicas: Sequence[str], *, logs: bool) -> None:
+        self._cluster, self._job, self._replicas, self._logs = cluster, job, replicas, logs
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()  # None: it has ended
         self._tails: dict[str, Tail] = {}  # by uid
         self._streams: dict[str, asyncio.Task[None]] = {}
@@ -139,6 +144,8 @@ class _Following:
 
     async def history(self, tail: int | None) -> list[Line]:
         """What there is before anything is followed."""
+        if not self._logs:
+            return []
         pods = chosen(await jobs.pods(self._cluster, self._job), self._replicas, self._job)
         self._tails = {pod["metadata"]["uid"]: Tail(self._cluster, pod) for pod in pods}
         return await written(list(self._tails.values()), tail)
@@ -207,7 +214,7 @@ class _Following:
     def _see(self, pod: Json) -> None:
         uid = pod["metadata"]["uid"]
         self._pods[uid] = pod
-        if uid in self._streams or not chosen([pod], self._replicas, self._job):
+        if not self._logs or uid in self._streams or not chosen([pod], self._replicas, self._job):
             return
         tail = self._tails.setdefault(uid, Tail(self._cluster, pod))
         self._streams[uid] = asyncio.ensure_future(self._stream(uid, tail))
