@@ -184,7 +184,8 @@ def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> t
     """
     absent = {place for place in (*(fall.place for fall in found), *restarted) if not crew.pods.get(place)}
     given_up = [crew.current(_of(fall)) for fall in found if fall.disruption and fall.ended is NO_END]
-    names = (crew.job.replica_name(place) for place in sorted(absent))
+    adopted = {each["metadata"]["name"] for each in crew.children.orphans}
+    names = (name for place in sorted(absent) if (name := crew.job.replica_name(place)) not in adopted)
     return (
         *(Premise("v1", "Pod", name) for name in names),
         *(unchanged(each.pod) for each in given_up if each is not None),

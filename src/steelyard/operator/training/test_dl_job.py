@@ -331,6 +331,14 @@ def test_orphans_are_adopted() -> None:
     assert stage.pods()["job-worker-0"]["metadata"]["ownerReferences"][0]["uid"]
 
 
+def test_what_befalls_the_others_does_not_keep_an_orphan_from_its_job() -> None:
+    stage = running()
+    pod = stage.pods()["job-worker-0"]
+    stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
+    stage.evict("job-worker-1").settle()
+    assert (sorted(stage.pods()), stage.status["disruptions"]) == (PODS, 1)
+
+
 def test_an_orphan_is_not_taken_for_gone() -> None:
     stage = running()
     pod = stage.pods()["job-worker-0"]
