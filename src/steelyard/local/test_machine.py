@@ -97,6 +97,14 @@ def test_a_killed_ups_network_is_left_to_its_pods(tmp_path: Path) -> None:
     assert third == first
 
 
+def test_a_network_that_was_just_used_is_not_the_next_folders(tmp_path: Path) -> None:
+    first, lock = claim(tmp_path / "gone", 0, tmp_path / "claims")
+    lock.release()
+    second, lock = claim(tmp_path / "next", 0, tmp_path / "claims")
+    lock.release()
+    assert second != first
+
+
 def test_when_no_network_is_left_up_says_so(tmp_path: Path) -> None:
     held = [claim(tmp_path / str(n), 0, tmp_path / "claims")[1] for n in range(FIRST, LAST + 1)]
     with pytest.raises(SteelyardError, match="are in use"):
