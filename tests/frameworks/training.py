@@ -142,9 +142,13 @@ def faults(example: Example, victim: str, course: Course) -> list[str]:
         < course.first_loss,
         f"the result is {status.get('results')}, not {course.last}": not example.leader_ends
         or (status.get("results") or {}).get("accuracy") == course.last,
-        f"{status.get('restarts')} restarts, not 1": status.get("restarts") == 1,
+        f"{status.get('restarts')} restarts, not 1: {_failures(status)}": status.get("restarts") == 1,
         f"new Pods: {sorted(renewed)}, not {sorted(expected)}": renewed == expected,
         f"went on at step {course.resumed_at}, killed at {course.step}: no checkpoint": course.resumed_at
         >= course.step,
     }
     return [fault for fault, holds in checks.items() if not holds]
+
+
+def _failures(status: Json) -> str:
+    return "\n".join(f"{each['pod']}: {each.get('message', '')}" for each in status.get("failures") or ())
