@@ -19,6 +19,8 @@ EVENTS = 10
 PROGRESS_LINES = 500
 """Of a replica's log, its last ones: the newest report is among them."""
 INDENT = "  "
+OVER = {"Running": "Ended", "Pending": "Not run"}
+"""What the phases are called once the job has ended and their Pods are gone."""
 
 
 @on_cluster
@@ -144,7 +146,7 @@ def _row(replica: "ReplicaView", report: "Progress | None", now: datetime, *, en
     exit_code = "" if replica.exit_code is None else str(replica.exit_code)
     return (
         replica.name,
-        "Ended" if ended and replica.phase in {"Pending", "Running"} else replica.phase,
+        OVER.get(replica.phase, replica.phase) if ended else replica.phase,
         str(replica.attempt + 1),
         str(replica.restarts),
         exit_code,

@@ -1,5 +1,6 @@
 """Shows a followed job on a screen: its lines, what happens to it, and how far it is."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,10 +13,11 @@ from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Pace, Progress, parse
 from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, Event, PodsChanged
+from steelyard.clusters.training.watching import Changed, Event, PodsChanged, Warned
 
 Json = dict[str, Any]
 
+TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0
 """After which a job that nobody has taken up is told."""
 
@@ -38,10 +40,19 @@ class Follower:
 
     async def run(self, events: AsyncGenerator[Event, None]) -> JobView:
         """Until there are no more; the job as it was at the end."""
-        async with aclosing(events):
-            async for event in events:
-                self.see(event)
+        ticks = asyncio.create_task(self._tick())
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self.see(event)
+        finally:
+            ticks.cancel()
         return self.job
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.tick()
 
     def see(self, event: Event) -> None:
         match event:
@@ -52,6 +63,8 @@ class Follower:
             case PodsChanged(pods):
                 for said in wording.waiting(pods):
                     self._once(said)
+            case Warned(message):
+                self._once(f"{wording.full_name(self.job)} waits: {message}")
         self.tick()
 
     def tick(self) -> None:

@@ -22,7 +22,6 @@ from steelyard.clusters.training.watching import follow, wait
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0
 """Without a terminal: for so long a second signal stops the job; after that it is left running."""
-TICK_SECONDS = 0.2
 TOGETHER_SECONDS = 0.2
 """Without a terminal, signals so close are one: timeout(1) sends its signal to the command and to its process group."""
 QUESTION = "Leave the job running (d), stop it (s, or Ctrl-C again), or go on watching (c)?"
@@ -70,18 +69,11 @@ class Session:
     @asynccontextmanager
     async def _shown(self) -> AsyncIterator["asyncio.Task[JobView]"]:
         task = asyncio.create_task(self._follower.run(follow(self._cluster, self.job)))
-        ticks = asyncio.create_task(self._tick())
         try:
             yield task
         finally:
-            for each in (task, ticks):
-                each.cancel()
-            await asyncio.gather(task, ticks, return_exceptions=True)
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._follower.tick()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _signalled(self, shown: "asyncio.Task[JobView]", seconds: float | None = None) -> bool:
         """Whether a signal came before the job's end, or before time was up."""

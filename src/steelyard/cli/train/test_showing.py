@@ -21,9 +21,10 @@ from steelyard.clusters.training.errors import WaitedTooLong
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Progress
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, PodsChanged
+from steelyard.clusters.training.watching import Changed, PodsChanged, follow
 from steelyard.errors import UsageError
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import EVENTS
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks import ALL
 
@@ -181,6 +182,30 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
 )
 def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> None:
     assert logs._nothing(job(state), gone=gone) == told
+
+
+async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.clusters.training.watching.WARNING_SECONDS", 0.005)
+    cluster, out = MemoryCluster(), io.StringIO()
+    created = {**condition("Created"), "lastTransitionTime": "2026-01-01T00:00:05Z"}
+    found = await stored(cluster, make_job(conditions=[created]))
+    for second, message in ((4, "of the past"), (6, "exceeded quota")):
+        event = {
+            "reason": "FailedCreatePod",
+            "message": message,
+            "lastTimestamp": f"2026-01-01T00:00:0{second}Z",
+        }
+        about = {
+            "involvedObject": {"uid": found.uid},
+            "metadata": {"name": f"e{second}", "namespace": "default"},
+        }
+        await cluster.create(EVENTS, {**event, **about})
+    follower = Follower(Plain(out), found, raw=True)
+    running = asyncio.ensure_future(follower.run(follow(cluster, found)))
+    await asyncio.sleep(0.03)
+    await set_status(cluster, found, conditions=["Failed"])
+    await running
+    assert out.getvalue() == "pytorchjob/digits waits: FailedCreatePod: exceeded quota\n"
 
 
 async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name
 from steelyard.clusters.training.progress import Pace, Progress, newest, parse
 from steelyard.clusters.training.records import FailureView, ReplicaView, ending
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, PodsChanged, changes, follow, wait
+from steelyard.clusters.training.watching import Changed, PodsChanged, Warned, changes, follow, wait
 
 __all__ = [
     "KNOWN",
@@ -50,6 +50,7 @@ __all__ = [
     "Tail",
     "TrainingFramework",
     "WaitedTooLong",
+    "Warned",
     "changes",
     "chosen",
     "delete",

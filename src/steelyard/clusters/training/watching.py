@@ -22,13 +22,17 @@ from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import EVENTS, PODS, Json
 
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""
 QUIET_SECONDS = 1.0
 """After the end of a job: without a line for so long, those that go on writing are left."""
 RETRY_SECONDS = 0.2
+WARNING_SECONDS = 2.0
+"""Between two looks at the events of a job that does not run."""
+HELD = ("FailedCreate", "FrameworkMissing")
+"""How the reasons of events begin that say why it does not."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,14 @@ class PodsChanged:
     pods: tuple[Json, ...]
 
 
-Event = Changed | PodsChanged | Line
+@dataclass(frozen=True)
+class Warned:
+    """What the operator could not do, such as making a Pod; it tries again."""
+
+    message: str
+
+
+Event = Changed | PodsChanged | Warned | Line
 
 
 async def follow(
@@ -165,9 +176,10 @@ class _Following:
             label_selector=f"{JOB_NAME}={self._job.name}",
             on_change=self._on_pod,
         )
-        watches = [asyncio.ensure_future(pods.run()), asyncio.ensure_future(self._watch_job())]
+        ended = asyncio.ensure_future(self._watch_job())
+        watches = [ended, asyncio.ensure_future(pods.run()), asyncio.ensure_future(self._look_for_warnings())]
         try:
-            await watches[1]
+            await ended
             await self._finish()
         finally:
             everything = [*watches, *self._streams.values()]
@@ -184,6 +196,32 @@ class _Following:
                 if job.finished:
                     return
         self._deleted = True
+
+    async def _look_for_warnings(self) -> None:
+        """Why there are no Pods. Asked for now and then: no watch is kept for what is rarely needed."""
+        told: set[str] = set()
+        while True:
+            await asyncio.sleep(WARNING_SECONDS)
+            if self._job.state not in {"New", "Created", "Restarting"}:
+                continue
+            for message in await self._warnings():
+                if message not in told:
+                    told.add(message)
+                    self._queue.put_nowait(Warned(message))
+
+    async def _warnings(self) -> list[str]:
+        """Since the job is what it is."""
+        selector = f"involvedObject.uid={self._job.uid}"
+        try:
+            found = await self._cluster.list(EVENTS, self._job.namespace, field_selector=selector)
+        except ApiError:
+            return []  # they may not be read, or not now
+        since = max([str(each.get("lastTransitionTime") or "") for each in self._job.conditions], default="")
+        return [
+            f"{each['reason']}: {each.get('message') or ''}"
+            for each in found.items
+            if str(each.get("reason")).startswith(HELD) and str(each.get("lastTimestamp") or "") >= since
+        ]
 
     async def _finish(self) -> None:
         """The rest of the logs; a Pod that the watch has not told of yet is read, too."""
