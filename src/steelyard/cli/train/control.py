@@ -25,9 +25,10 @@ def wait(
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Wait until a job has ended; on standard error, what it waits for meanwhile.
+    """Wait until a job has ended.
 
-    Exit status: that of the job, as of `train run`.
+    On standard error it says what happens meanwhile, and why a replica does not start. Exit status: that of the job, as
+    of `train run`.
     """
     from steelyard.cli.train import wording
     from steelyard.clusters.training import jobs

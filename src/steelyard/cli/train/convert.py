@@ -11,9 +11,11 @@ def convert(
         Path, typer.Argument(metavar="FILE", help="A YAML file with jobs, or - for standard input.")
     ],
 ) -> None:
-    """Turn jobs whose spec is a list of replicas into manifests of their framework's kind.
+    """Turn jobs of early operators into manifests of today.
 
-    Prints them, and on standard error what was changed: steelyard train convert old.yaml | kubectl apply -f -
+    That is, of their framework's kind in kubeflow.org/v1. It reads those whose spec is a list of replicas, or has one
+    below replicaSpecs, and those of versions just before v1. Prints them, and on standard error what was changed:
+    steelyard train convert old.yaml | kubectl apply -f -
     """
     import sys
 

@@ -25,7 +25,10 @@ OVER = {"Running": "Ended", "Pending": "Not run"}
 
 @on_cluster
 def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
-    """Show one job: what each replica does, how far it is, and why one failed."""
+    """Show one job, its replicas, and why one failed.
+
+    What each replica does, how far it is, what the program said last before it failed, conditions and events.
+    """
     import asyncio
 
     from steelyard.cli.output import now

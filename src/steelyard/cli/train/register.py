@@ -36,7 +36,10 @@ def register(
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Make the output of a job a Model of the platform on this machine. Once done, a repeat changes nothing."""
+    """Make a Model of the output of a job.
+
+    On the platform of this machine. Once done, a repeat changes nothing.
+    """
     from steelyard.clusters.training import jobs
     from steelyard.clusters.training.watching import wait
 

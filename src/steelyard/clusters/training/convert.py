@@ -2,6 +2,7 @@
 
 In that form `spec` is a list of replicas, each with its type and one container, or a map with such a list below
 `replicaSpecs`. Names of fields were never settled, so several are read; what is left out or changed is told in notes.
+Versions just before v1 had today's map of replicas, and the fields of the runPolicy beside it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,8 @@ _UNDERSTOOD = frozenset(
     {*_TYPE, *_COUNT, *_PORT, *_POD, *_CONTAINER, "template", "container", "containers", "restartPolicy"}
 )
 _POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
+_RUN_POLICY = ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
+"""What stood beside the replicas before there was a runPolicy."""
 _OURS = ("DMLC_", "MX_CONFIG", "TF_CONFIG")
 """Variables that the operator sets. Set by hand they would win, with the old addresses."""
 
@@ -45,7 +48,7 @@ def convert(document: object) -> Converted:
     framework = _framework(document)
     spec = document.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get(framework.specs), dict):
-        return Converted(document, ("It is in the form of kubeflow.org/v1 already; nothing was changed.",))
+        return _brought_up(document, framework)
     entries, where = _entries(spec)
     notes: list[str] = []
     specs: Json = {}
@@ -62,8 +65,26 @@ def _framework(document: Json) -> TrainingFramework:
     kind = str(document["kind"]).lower()
     found = BY_NAME.get(kind.removesuffix("job"))
     if found is None:
-        raise BadJob(f"kind: {document['kind']} is none that is known; there are MXJob and TFJob")
+        there = ", ".join(dict.fromkeys(each.resource.kind for each in BY_NAME.values()))
+        raise BadJob(f"kind: {document['kind']} is none that is known; there are {there}")
     return found
+
+
+def _brought_up(document: Json, framework: TrainingFramework) -> Converted:
+    """A job whose replicas are a map already, of v1 or of the versions just before it."""
+    version = f"{framework.resource.group}/{framework.resource.version}"
+    spec, before = {**document["spec"]}, document.get("apiVersion")
+    moved = {name: spec.pop(name) for name in _RUN_POLICY if name in spec}
+    if before == version and not moved:
+        return Converted(document, ("It is in the form of kubeflow.org/v1 already; nothing was changed.",))
+    notes = [f"apiVersion is {version}, and was {before or 'missing'}"] if before != version else []
+    if moved:
+        notes.append(f"moved to spec.runPolicy: {', '.join(moved)}")
+        spec = {"runPolicy": {**moved, **(spec.pop("runPolicy", None) or {})}, **spec}
+    named = {"apiVersion": version, "kind": framework.resource.kind}
+    return Converted(
+        {**named, **{k: v for k, v in document.items() if k not in named}, "spec": spec}, tuple(notes)
+    )
 
 
 def _entries(spec: object) -> tuple[list[object], str]:

@@ -77,13 +77,31 @@ def test_a_job_of_v1_is_left_as_it_is() -> None:
     assert convert(job).resource is job
 
 
+def test_a_job_of_a_version_before_v1_is_brought_up() -> None:
+    specs = {"Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "x"}]}}}}
+    spec = {"cleanPodPolicy": "All", "backoffLimit": 2, "tfReplicaSpecs": specs}
+    made = convert(
+        {"apiVersion": "kubeflow.org/v1beta1", "kind": "TFJob", "metadata": {"name": "a"}, "spec": spec}
+    )
+    assert (made.resource["apiVersion"], made.resource["metadata"]) == ("kubeflow.org/v1", {"name": "a"})
+    assert made.resource["spec"] == {
+        "runPolicy": {"cleanPodPolicy": "All", "backoffLimit": 2},
+        "tfReplicaSpecs": specs,
+    }
+    TFJobSpec.parse(made.resource["spec"])
+    assert made.notes == (
+        "apiVersion is kubeflow.org/v1, and was kubeflow.org/v1beta1",
+        "moved to spec.runPolicy: cleanPodPolicy, backoffLimit",
+    )
+
+
 def _job(*entries: Any, **fields: Any) -> Any:
     return {"kind": "mxjob", "metadata": {"name": "a"}, "spec": list(entries), **fields}
 
 
 WRONG = [
     ("nothing", None, "no `kind`"),
-    ("another kind", {"kind": "Pod"}, "there are MXJob and TFJob"),
+    ("another kind", {"kind": "Pod"}, "there are PyTorchJob, TFJob"),
     ("no list", _job(spec={"a": 1}), "spec: has to be a list of replicas"),
     ("no name", _job({"type": "worker", "image": "x"}, metadata={}), "metadata.name"),
     ("no type", _job({"image": "x"}), r"spec\[0\]: nothing is no replica type"),
