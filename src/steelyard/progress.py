@@ -22,7 +22,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, Optional  # noqa: UP035 - old Pythons train, too
+from typing import Any, Callable, Dict, Optional  # noqa: UP035 - old Pythons train, too
 
 TERMINATION_LOG = "/dev/termination-log"
 RESULT_BYTES = 4000
@@ -54,7 +54,11 @@ def result(**values: Any) -> None:
 class _Reporter:
     """Writes at most one line in `seconds`, and never loses the newest."""
 
-    def __init__(self, clock: Any = time.monotonic, write: Any = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        write: Optional[Callable[[str], None]] = None,  # noqa: UP045
+    ) -> None:
         self._clock, self._write = clock, write or _write
         self._lock = threading.Lock()
         self._seconds = _number(os.environ.get("STEELYARD_PROGRESS_SECONDS"), 0.5)

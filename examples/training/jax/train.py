@@ -101,13 +101,17 @@ def main() -> None:
             batch = (jax.make_array_from_process_local_data(spread, each[at : at + BATCH]) for each in (x, y))
             weights, loss = step(weights, *batch)
         if rank == 0:
-            mine = jax.tree.map(np.asarray, weights)
-            accuracy = float(np.mean(np.argmax(answers(mine, test_x), 1) == test_y))
+            accuracy = accuracy_of(weights, test_x, test_y)
             report(step=epoch + 1, total=EPOCHS, loss=float(loss), accuracy=accuracy)
             save(weights, epoch + 1, CHECKPOINT)
     if rank == 0:
-        finish(weights, accuracy)
+        finish(weights, accuracy_of(weights, test_x, test_y))
     jax.distributed.shutdown()
+
+
+def accuracy_of(weights: Weights, x: np.ndarray, y: np.ndarray) -> float:
+    mine = jax.tree.map(np.asarray, weights)
+    return float(np.mean(np.argmax(answers(mine, x), 1) == y))
 
 
 def finish(weights: Weights, accuracy: float) -> None:

@@ -68,22 +68,28 @@ def restore() -> lightgbm.Booster | None:
     return lightgbm.Booster(model_file=CHECKPOINT) if CHECKPOINT.exists() else None
 
 
-def main() -> None:
-    before = restore()
+def train(before: lightgbm.Booster | None, rounds: int) -> lightgbm.Booster:
     x, y, test_x, test_y = load()
     mine = lightgbm.Dataset(x[RANK :: len(HOSTS)], y[RANK :: len(HOSTS)])
-    model = lightgbm.train(
+    return lightgbm.train(
         {"objective": "multiclass", "num_class": 10, "num_leaves": 8, "learning_rate": 0.1, "num_threads": 1}
         | {"metric": ["multi_logloss", "multi_error"], "tree_learner": "data", "seed": 0, "verbosity": -1}
         | {"num_machines": len(HOSTS), "machines": machines(), "local_listen_port": int(HOSTS[RANK][1])}
         | {"time_out": 2, "pre_partition": True},
         mine,
-        num_boost_round=ROUNDS - (before.current_iteration() if before else 0),
+        num_boost_round=rounds,
         init_model=before,
         valid_sets=[lightgbm.Dataset(test_x, test_y, reference=mine)],
         callbacks=[tell],
     )
+
+
+def main() -> None:
+    before = restore()
+    rounds = ROUNDS - (before.current_iteration() if before else 0)
+    model = train(before, rounds) if rounds else before  # it may have been killed after the last round
     if RANK == 0:
+        _, _, test_x, test_y = load()
         finish(model, float(np.mean(np.argmax(model.predict(test_x), 1) == test_y)))
 
 

@@ -81,11 +81,15 @@ def main() -> None:
             trainer.step(BATCH * world)
             mx.nd.waitall()  # ps-lite hangs now and then where a push overtakes a pull
         if rank == 0:
-            accuracy = float(np.mean(np.argmax(model(mx.nd.array(test_x)).asnumpy(), 1) == test_y))
+            accuracy = accuracy_of(model, test_x, test_y)
             report(step=epoch + 1, total=EPOCHS, loss=float(loss.mean().asscalar()), accuracy=accuracy)
             save(model, epoch + 1, CHECKPOINT)
     if rank == 0:
-        finish(model, accuracy)
+        finish(model, accuracy_of(model, test_x, test_y))
+
+
+def accuracy_of(model, x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean(np.argmax(model(mx.nd.array(x)).asnumpy(), 1) == y))
 
 
 def finish(model, accuracy: float) -> None:

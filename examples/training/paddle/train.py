@@ -65,11 +65,15 @@ def main() -> None:
             optimizer.step()
             optimizer.clear_grad()
         if rank == 0:
-            accuracy = float(np.mean(np.argmax(network(paddle.to_tensor(test_x)).numpy(), 1) == test_y))
+            accuracy = accuracy_of(network, test_x, test_y)
             report(step=epoch + 1, total=EPOCHS, loss=float(loss), accuracy=accuracy)
             save({"network": network.state_dict(), "epoch": epoch + 1}, CHECKPOINT)
     if rank == 0:
-        finish(network, accuracy)
+        finish(network, accuracy_of(network, test_x, test_y))
+
+
+def accuracy_of(network: paddle.nn.Layer, x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean(np.argmax(network(paddle.to_tensor(x)).numpy(), 1) == y))
 
 
 def finish(network: paddle.nn.Layer, accuracy: float) -> None:

@@ -66,13 +66,17 @@ def main() -> None:
             loss.backward()
             optimizer.step()
         if rank == 0:
-            accuracy = (network(test_x).argmax(1) == test_y).float().mean().item()
+            accuracy = accuracy_of(network, test_x, test_y)
             report(step=epoch + 1, total=EPOCHS, loss=loss.item(), accuracy=accuracy)
             state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
             save(state | {"epoch": epoch + 1}, CHECKPOINT)
     if rank == 0:
-        finish(network, accuracy)
+        finish(network, accuracy_of(network, test_x, test_y))
     dist.destroy_process_group()
+
+
+def accuracy_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    return (network(x).argmax(1) == y).float().mean().item()
 
 
 def finish(network: nn.Module, accuracy: float) -> None:

@@ -92,11 +92,15 @@ def main() -> None:
         for at in range(0, len(x) - BATCH, BATCH):
             loss = train(tf.constant(x[at : at + BATCH]), tf.constant(y[at : at + BATCH]))
         if TASK["index"] == 0:
-            accuracy = float(np.mean(np.argmax(network(test_x), 1) == test_y))
+            accuracy = accuracy_of(network, test_x, test_y)
             report(step=epoch + 1, total=EPOCHS, loss=float(loss), accuracy=accuracy)
             save(network, epoch + 1, CHECKPOINT)
     if TASK["index"] == 0:
-        finish(network, accuracy)
+        finish(network, accuracy_of(network, test_x, test_y))
+
+
+def accuracy_of(network: Network, x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean(np.argmax(network(x), 1) == y))
 
 
 def finish(network: Network, accuracy: float) -> None:

@@ -99,13 +99,17 @@ def main() -> None:
     for epoch in range(restore(network), EPOCHS):
         losses = [coordinator.schedule(step, args=(tf.constant(at),)) for at in range(0, len(x), BATCH)]
         coordinator.join()
-        accuracy = float(np.mean(np.argmax(network(test_x), 1) == test_y))
+        accuracy = accuracy_of(network, test_x, test_y)
         loss = float(np.mean(coordinator.fetch(losses)))
         report(step=epoch + 1, total=EPOCHS, loss=loss, accuracy=accuracy)
         save(network, epoch + 1, CHECKPOINT)
-    finish(network, accuracy)
+    finish(network, accuracy_of(network, test_x, test_y))
     sys.stdout.flush()
     os._exit(0)  # an orderly end would wait for a worker that died until it is back
+
+
+def accuracy_of(network: Network, x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.mean(np.argmax(network(x), 1) == y))
 
 
 def finish(network: Network, accuracy: float) -> None:
