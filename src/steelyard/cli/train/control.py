@@ -56,7 +56,7 @@ async def awaited(api: "LogCluster", job: "JobView", timeout: float | None) -> "
     from steelyard.cli.train.follower import Follower
     from steelyard.cli.train.screen import Plain
     from steelyard.clusters.training.errors import WaitedTooLong
-    from steelyard.clusters.training.watching import follow
+    from steelyard.clusters.training.following import follow
 
     follower = Follower(Plain(sys.stderr), job, raw=True)
     try:

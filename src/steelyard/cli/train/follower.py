@@ -9,11 +9,11 @@ from typing import Any
 
 from steelyard.cli.train import wording
 from steelyard.cli.train.screen import Plain, Screen
+from steelyard.clusters.training.following import Changed, Event, PodsChanged, Warned
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Pace, Progress, parse
 from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, Event, PodsChanged, Warned
 
 Json = dict[str, Any]
 

@@ -82,7 +82,7 @@ async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str
     from steelyard.cli.train.follower import Follower
     from steelyard.cli.train.screen import coloured, open_screen
     from steelyard.clusters.training import jobs
-    from steelyard.clusters.training.watching import follow
+    from steelyard.clusters.training.following import follow
 
     job, screen = await jobs.find(api, name, place.namespace), open_screen(None)
     follower = Follower(screen, job, raw=not coloured())

@@ -15,9 +15,10 @@ from steelyard.cli.train.place import Place
 from steelyard.cli.train.screen import Screen
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.errors import BadJob
+from steelyard.clusters.training.following import follow
 from steelyard.clusters.training.logs import LogCluster
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import follow, wait
+from steelyard.clusters.training.watching import wait
 
 EXIT_INTERRUPTED = 130
 DECIDE_SECONDS = 10.0

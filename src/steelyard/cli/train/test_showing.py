@@ -18,10 +18,10 @@ from steelyard.cli.train.session import Session
 from steelyard.clusters.training import frameworks, names, view
 from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, stored
 from steelyard.clusters.training.errors import WaitedTooLong
+from steelyard.clusters.training.following import Changed, PodsChanged, follow
 from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import Progress
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, PodsChanged, follow
 from steelyard.errors import UsageError
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import EVENTS
@@ -185,7 +185,7 @@ def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> Non
 
 
 async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.clusters.training.watching.WARNING_SECONDS", 0.005)
+    monkeypatch.setattr("steelyard.clusters.training.following.WARNING_SECONDS", 0.005)
     cluster, out = MemoryCluster(), io.StringIO()
     created = {**condition("Created"), "lastTransitionTime": "2026-01-01T00:00:05Z"}
     found = await stored(cluster, make_job(conditions=[created]))

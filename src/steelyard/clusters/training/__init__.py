@@ -13,6 +13,7 @@ Everything is a function over a `Cluster`; a job is a `JobView`, which reads the
 """
 
 from steelyard.clusters.training.errors import BadJob, JobDeleted, NoSuchJob, WaitedTooLong
+from steelyard.clusters.training.following import Changed, PodsChanged, Warned, follow
 from steelyard.clusters.training.frameworks import KNOWN, TrainingFramework
 from steelyard.clusters.training.jobs import (
     delete,
@@ -29,7 +30,7 @@ from steelyard.clusters.training.manifest import JobRequest, Program, fresh_name
 from steelyard.clusters.training.progress import Pace, Progress, newest, parse
 from steelyard.clusters.training.records import FailureView, ReplicaView, ending
 from steelyard.clusters.training.view import JobView
-from steelyard.clusters.training.watching import Changed, PodsChanged, Warned, changes, follow, wait
+from steelyard.clusters.training.watching import changes, wait
 
 __all__ = [
     "KNOWN",
