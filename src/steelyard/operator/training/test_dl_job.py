@@ -318,36 +318,6 @@ def test_a_failure_is_the_consequence_of_an_earlier_disruption() -> None:
 # ---- what is whose
 
 
-def test_orphans_are_adopted() -> None:
-    stage = running()
-    before = uids(stage)
-    pod = stage.pods()["job-worker-0"]
-    stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
-    assert stage.step().more, (
-        "what it does next, it does with the Pod: no watch tells of what the cache knows"
-    )
-    stage.settle()
-    assert renewed(stage, before) == []
-    assert stage.pods()["job-worker-0"]["metadata"]["ownerReferences"][0]["uid"]
-
-
-def test_what_befalls_the_others_does_not_keep_an_orphan_from_its_job() -> None:
-    stage = running()
-    pod = stage.pods()["job-worker-0"]
-    stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
-    stage.evict("job-worker-1").settle()
-    assert (sorted(stage.pods()), stage.status["disruptions"]) == (PODS, 1)
-
-
-def test_an_orphan_is_not_taken_for_gone() -> None:
-    stage = running()
-    pod = stage.pods()["job-worker-0"]
-    stage.store.put({**pod, "metadata": {**pod["metadata"], "ownerReferences": []}})
-    stage.caches.blind.add("job-worker-0")
-    with pytest.raises(Stale, match="has changed"):
-        stage.step()
-
-
 def test_a_name_that_is_anothers_fails_the_job() -> None:
     stage = Stage(make_job())
     other = {"uid": "1", "kind": "Job", "name": "other", "apiVersion": "batch/v1", "controller": True}
@@ -374,25 +344,3 @@ def test_a_name_too_long_is_refused_naming_the_field() -> None:
     assert "metadata.name: is 1 characters too long" in stage.said("Failed")
     assert not stage.pods()
     assert Stage(make_job(name="n" * 54)).settle().state == "Created"
-
-
-def test_an_orphan_that_no_cache_shows_yet_is_waited_for() -> None:
-    labels = {
-        "training.kubeflow.org/job-name": "job",
-        "training.kubeflow.org/operator-name": "pytorchjob-controller",
-    }
-    stage = Stage(make_job())
-    stage.step()
-    stage.caches.blind.add("job-worker-0")
-    metadata = {"name": "job-worker-0", "namespace": "default", "labels": labels}
-    stage.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-    with pytest.raises(Stale, match="is to be adopted"):
-        stage.step()
-
-
-def test_a_pod_that_the_cache_does_not_show_is_not_taken_for_gone() -> None:
-    """A new process may have read the Pods before the jobs."""
-    stage = running()
-    stage.caches.blind.add("job-worker-0")
-    with pytest.raises(Stale, match="has changed"):
-        stage.step()
