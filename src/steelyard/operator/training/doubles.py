@@ -199,7 +199,7 @@ class Stage:
         return self.settle()
 
     def end(self, name: str, code: int = 0, message: str = "", **fields: Any) -> "Stage":
-        """The container ends; the operator does not look yet where `settle` is False."""
+        """The container ends; the operator has not looked yet."""
         ended = {"exitCode": code, "finishedAt": time_text(self.now), "message": message}
         ended |= {"reason": "Completed" if code == 0 else "Error"}
         phase = "Succeeded" if code == 0 else "Failed"

@@ -148,13 +148,18 @@ def _whole(given: Json, name: str) -> int | None:
 # ---- failure rules
 
 
+def rules_field(kind: str) -> str:
+    """Where a job of the kind says its rules."""
+    return "spec.failureRules" if kind == GENERIC else f"metadata.annotations[{FAILURE_RULES}]"
+
+
 def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
+    field = rules_field(resource["kind"])
     if resource["kind"] == GENERIC:
-        return _rules_of(spec.get("failureRules") or [], "spec.failureRules")
+        return _rules_of(spec.get("failureRules") or [], field)
     text = (resource["metadata"].get("annotations") or {}).get(FAILURE_RULES)
     if not text:
         return ()
-    field = f"metadata.annotations[{FAILURE_RULES}]"
     try:
         return _rules_of(json.loads(text), field)
     except ValueError as error:

@@ -138,7 +138,7 @@ SPECS = "spec.pytorchReplicaSpecs"
         pytest.param(ruled('[{"action": "Sing"}]'), "[0].action: has to be one of Restart", id="action"),
         pytest.param(
             ruled('[{"action": "Fail", "pattern": "("}]'),
-            "failureRules[0].pattern: '(' is no regular",
+            "metadata.annotations[steelyard/failure-rules][0].pattern: '(' is no regular",
             id="pattern",
         ),
         pytest.param(

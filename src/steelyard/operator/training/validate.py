@@ -5,7 +5,7 @@ Raises Invalid with the field; the job then has failed for the reason `<Kind>Fai
 
 import re
 
-from steelyard.operator.training import patterns
+from steelyard.operator.training import parse, patterns
 from steelyard.operator.training.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
@@ -101,7 +101,7 @@ def _awaited(job: TrainingJob, role: str) -> set[str]:
 
 
 def _rule(job: TrainingJob, rule: Rule, number: int) -> None:
-    field = f"failureRules[{number}]"
+    field = f"{parse.rules_field(job.kind)}[{number}]"
     for name in rule.roles:
         if name not in job.roles:
             raise Invalid(
