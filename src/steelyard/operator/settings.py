@@ -50,7 +50,7 @@ class TrainingSettings(_Settings):
     termination_seconds: int = Field(
         default=60, ge=1, description="After its grace period, a Pod on a lost node is deleted by force."
     )
-    lost_node_seconds: int = Field(
+    node_lost_seconds: int = Field(
         default=120, ge=1, description="A Pod whose node has been lost for so long is replaced."
     )
     outputs: str = Field(

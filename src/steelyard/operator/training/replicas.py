@@ -173,7 +173,7 @@ def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
 
 
 def _given_up(job: TrainingJob, since: datetime, now: datetime) -> bool:
-    return now >= since + timedelta(seconds=job.settings.lost_node_seconds)
+    return now >= since + timedelta(seconds=job.settings.node_lost_seconds)
 
 
 def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Premise, ...]:

@@ -117,7 +117,7 @@ def looks(crew: Crew, memory: Memory) -> Iterator[datetime]:
     for pods in crew.pods.values():
         for each in pods:
             if each.lost_since is not None and each.deleting is None and each.phase not in ENDED:
-                yield each.lost_since + timedelta(seconds=crew.job.settings.lost_node_seconds)
+                yield each.lost_since + timedelta(seconds=crew.job.settings.node_lost_seconds)
 
 
 def _lost(crew: Crew) -> Iterable[Seen]:
