@@ -131,31 +131,38 @@ def _replicas(
     job: "JobView", pods: Sequence["Json"], reports: Mapping[str, "Progress"], now: datetime
 ) -> list[str]:
     from steelyard.cli.train.listing import columns
-    from steelyard.clusters.training.logs import replica_of
 
     heading = ("REPLICA", "PHASE", "ATTEMPT", "RESTARTS", "EXIT", "AGE", "NODE", "")
-    there = {replica_of(pod)[0] for pod in pods}
-    rows = [
-        _row(each, reports.get(each.name), now, ended=job.finished and each.name not in there)
-        for each in job.replicas
-    ]
+    phases = _phases(job, pods)
+    rows = [_row(each, phases[each.name], reports.get(each.name), now) for each in job.replicas]
     return columns([heading, *rows]).split("\n")
 
 
-def _row(replica: "ReplicaView", report: "Progress | None", now: datetime, *, ended: bool) -> tuple[str, ...]:
+def _phases(job: "JobView", pods: Sequence["Json"]) -> dict[str, str]:
+    """As the status says; once the job has ended its status stays, and the Pods that are left say it."""
+    from steelyard.clusters.training.logs import replica_of
+
+    if not job.finished:
+        return {each.name: each.phase for each in job.replicas}
+    left = {replica_of(pod)[0]: str((pod.get("status") or {}).get("phase") or "Pending") for pod in pods}
+    return {each.name: left.get(each.name) or OVER.get(each.phase, each.phase) for each in job.replicas}
+
+
+def _row(replica: "ReplicaView", phase: str, report: "Progress | None", now: datetime) -> tuple[str, ...]:
     from steelyard.cli.output import age
 
     since = {"creationTime": replica.started.isoformat()} if replica.started else {}
     exit_code = "" if replica.exit_code is None else str(replica.exit_code)
+    reason = replica.reason if replica.exit_code != 0 and phase == replica.phase else ""
     return (
         replica.name,
-        OVER.get(replica.phase, replica.phase) if ended else replica.phase,
+        phase,
         str(replica.attempt + 1),
         str(replica.restarts),
         exit_code,
         age(since, now),
         replica.node,
-        report.told if report else replica.reason if replica.exit_code != 0 else "",
+        report.told if report else reason,
     )
 
 

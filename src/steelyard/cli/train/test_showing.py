@@ -154,6 +154,21 @@ def test_a_description_begins_with_what_a_person_asks() -> None:
         assert said in text, text
 
 
+def test_the_pods_that_a_finished_job_leaves_say_what_became_of_them() -> None:
+    done = job("Succeeded", replicas=[replica(0, reason="ContainerCreating"), replica(1, "Pending")])
+    pod = {
+        "metadata": {"labels": {names.REPLICA_TYPE: "worker", names.REPLICA_INDEX: "0"}},
+        "spec": {"containers": [{"name": "pytorch"}]},
+        "status": {"phase": "Succeeded"},
+    }
+    rows = describe.described(done, [pod], {}, [], NOW).splitlines()
+    assert [text.split()[:2] for text in rows if text.startswith("worker")] == [
+        ["worker-0", "Succeeded"],
+        ["worker-1", "Not"],
+    ]
+    assert "ContainerCreating" not in "".join(rows)
+
+
 def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> None:
     failures = [failure(0, 137), failure(1, 1, consequence=True), failure(2, 139, attempt=1)]
     waiting = job("Restarting", failures=failures, restarts=2, restartAt="2026-01-01T00:01:08Z")
