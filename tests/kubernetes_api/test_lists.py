@@ -50,6 +50,15 @@ async def test_a_list_goes_on_past_what_was_deleted(api: Api, core: str, seven: 
     assert set(rest) >= {"m4", "m5", "m6"}
 
 
+async def test_every_page_has_the_version_of_the_first(api: Api, core: str, seven: str) -> None:
+    """Who watches from the version of a list misses nothing that happened between two of its pages."""
+    first = (await api.get(f"{core}/configmaps?limit=3&labelSelector=parity")).ok(200).json
+    (await api.delete(f"{core}/configmaps/m0")).ok(200)
+    path = f"{core}/configmaps?limit=9&labelSelector=parity&continue={first['metadata']['continue']}"
+    rest = (await api.get(path)).ok(200).json
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
 async def test_selectors_choose(api: Api, core: str, seven: str) -> None:
     even = (await api.get(f"{core}/configmaps?labelSelector=parity%3Deven")).ok(200).json
     assert names(even) == ["m0", "m2", "m4", "m6"]

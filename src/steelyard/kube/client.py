@@ -66,7 +66,7 @@ class RestCluster:
         pages = self.pages(resource, namespace, label_selector=label_selector, field_selector=field_selector)
         async for page in pages:
             items += page.items
-            version = page.resource_version
+            version = version or page.resource_version
         return ObjectList(items, version)
 
     async def pages(

@@ -181,7 +181,7 @@ class Informer:
         version = ""
         async with aclosing(self._pages()) as pages:
             async for page in pages:
-                version = page.resource_version
+                version = version or page.resource_version  # what changes between two pages is watched
                 for obj in page.items:
                     listed.add(key_of(obj))
                     self._set(key_of(obj), obj)

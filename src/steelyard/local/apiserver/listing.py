@@ -50,9 +50,11 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
         items = (each for each in items if each.key > page.after)
     chosen = [each for each in items if selects(each)]
     limit = integer(request, "limit")
-    metadata: Json = {"resourceVersion": str(store.version)}
+    # Of every page that of the first: whoever watches from it misses nothing that came between two pages.
+    version = page.version if page else store.version
+    metadata: Json = {"resourceVersion": str(version)}
     if limit and len(chosen) > limit:
-        metadata["continue"] = Page(page.version if page else store.version, chosen[limit - 1].key).token()
+        metadata["continue"] = Page(version, chosen[limit - 1].key).token()
         metadata["remainingItemCount"] = len(chosen) - limit
         chosen = chosen[:limit]
     return Response(renderer(kind, request).many(chosen, metadata))
