@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 IN_FLIGHT = 32
 PATIENCE = 900.0
 REPLICAS, WIDE, TRIES = 4, 256, 3
-QUIET_SECONDS, QUIET_SHARE = 1.0, 0.1
+QUIET_SECONDS, QUIET_SHARE = 2.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def holds(job: Json, stage: str) -> bool:
 
 
 async def _rest(running: subprocess.Popen[bytes]) -> float:
-    """Seconds from now until the process has begun to rest: it uses a tenth of a core at most, for a second."""
+    """Seconds from now until the process has begun to rest: it uses a tenth of a core at most, for two seconds."""
     began = time.monotonic()
     async with asyncio.timeout(PATIENCE):
         while True:
