@@ -1,5 +1,6 @@
 """`steelyard train logs`: what the replicas have written, merged."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,6 +57,7 @@ async def _print(
     from steelyard.clusters.training.logs import Tail, chosen, previous, written
 
     job = await jobs.find(api, name, place.namespace)
+    check_replicas(job, replicas)
     pods = chosen(await jobs.pods(api, job), replicas, job)
     lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
     lines += await written([Tail(api, pod) for pod in pods], tail)
@@ -66,6 +68,19 @@ async def _print(
         print(f"{when}{prefixes.of(line.replica)}{line.text}")
     if not lines:
         typer.echo(_nothing(job, gone=not pods), err=True)
+
+
+def check_replicas(job: "JobView", asked: Sequence[str]) -> None:
+    """Raises UsageError for a name that no replica and no type of the job has."""
+    from steelyard.errors import UsageError
+
+    there = [each.name for each in job.replicas]
+    known = {*there, *(name.rpartition("-")[0] for name in there)}
+    for each in asked:
+        if each.lower().removeprefix(f"{job.name}-") not in known:
+            raise UsageError(
+                f"--replica {each}: {job.name} has no such replica; there are {', '.join(there)}"
+            )
 
 
 def _nothing(job: "JobView", *, gone: bool) -> str:
@@ -85,6 +100,7 @@ async def _follow(api: "LogCluster", place: Place, name: str, replicas: list[str
     from steelyard.clusters.training.following import follow
 
     job, screen = await jobs.find(api, name, place.namespace), open_screen(None)
+    check_replicas(job, replicas)
     follower = Follower(screen, job, raw=not coloured())
     try:
         job = await follower.run(follow(api, job, replicas=replicas, tail=tail))

@@ -78,14 +78,21 @@ async def registered(
 
     outputs = job.outputs
     if "location" not in outputs or outputs.get("state") not in {"Carried", "Registered"}:
-        said = f": {outputs['message']}" if outputs.get("message") else ""
-        raise UsageError(f"{job.name}: has no output in storage{said or '; run it with --output-model NAME'}")
+        raise UsageError(f"{job.name}: has no output in storage{_why_none(job)}")
     if place.state is None or not runs_at(place):
         raise UsageError("no platform runs on this machine; start it with: steelyard up --detach")
     with tempfile.TemporaryDirectory(prefix="steelyard-model-") as scratch:
         folder = Path(scratch) / "model"
         await _fetch(str(outputs["location"]), place.state, folder)
         return await asyncio.to_thread(_upload, job, place.state, folder, account, name)
+
+
+def _why_none(job: "JobView") -> str:
+    if message := job.outputs.get("message"):
+        return f": {message}"
+    if job.output_model:
+        return f": it is {job.state}, and only that of a job that has succeeded is kept"
+    return "; run it with --output-model NAME"
 
 
 async def _fetch(location: str, state: "StateDir", folder: "Path") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli.train import control, describe, listing, logs, wording
+from steelyard.cli.train import control, describe, listing, logs, register, wording
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.outage import WATCHES, outages_told
 from steelyard.cli.train.place import Place
@@ -118,6 +118,8 @@ def test_the_end_says_what_came_of_it() -> None:
         "pytorchjob/digits failed after 30 s: worker-1 ended with exit code 3\n"
         "  its last lines:\n    Traceback\n    ValueError: boom"
     )
+    short = wording.ended(job("Succeeded", completionTime=STARTED["startTime"]))
+    assert short == "pytorchjob/digits succeeded within a second"
     late = condition("Failed", message="PyTorchJob digits has failed because it was active longer than …")
     assert "active longer" in wording.ended(job(late, failures=[failure(1, 137)], **done))
 
@@ -197,6 +199,28 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
 )
 def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> None:
     assert logs._nothing(job(state), gone=gone) == told
+
+
+@pytest.mark.parametrize(
+    ("outputs", "promised", "why"),
+    [
+        ({"message": "links lead out"}, True, ": links lead out"),
+        ({}, True, ": it is Failed, and only that of a job that has succeeded is kept"),
+        ({}, False, "; run it with --output-model NAME"),
+    ],
+)
+def test_why_there_is_no_output_is_said(outputs: dict[str, str], promised: bool, why: str) -> None:
+    found = job("Failed", outputs=outputs)
+    found.resource["metadata"]["annotations"] = {names.OUTPUT_MODEL: "m"} if promised else {}
+    assert register._why_none(found) == why
+
+
+def test_a_replica_that_the_job_does_not_have_is_refused() -> None:
+    logs.check_replicas(job(), ["worker-1", "Worker", "digits-worker-0"])
+    with pytest.raises(
+        UsageError, match="--replica worker-2: digits has no such replica; there are worker-0, worker-1"
+    ):
+        logs.check_replicas(job(), ["worker-2"])
 
 
 async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,9 @@ def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) 
 def ended(job: JobView) -> str:
     """The last words: what came of it, and where there is more."""
     seconds = (job.completed - job.started).total_seconds() if job.completed and job.started else None
-    after = f" after {duration(seconds)}" if seconds is not None else ""
+    after = ""
+    if seconds is not None:  # known by the second
+        after = f" after {duration(seconds)}" if seconds >= 1 else " within a second"
     with_ = f", with {count(job.restarts, 'restart')}" if job.restarts else ""
     if job.state == "Succeeded":
         told = [f"{full_name(job)} succeeded{after}{with_}"]

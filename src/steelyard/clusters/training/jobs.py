@@ -25,6 +25,8 @@ async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) ->
     except (Invalid, BadRequest) as error:
         raise BadJob(f"the cluster refuses the job: {error.message}") from error
     except NotFound as error:
+        if "namespaces" in error.message:
+            raise BadJob(f"--namespace {manifest['metadata']['namespace']}: {error.message}") from error
         raise BadJob(f"the cluster does not know {resource.kind}: {error.message}") from error
     if files is not None:
         await cluster.create(CONFIG_MAPS, _owned(files, made))
