@@ -33,7 +33,7 @@ OPERATOR = frozenset(
 LIFE = frozenset(
     {"Pod starts", "Pod succeeds", "Pod is gone", "Pod fails, worth a retry", "Pod fails for good", "Pod is evicted",
      "Pod is deleted by hand", "Pod's node is lost", "Service deleted by hand", "suspended", "resumed", "scaled",
-     "Pod loses its owner", "Pod loses its labels",
+     "Pod starts again in place", "Pod loses its owner", "Pod loses its labels",
      "another's Pod takes the name",
      "another process, with Pods of long ago", "made again", "garbage collection", "time passes"}
 )  # fmt: skip
