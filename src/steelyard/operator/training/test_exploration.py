@@ -100,7 +100,7 @@ def explore(case: Case, limit: int, capsys: pytest.CaptureFixture[str]) -> set[s
 
 def test_whatever_happens_it_ends_where_it_should(capsys: pytest.CaptureFixture[str]) -> None:
     taken = set[str]().union(*(explore(case, FEW, capsys) for case in CASES))
-    assert taken == JobWorld.transitions, "what the search never looked at, or what nobody named"
+    assert JobWorld.transitions - taken == set(), "the search never looked at these"
 
 
 @pytest.mark.soak
