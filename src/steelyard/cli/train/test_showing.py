@@ -15,7 +15,7 @@ from steelyard.cli.train.outage import WATCHES, outages_told
 from steelyard.cli.train.place import Place
 from steelyard.cli.train.screen import Lines, Live, Plain, bar, open_screen
 from steelyard.cli.train.session import Session
-from steelyard.clusters.training import frameworks, names, view
+from steelyard.clusters.training import frameworks, names, records, view
 from steelyard.clusters.training.doubles import condition, make_job, make_pod, set_status, stored
 from steelyard.clusters.training.errors import WaitedTooLong
 from steelyard.clusters.training.following import Changed, PodsChanged, follow
@@ -25,7 +25,7 @@ from steelyard.clusters.training.view import JobView
 from steelyard.errors import UsageError
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import EVENTS
-from steelyard.operator.training import labels
+from steelyard.operator.training import labels, model
 from steelyard.operator.training.frameworks import ALL
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -169,6 +169,11 @@ def test_the_pods_that_a_finished_job_leaves_say_what_became_of_them() -> None:
         ["worker-1", "Not"],
     ]
     assert "ContainerCreating" not in "".join(rows)
+
+
+def test_an_exit_code_that_nobody_knows_is_not_shown() -> None:
+    deleted = job("Running", replicas=[replica(0, exitCode=records.UNKNOWN_EXIT)])
+    assert str(records.UNKNOWN_EXIT) not in describe.described(deleted, [], {}, [], NOW)
 
 
 def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> None:
@@ -341,6 +346,7 @@ def test_our_words_are_the_operator_s() -> None:
         assert getattr(names, name) == getattr(labels, name)
     for name in ("OUTPUT_MODEL", "CODE_DIGEST", "NAME_LIMIT"):
         assert getattr(names, name) == getattr(labels, name)
+    assert records.UNKNOWN_EXIT == model.UNKNOWN_EXIT
     for known in frameworks.KNOWN:
         theirs = ALL[known.resource.kind]
         assert (known.specs, known.container) == (theirs.specs, theirs.container)

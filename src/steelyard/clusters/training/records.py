@@ -9,6 +9,8 @@ from steelyard.kube.resource import Json
 
 SHELL_SIGNAL = 128
 """A program that signal N ended has the exit code 128 + N."""
+UNKNOWN_EXIT = 0xBEEF
+"""What stands in a status where no exit code is known, as in v1."""
 SIGNALS = range(SHELL_SIGNAL + 1, SHELL_SIGNAL + signal.NSIG)
 
 
@@ -90,7 +92,7 @@ def replica_of_status(written: Json) -> ReplicaView:
         phase=str(written.get("phase") or "Pending"),
         attempt=int(written.get("attempt") or 0),
         restarts=int(written.get("restarts") or 0),
-        exit_code=written.get("exitCode"),
+        exit_code=_exit_code(written),
         reason=str(written.get("reason") or ""),
         node=str(written.get("node") or ""),
         started=time_of(written.get("startedAt")),
@@ -102,7 +104,7 @@ def failure_of_status(written: Json) -> FailureView:
         role=str(written.get("type") or ""),
         index=int(written.get("index") or 0),
         attempt=int(written.get("attempt") or 0),
-        exit_code=written.get("exitCode"),
+        exit_code=_exit_code(written),
         reason=str(written.get("reason") or ""),
         message=str(written.get("message") or ""),
         action=str(written.get("action") or ""),
@@ -112,6 +114,11 @@ def failure_of_status(written: Json) -> FailureView:
         disruption=bool(written.get("disruption")),
         consequence=bool(written.get("consequence")),
     )
+
+
+def _exit_code(written: Json) -> int | None:
+    code = written.get("exitCode")
+    return None if code == UNKNOWN_EXIT else code
 
 
 def time_of(text: str | None) -> datetime | None:
