@@ -1,4 +1,4 @@
-"""What is shown of a job: while it is followed, in a list, in detail; and that our words are the operator's."""
+"""What is shown of a job: line by line, in a list, in detail; and that our words are the operator's."""
 
 import io
 import json
