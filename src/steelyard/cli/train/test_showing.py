@@ -230,4 +230,4 @@ def test_our_words_are_the_operator_s() -> None:
         theirs = ALL[known.resource.kind]
         assert (known.specs, known.container) == (theirs.specs, theirs.container)
         assert known.known == tuple(role.name for role in theirs.roles)
-    assert {each.specs for each in ALL.values()} <= set(view.SPECS)
+    assert all(view.SPECS.search(each.specs) for each in ALL.values())

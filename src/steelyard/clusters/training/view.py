@@ -1,5 +1,6 @@
 """A training job as a person asks about it: where it stands, what its replicas do, why it failed."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,17 +16,8 @@ from steelyard.clusters.training.records import (
 )
 from steelyard.kube.resource import Json, Resource, resource_of
 
-SPECS = (
-    "pytorchReplicaSpecs",
-    "tfReplicaSpecs",
-    "jaxReplicaSpecs",
-    "xgbReplicaSpecs",
-    "mxReplicaSpecs",
-    "paddleReplicaSpecs",
-    "mpiReplicaSpecs",
-    "roles",
-)
-"""The fields of the kinds with their replica types."""
+SPECS = re.compile("ReplicaSpecs$|^roles$")
+"""What the fields with the replica types are called, of all kinds."""
 
 
 class JobView:
@@ -101,7 +93,9 @@ class JobView:
     def counts(self) -> dict[str, int]:
         """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
         spec = self.resource.get("spec") or {}
-        roles: Mapping[str, Json] = next((spec[each] for each in SPECS if spec.get(each)), {})
+        roles: Mapping[str, Json] = next(
+            (spec[each] for each in spec if SPECS.search(each) and spec[each]), {}
+        )
         seen = Counter(str(each["type"]) for each in self._status.get("replicas") or ())
         usual = {role: seen[role] if seen else 1 for role in roles}
         return {
