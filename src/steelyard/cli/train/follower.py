@@ -11,7 +11,7 @@ from steelyard.cli.train import wording
 from steelyard.cli.train.screen import Plain, Screen
 from steelyard.clusters.training.following import Changed, Event, PodsChanged, Warned
 from steelyard.clusters.training.logs import Line
-from steelyard.clusters.training.progress import Pace, Progress, parse
+from steelyard.clusters.training.progress import MARK, Pace, Progress, parse
 from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
 
@@ -97,8 +97,9 @@ class Follower:
             when = time_of(line.time)
             if when and report.share is not None:
                 self._paces.setdefault(line.replica, Pace()).see(when, report.share)
-        if not report or self._raw:
-            self._screen.line(line.replica, line.text, line.time)
+        text = line.text if not report or self._raw else line.text.partition(MARK)[0].rstrip()
+        if text or not report:  # a report may follow what somebody wrote without an end of line
+            self._screen.line(line.replica, text, line.time)
 
     def _changed(self, job: JobView) -> None:
         before, self.job = self.job, job

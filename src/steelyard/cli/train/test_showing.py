@@ -55,6 +55,7 @@ def test_lines_have_the_names_of_their_replicas_and_reports_are_told() -> None:
     assert [said[0], said[2]] == ["worker-0 | a", "master-0 | b"]
     assert said[1].startswith("step 5 of 10, ")
     assert shown(line(report), raw=True) == [f"worker-0 | {report}"]
+    assert shown(line(f"no end of line {report}"))[0] == "worker-0 | no end of line"
 
 
 def test_what_happens_to_a_job_is_said() -> None:
