@@ -59,36 +59,33 @@ class InformerCaches:
         self._watcher = watcher
         self._owners: dict[str, Key] = {}
         namespace = settings.namespace
-        self._resources = {
-            each: Informer(
-                cluster,
-                each,
-                namespace=namespace,
-                indexes={
-                    BY_OWNER: _owner,
-                    BY_STANDING: _standing,
-                    **(JOB_INDEXES if each in TRAINING else {}),
-                },
-                transform=slim_job if each in TRAINING else drop_managed_fields,
-                on_change=self._resource_changed(each),
-                optional=True,
-                packed=each in TRAINING,
-            )
-            for each in resources
-        }
-        self._children = {
-            each: Informer(
-                cluster,
-                each,
-                namespace=namespace,
-                label_selector=ENTITY,
-                indexes={BY_OWNER: _owner},
-                transform=slim,
-                on_change=self._child_changed,
-            )
-            for each in (*CHILDREN, PODS)
-        }
+        self._resources = {each: self._of_resources(cluster, each, namespace) for each in resources}
+        self._children = {each: self._of_children(cluster, each, namespace) for each in (*CHILDREN, PODS)}
         self._training = TrainingCaches(cluster, self._resources, settings, self._owners, watcher)
+
+    def _of_resources(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
+        training = kind in _TRAINING
+        return Informer(
+            cluster,
+            kind,
+            namespace=namespace,
+            indexes={BY_OWNER: _owner, BY_STANDING: _standing, **(JOB_INDEXES if training else {})},
+            transform=slim_job if training else drop_managed_fields,
+            on_change=self._resource_changed(kind),
+            optional=True,
+            packed=training,
+        )
+
+    def _of_children(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
+        return Informer(
+            cluster,
+            kind,
+            namespace=namespace,
+            label_selector=ENTITY,
+            indexes={BY_OWNER: _owner},
+            transform=slim,
+            on_change=self._child_changed,
+        )
 
     def _informers(self) -> Iterable[Informer]:
         yield from self._resources.values()
