@@ -12,96 +12,27 @@ import ctypes
 import errno
 import os
 import signal
-import struct
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from steelyard.local.kubelet import seccomp
 from steelyard.local.kubelet.seccomp import Call, Name, libc
+from steelyard.local.kubelet.sockaddr import (
+    DATAGRAM,
+    INET,
+    INET6,
+    STREAM,
+    Address,
+    bound,
+    is_shared,
+    own,
+    parse,
+)
 
 CALLS: tuple[Name, ...] = ("bind", "connect")
-_UNSPECIFIED, _INET, _INET6 = 0, 2, 10
-_STREAM, _DATAGRAM = 1, 2
 _IP_LEVEL, _ADDRESS_NO_PORT = 0, 24
 _SOCKET_LEVEL, _REUSE_ADDRESS, _TYPE, _IPV6_LEVEL, _V6_ONLY = 1, 2, 3, 41, 26
-_MAPPED = b"\0" * 10 + b"\xff\xff"  # before an IPv4 address inside an IPv6 one
-_ANYWHERE = frozenset((b"\0" * 4, b"\0" * 16, _MAPPED + b"\0" * 4))
-_LOOPBACK = frozenset((b"\x7f\0\0\1", b"\0" * 15 + b"\1", _MAPPED + b"\x7f\0\0\1"))
-_NOBODYS_PORTS = frozenset((1, 80))  # as in connect(("8.8.8.8", 80)), connect(("10.255.255.255", 1))
 _LATER = -1
 _LONGEST = 28  # bytes of an IPv6 socket address
-
-
-class Address(NamedTuple):
-    """A socket address of IPv4 or IPv6."""
-
-    family: int
-    port: int
-    host: bytes
-    head: bytes = b""  # flow information of IPv6
-    rest: bytes = b""  # its scope
-
-    @property
-    def everywhere(self) -> bool:
-        return self.host in _ANYWHERE
-
-    @property
-    def loopback(self) -> bool:
-        return self.host in _LOOPBACK
-
-    @property
-    def here(self) -> bool:
-        """Whether it is an address of this machine alone."""
-        return self.everywhere or self.loopback or self.host.removeprefix(_MAPPED)[:1] == b"\x7f"
-
-    @property
-    def asks(self) -> bool:
-        """Whether nobody is called by datagrams there: programs "connect" to learn their own address."""
-        return self.family == _INET and self.port in _NOBODYS_PORTS
-
-    def packed(self) -> bytes:
-        return (
-            struct.pack("=H", self.family) + struct.pack(">H", self.port) + self.head + self.host + self.rest
-        )
-
-
-def parse(raw: bytes) -> Address | None:
-    """What a program passed, if it is an address of IPv4 or IPv6."""
-    if len(raw) < 8:
-        return None
-    family, port = struct.unpack_from("=H", raw)[0], struct.unpack_from(">H", raw, 2)[0]
-    if family == _INET or (family == _UNSPECIFIED and raw[4:8] == b"\0" * 4):
-        return Address(_INET, port, raw[4:8], rest=b"\0" * 8)
-    if family == _INET6 and len(raw) >= 24:
-        return Address(_INET6, port, raw[8:24], raw[4:8], raw[24:28].ljust(4, b"\0"))
-    return None
-
-
-def own(address: Address, host: bytes) -> Address:
-    """The same port at the Pod's address, for a socket of the same family."""
-    return address._replace(host=host if address.family == _INET else _MAPPED + host)
-
-
-def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
-    """What a bind becomes; None when it stays as it is.
-
-    A socket for IPv6 alone has no such address to go to: it gets some port of ::1, where it is in nobody's way, since
-    whoever makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and stay.
-    """
-    if (
-        not _is_shared(address)
-        or kind not in (_STREAM, _DATAGRAM)
-        or (kind == _DATAGRAM and address.port == 0)
-    ):
-        return None
-    if v6_only:
-        return address._replace(host=b"\0" * 15 + b"\1", port=0) if address.everywhere else None
-    return own(address, host)
-
-
-def _is_shared(address: Address) -> bool:
-    """Whether two Pods that bind it would collide."""
-    return address.everywhere or (address.loopback and address.port != 0)
 
 
 def _set(fd: int, level: int, name: int) -> None:
@@ -122,7 +53,7 @@ def _done(result: int) -> int:
 
 
 def _v6_only(fd: int, address: Address) -> bool:
-    return address.family == _INET6 and bool(_option(fd, _IPV6_LEVEL, _V6_ONLY))
+    return address.family == INET6 and bool(_option(fd, _IPV6_LEVEL, _V6_ONLY))
 
 
 class Binds:
@@ -153,7 +84,7 @@ class Binds:
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
         if address is None or not (
-            _is_shared(address) if call.name == "bind" else address.here or address.asks
+            is_shared(address) if call.name == "bind" else address.here or address.asks
         ):
             return None
         socket = seccomp.take(call.thread, fd & 0xFFFFFFFF)
@@ -169,7 +100,7 @@ class Binds:
         wanted = bound(address, self.host, kind, v6_only=_v6_only(socket, address))
         if wanted is None:
             return None
-        if kind == _STREAM and wanted.port:  # a program that starts again gets its port back at once
+        if kind == STREAM and wanted.port:  # a program that starts again gets its port back at once
             _set(socket, _SOCKET_LEVEL, _REUSE_ADDRESS)
         raw = wanted.packed()
         return _done(libc.bind(socket, raw, len(raw)))
@@ -177,11 +108,11 @@ class Binds:
     def _call(self, call: Call, socket: int, address: Address) -> int | None:
         """A connection within the machine; where it goes to the Pod itself, we make it."""
         kind = _option(socket, _SOCKET_LEVEL, _TYPE)
-        if kind == _DATAGRAM and address.asks and not address.here:
+        if kind == DATAGRAM and address.asks and not address.here:
             return self._tell_address(socket, address)
-        if kind != _STREAM or not address.here or _v6_only(socket, address):
+        if kind != STREAM or not address.here or _v6_only(socket, address):
             return None
-        ours = _is_shared(address) and self.listens(address.port)
+        ours = is_shared(address) and self.listens(address.port)
         ipv4 = address.host[-4:-3] == b"\x7f"  # neither ::1 nor :: can be called from an address of IPv4
         if ours or ipv4:
             self._say_whence(socket, address)
@@ -219,12 +150,12 @@ class Binds:
 
     def listens(self, port: int) -> bool:
         """Whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
-        fd = libc.socket(_INET, _STREAM | os.O_CLOEXEC, 0)
+        fd = libc.socket(INET, STREAM | os.O_CLOEXEC, 0)
         if fd < 0:
             return False
         try:
             _set(fd, _SOCKET_LEVEL, _REUSE_ADDRESS)
-            raw = Address(_INET, port, self.host, rest=b"\0" * 8).packed()
+            raw = Address(INET, port, self.host, rest=b"\0" * 8).packed()
             return _done(libc.bind(fd, raw, len(raw))) == errno.EADDRINUSE
         finally:
             os.close(fd)
@@ -263,8 +194,8 @@ def _bind_everywhere(listener: int, go: Sequence[int]) -> None:
         os.close(go[1])
         ask(listener)
         os.read(go[0], 1)
-        fd = libc.socket(_INET, _STREAM, 0)
-        raw = Address(_INET, 0, b"\0" * 4, rest=b"\0" * 8).packed()
+        fd = libc.socket(INET, STREAM, 0)
+        raw = Address(INET, 0, b"\0" * 4, rest=b"\0" * 8).packed()
         if libc.bind(fd, raw, len(raw)) != 0:
             raise seccomp.failure("bind")
         size = ctypes.c_uint(16)
