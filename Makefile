@@ -48,7 +48,7 @@ verify: setup  ## generated files are what the schema says
 test: setup  ## unit tests, then integration on the embedded engines
 	@$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -q -n 2 src
-	$(BIN)/pytest -q tests --ignore tests/engines
+	$(BIN)/pytest -q -n 2 --dist loadfile tests --ignore tests/engines
 
 test-engines: setup  ## the real engines
 	$(BIN)/python -m tests.engines
