@@ -108,6 +108,6 @@ async def _stream(request: web.BaseRequest, response: Response) -> web.StreamRes
                 await answer.write(chunk)
             await answer.write_eof()
         except (ConnectionError, asyncio.CancelledError):
-            if request.transport is not None:
+            if request.transport is not None and not request.transport.is_closing():
                 raise
     return answer
