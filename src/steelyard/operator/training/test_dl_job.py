@@ -341,6 +341,6 @@ def test_a_name_too_long_is_refused_naming_the_field() -> None:
     stage = Stage(make_job(name="n" * 55)).settle()
     assert stage.state == "Failed"
     assert stage.condition("Failed")["reason"] == "PyTorchJobFailedValidation"  # type: ignore[index]
-    assert "metadata.name: is 1 characters too long" in stage.said("Failed")
+    assert "metadata.name: is 1 character too long" in stage.said("Failed")
     assert not stage.pods()
     assert Stage(make_job(name="n" * 54)).settle().state == "Created"
