@@ -45,8 +45,8 @@ def _name(job: TrainingJob) -> None:
         over = len(longest) - NAME_LIMIT
         raise Invalid(
             "metadata.name",
-            f"is {over} {'character' if over == 1 else 'characters'} too long: its Pod {longest} would have {len(longest)},"
-            f" and a host name has at most {NAME_LIMIT}",
+            f"is {over} {'character' if over == 1 else 'characters'} too long: its Pod {longest} would have"
+            f" {len(longest)}, and a host name has at most {NAME_LIMIT}",
         )
 
 
