@@ -166,7 +166,7 @@ async def test_a_new_signing_key_leaves_earlier_tokens_good(world: World) -> Non
     [
         ("nonsense", "three words joined by dots"),
         ("a.b.c", "three words joined by dots"),
-        ("cut", "was it copied whole?"),
+        ("cut", "copied whole"),
         ("changed", "its signature does not fit"),
         ("foreign", "signed with a key that is not ours"),
     ],
