@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -20,6 +21,13 @@ from steelyard.clusters.training.view import JobView
 from steelyard.errors import UsageError
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import EVENTS
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  (another task does it)
+            await asyncio.sleep(0.002)
+
 
 FAILURE = {"type": "Worker", "index": 0, "exitCode": 7, "action": "Fail", "message": "ValueError: boom"}
 
@@ -42,7 +50,7 @@ async def test_why_there_are_no_pods_is_read_from_the_events(monkeypatch: pytest
         await cluster.create(EVENTS, {**event, **about})
     follower = Follower(Plain(out), found, raw=True)
     running = asyncio.ensure_future(follower.run(follow(cluster, found)))
-    await asyncio.sleep(0.03)
+    await until(out.getvalue)
     await set_status(cluster, found, conditions=["Failed"])
     await running
     assert out.getvalue() == "pytorchjob/digits waits: FailedCreatePod: exceeded quota\n"
@@ -55,12 +63,17 @@ async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
         await control.awaited(cluster, found, 0.02)
     running = asyncio.ensure_future(control.awaited(cluster, found, 5))
     await make_pod(cluster, found, "worker-0", ["1 hello"])
-    await asyncio.sleep(0.02)
     await set_status(cluster, found, conditions=["Suspended"])
-    await asyncio.sleep(0.02)
+    said: list[str] = []
+
+    def heard() -> bool:
+        said.append(capsys.readouterr().err)
+        return any(said)
+
+    await until(heard)
     await set_status(cluster, found, conditions=["Succeeded"])
     assert (await running).state == "Succeeded"
-    assert capsys.readouterr().err == "pytorchjob/digits is stopped\n"
+    assert "".join(said) + capsys.readouterr().err == "pytorchjob/digits is stopped\n"
 
 
 def test_without_a_terminal_two_signals_at_once_are_one() -> None:
@@ -102,7 +115,7 @@ async def test_a_session_ends_as_its_job_does() -> None:
     await make_pod(cluster, found, "worker-0", ["1 hello"])
     session = Session(cluster, found, Place("default", None), Plain(out))
     running = asyncio.ensure_future(session.run())
-    await asyncio.sleep(0.02)
+    await until(lambda: "hello" in out.getvalue())
     await set_status(cluster, found, conditions=["Failed"], failures=[FAILURE])
     ended = await asyncio.wait_for(running, 5)
     assert (ended.exit_code, ended.detached) == (7, False)

@@ -91,8 +91,11 @@ async def test_a_log_read_on_repeats_no_line_and_drops_none(cluster: MemoryClust
     assert [each.text async for each in tail.lines(follow=False)] == ["c", "d"]
 
 
-async def followed(cluster: MemoryCluster, job: training.JobView) -> tuple[list[str], list[str]]:
-    states, texts = [], []
+async def followed(
+    cluster: MemoryCluster, job: training.JobView, texts: list[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """All states, and all lines, which go into `texts` as they come."""
+    states, texts = [], [] if texts is None else texts
     async for event in training.follow(cluster, job):
         match event:
             case training.Changed(now):
@@ -113,16 +116,22 @@ async def test_a_job_is_followed_to_its_end_over_a_restart(cluster: MemoryCluste
     job = await stored(cluster)
     old = await make_pod(cluster, job, "worker-0", ["1 begun before"], phase="Running")
 
+    seen: list[str] = []
+
+    async def until(count: int) -> None:
+        while len(seen) < count:  # noqa: ASYNC110  (another task does it)
+            await asyncio.sleep(0.002)
+
     async def goes_on() -> None:
-        await asyncio.sleep(0.02)
+        await until(1)
         cluster.written[old["metadata"]["uid"]].append(written("2 then killed"))
         await set_phase(cluster, old, "Failed")
-        await asyncio.sleep(0.05)
+        await until(2)
         await cluster.delete(PODS, old["metadata"]["name"], "default", grace_seconds=0)
         await make_pod(cluster, job, "worker-0", ["3 again"], attempt=1)
         await set_status(cluster, job, conditions=["Succeeded"])
 
-    states, texts = await both(followed(cluster, job), goes_on())
+    states, texts = await both(followed(cluster, job, seen), goes_on())
     assert texts == ["worker-0.0 begun before", "worker-0.0 then killed", "worker-0.1 again"]
     assert (states[0], states[-1]) == ("Created", "Succeeded")
 
