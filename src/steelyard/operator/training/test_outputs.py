@@ -151,7 +151,7 @@ def test_the_writer_gets_a_folder_of_the_job_and_the_others_do_not() -> None:
 
 
 def test_the_users_own_claim_and_variable_are_used() -> None:
-    job = make_job(spec=CLAIM, training=TrainingSettings(), output_model="digits", output_path="/work/out")
+    job = make_job(spec=CLAIM, training=TrainingSettings(), output_model="digits", output_path="/results/out")
     check(job, SETTINGS.model_copy(update={"training": TrainingSettings()}))
     env = [{"name": "STEELYARD_OUTPUT", "value": "/elsewhere"}]
     pod = {"spec": {**CLAIM, "containers": [{**CLAIM["containers"][0], "env": env}]}}
