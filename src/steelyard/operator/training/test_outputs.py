@@ -22,7 +22,7 @@ TRAINING = TrainingSettings(outputs="/state/outputs")
 SETTINGS = OperatorSettings(storage="file:///storage", training=TRAINING)
 CONTAINER = {"name": "pytorch", "image": "localhost/steelyard/steps"}
 CLAIM: Json = {
-    "containers": [{**CONTAINER, "volumeMounts": [{"name": "work", "mountPath": "/work"}]}],
+    "containers": [{**CONTAINER, "volumeMounts": [{"name": "work", "mountPath": "/results"}]}],
     "volumes": [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}],
 }
 
@@ -158,9 +158,9 @@ def test_the_users_own_claim_and_variable_are_used() -> None:
     assert mounted(pod, job, Place("Master", 0)) == pod
     carrier = following(job).create[1]["spec"]["template"]["spec"]
     assert {**CLAIM["volumes"][0], "name": "steelyard-output"} in carrier["volumes"]
-    assert {"name": "steelyard-output", "mountPath": "/work", "readOnly": True} in carrier["containers"][0][
-        "volumeMounts"
-    ]
+    assert {"name": "steelyard-output", "mountPath": "/results", "readOnly": True} in carrier["containers"][
+        0
+    ]["volumeMounts"]
 
 
 @pytest.mark.parametrize(
