@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ import yaml
 from benchmarks.operator.cluster import TOKEN
 from benchmarks.peers import peer_python
 from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.resource import EVALUATIONS, JOBS
+from steelyard.kube.resource import EVALUATIONS, JOBS, Resource
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
@@ -91,7 +91,7 @@ async def _measure(operator: str, resources: int, folder: Path) -> Figures:
         before = int((await cluster.list(EVALUATIONS)).resource_version)
         command, environment = _command(operator, folder)
         with process(command, **environment) as running:
-            began, ended = await _watch(cluster, resources, before, running)
+            began, ended = await watched(cluster, EVALUATIONS, resources, _complete, before, running)
             used, memory = processor(running.pid), peak_memory(running.pid)
         after = int((await cluster.list(EVALUATIONS)).resource_version)
         jobs = len((await cluster.list(JOBS)).items)
@@ -112,25 +112,34 @@ async def _make(cluster: RestCluster, resources: int) -> None:
     await asyncio.gather(*(one(number) for number in range(resources)))
 
 
-async def _watch(
-    cluster: RestCluster, resources: int, version: int, running: subprocess.Popen[bytes]
+async def watched(
+    cluster: RestCluster,
+    resource: Resource,
+    count: int,
+    ended: Callable[[Json], bool],
+    version: int,
+    running: subprocess.Popen[bytes],
 ) -> tuple[float, float]:
-    """When the first Evaluation got a status, and when the last one got its end."""
+    """When the first of `count` resources was written after `version`, and when the last one had ended."""
     began, done, seen = 0.0, set[str](), str(version)
     async with asyncio.timeout(PATIENCE):
-        while len(done) < resources:
+        while len(done) < count:
             if running.poll() is not None:
                 raise SystemExit(f"the operator exited {running.returncode}")
-            async for event in cluster.watch(EVALUATIONS, resource_version=seen, timeout_seconds=5):
+            async for event in cluster.watch(resource, resource_version=seen, timeout_seconds=5):
                 seen = event.object["metadata"]["resourceVersion"]
                 if event.type == "BOOKMARK":
                     continue
                 began = began or time.monotonic()
-                if (event.object.get("status") or {}).get("status") == "Complete":
+                if ended(event.object):
                     done.add(event.object["metadata"]["name"])
-                if len(done) == resources:
+                if len(done) == count:
                     break
     return began, time.monotonic()
+
+
+def _complete(evaluation: Json) -> bool:
+    return (evaluation.get("status") or {}).get("status") == "Complete"
 
 
 def _command(operator: str, folder: Path) -> tuple[list[str], dict[str, str]]:

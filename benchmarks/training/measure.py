@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from benchmarks.operator.cluster import TOKEN
-from benchmarks.operator.measure import peak_memory, process, processor
+from benchmarks.operator.measure import peak_memory, process, processor, watched
 from benchmarks.peers import peer_python
 from benchmarks.training.jobs import make_job, templates
 from steelyard.kube.client import RestCluster, connect
@@ -141,21 +141,8 @@ async def until_all(
     since: float = 0.0,
 ) -> float:
     """Seconds from `since`, or else from the first write of a job's status, to the last job's condition."""
-    began, done, seen = since, set[str](), str(version)
-    async with asyncio.timeout(PATIENCE):
-        while len(done) < jobs:
-            if running.poll() is not None:
-                raise SystemExit(f"the operator exited {running.returncode}")
-            async for event in cluster.watch(PYTORCH_JOBS, resource_version=seen, timeout_seconds=5):
-                seen = event.object["metadata"]["resourceVersion"]
-                if event.type == "BOOKMARK":
-                    continue
-                began = began or time.monotonic()
-                if holds(event.object, stage):
-                    done.add(event.object["metadata"]["name"])
-                if len(done) == jobs:
-                    break
-    return time.monotonic() - began
+    began, ended = await watched(cluster, PYTORCH_JOBS, jobs, lambda job: holds(job, stage), version, running)
+    return ended - (since or began)
 
 
 def holds(job: Json, stage: str) -> bool:
