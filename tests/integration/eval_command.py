@@ -55,10 +55,15 @@ class Endpoint:
     size: int = 0
     """Characters that an answer is longer than it need be."""
     misbehaves: Misbehaviour = lambda _request, _row, _asked: None
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Calls wait while it is not set."""
     asked: Counter[int] = field(default_factory=Counter)
     answered: Counter[int] = field(default_factory=Counter)
     in_flight: int = 0
     peak: int = 0
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read())
@@ -70,6 +75,7 @@ class Endpoint:
             if (bad := self.misbehaves(request, row, self.asked[row])) is not None:
                 return bad
             await asyncio.sleep(self.seconds)
+            await self.answers.wait()
         finally:
             self.in_flight -= 1
         self.answered[row] += 1
@@ -81,6 +87,10 @@ class Endpoint:
 
     async def until_asked(self, calls: int) -> None:
         while self.calls < calls:  # noqa: ASYNC110 - the calls come from another process
+            await asyncio.sleep(0.002)
+
+    async def until_in_flight(self, calls: int) -> None:
+        while self.in_flight < calls:  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0.002)
 
 

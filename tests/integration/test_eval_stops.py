@@ -50,7 +50,10 @@ async def test_a_second_command_takes_over(tmp_path: Path) -> None:
     async with endpoint(seconds=0.02) as server:
         first = await place.start(server)
         await server.until_asked(PART // 2)
+        server.answers.clear()  # else the first may have ended before the second has begun
         second = await place.start(server)
+        await server.until_in_flight(IN_FLIGHT + 1)  # the second asks: it has taken the run over
+        server.answers.set()
         fenced, done = await asyncio.gather(ended(first), ended(second))
     assert (fenced.status, done.status) == (1, 0)
     assert fenced.said == (
