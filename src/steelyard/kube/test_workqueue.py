@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from steelyard.kube.workqueue import Backoff, WorkQueue
+from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 
 
 @dataclass
@@ -47,7 +47,12 @@ class VirtualTimers:
         self.now = end
 
 
-KEYS = st.sampled_from("abc")
+KEYS = st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])
+LIMIT = 2
+
+
+def tenant(key: str) -> str:
+    return key[0]
 
 
 class Work(RuleBasedStateMachine):
@@ -56,7 +61,7 @@ class Work(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.timers = VirtualTimers()
-        self.queue: WorkQueue[str] = WorkQueue(timers=self.timers)
+        self.queue: WorkQueue[str] = WorkQueue(timers=self.timers, tenant=tenant, tenant_limit=LIMIT)
         self.owed: set[str] = set()
         self.working: set[str] = set()
         self.due: dict[str, float] = {}
@@ -83,12 +88,17 @@ class Work(RuleBasedStateMachine):
     def take(self) -> None:
         key = self.queue.take()
         if key is None:
-            assert self.owed <= self.working, "a key is owed, and nobody gets it"
+            for owed in self.owed - self.working:
+                assert self.in_work(tenant(owed)) == LIMIT, "a key is owed, and nobody gets it"
             return
         assert key not in self.working, "the same key twice at once"
         assert key in self.owed, "a key that nobody asked for"
         self.owed.remove(key)
         self.working.add(key)
+        assert self.in_work(tenant(key)) <= LIMIT, "one tenant has more in work than it may"
+
+    def in_work(self, whose: str) -> int:
+        return sum(tenant(key) == whose for key in self.working)
 
     @precondition(lambda self: self.working)
     @rule(data=st.data(), outcome=st.sampled_from(["succeeded", "failed"]))
@@ -143,6 +153,72 @@ def test_many_failing_keys_share_one_rate() -> None:
     assert waits[-1] == pytest.approx(1.5)
     timers.advance(60)
     assert queue.retry(99) == pytest.approx(0.1)
+
+
+def test_a_tenant_with_thousands_of_keys_delays_another_by_one_key() -> None:
+    queue: WorkQueue[str] = WorkQueue(timers=VirtualTimers(), tenant=tenant)
+    for number in range(3000):
+        queue.add(f"a{number}")
+    for key in ("b1", "b2", "c1"):
+        queue.add(key)
+    assert [queue.take() for _ in range(8)] == ["a0", "b1", "c1", "a1", "b2", "a2", "a3", "a4"]
+
+
+def test_keys_that_come_again_and_again_delay_another_by_one_key() -> None:
+    queue: WorkQueue[str] = WorkQueue(timers=VirtualTimers(), tenant=tenant)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    order = []
+    for _ in range(8):
+        taken = queue.take()
+        assert taken
+        order.append(taken)
+        queue.add(taken)  # its object has changed again while it was in work
+        queue.done(taken)
+    assert order == ["a1", "b1", "a2", "b1", "a3", "b1", "a1", "b1"]
+
+
+def test_the_last_worker_is_kept_for_another_tenant() -> None:
+    workers = 4
+    queue: WorkQueue[str] = WorkQueue(
+        timers=VirtualTimers(), tenant=tenant, tenant_limit=spare_worker(workers)
+    )
+    for number in range(9):
+        queue.add(f"a{number}")
+    assert [queue.take() for _ in range(workers)] == ["a0", "a1", "a2", None]
+    queue.add("b1")
+    assert queue.take() == "b1"
+    queue.done("a1")
+    assert queue.take() == "a3"
+    assert spare_worker(1) == 1
+
+
+def test_retries_of_one_tenant_do_not_delay_anothers() -> None:
+    timers = VirtualTimers()
+    queue: WorkQueue[str] = WorkQueue(timers=timers, tenant=tenant)
+    waits = [queue.retry(f"a{number}") for number in range(3000)]
+    assert waits[-1] == pytest.approx(2900 / 50)
+    assert queue.retry("b1") == pytest.approx(0.05)
+
+
+def test_a_key_whose_tenant_changes_while_in_work_leaves_no_trace_of_it() -> None:
+    whose = {"key": "a"}
+    queue: WorkQueue[str] = WorkQueue(timers=VirtualTimers(), tenant=lambda key: whose[key], tenant_limit=1)
+    for owner in ("a", "b", "a", "b"):
+        whose["key"] = owner
+        queue.add("key")
+        assert queue.take() == "key"
+        whose["key"] = "c"
+        queue.done("key")
+
+
+async def test_a_worker_that_is_cancelled_as_a_key_comes_leaves_it_to_another() -> None:
+    queue: WorkQueue[str] = WorkQueue(tenant=tenant)
+    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    queue.add("a1")  # wakes the first
+    first.cancel()
+    assert await asyncio.wait_for(second, 5) == "a1"
 
 
 def test_the_earliest_of_several_times_counts() -> None:

@@ -1,15 +1,22 @@
 """The queue between informers and workers: keys, each at most once in work, with back-off for those that fail.
 
 Informers `add`; a worker takes a key with `get`, gives it back with `done`, and says how it went: `retry`
-after a failure, `forget` after a success, `add_after` for a next look at a known time.
+after a failure, `forget` after a success, `add_after` for a reconciliation at a known time.
+
+Keys belong to tenants (accounts, namespaces), who take turns: a tenant with thousands of keys delays another's key by
+one key, not by thousands.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+
+_IDLE_TENANTS = 1000
+"""From so many on, tenants whose whole burst is free again are no longer remembered."""
 
 
 class Timer(Protocol):
@@ -26,7 +33,7 @@ class Timers(Protocol):
 
 @dataclass(frozen=True)
 class Backoff:
-    """Seconds to the first retry of a key, doubled up to the cap; and how many retries all keys have together."""
+    """Seconds to the first retry of a key, doubled up to the cap; and the rate of retries that one tenant has."""
 
     base: float = 0.05
     cap: float = 60.0
@@ -37,19 +44,45 @@ class Backoff:
         return min(self.cap, self.base * 2.0 ** min(failures, 60))
 
 
-class WorkQueue(Generic[K]):
-    """First in, first out. A key added while it is in work comes again afterwards, however often it was added."""
+def _one_tenant(key: Hashable) -> Hashable:
+    return ""
 
-    def __init__(self, backoff: Backoff | None = None, timers: Timers | None = None) -> None:
+
+def spare_worker(workers: int) -> int:
+    """How many of the workers one tenant may keep busy, so that another's key never waits for its slow ones."""
+    return max(1, workers - 1)
+
+
+class WorkQueue(Generic[K]):
+    """Tenants take turns; a tenant's keys are first in, first out. A key added while it is in work comes again
+    afterwards, however often it was added.
+
+    `tenant` names whose work a key is; without it all keys are one tenant's. At most `tenant_limit` keys of one
+    tenant are in work at once.
+    """
+
+    def __init__(
+        self,
+        backoff: Backoff | None = None,
+        timers: Timers | None = None,
+        *,
+        tenant: Callable[[K], Hashable] = _one_tenant,
+        tenant_limit: int | None = None,
+    ) -> None:
         self._backoff = backoff or Backoff()
         self._timers = timers
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()  # in the queue
-        self._working: set[K] = set()  # with a worker
+        self._tenant = tenant
+        self._limit = tenant_limit
+        self._ready: dict[Hashable, deque[K]] = {}  # by tenant; no empty ones
+        self._turns: deque[Hashable] = deque()  # tenants with a key that may be taken now, in order
+        self._busy: dict[Hashable, int] = {}  # keys in work, by tenant
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._waiting: set[K] = set()  # in `_ready`
+        self._working: dict[K, Hashable] = {}  # with a worker, and whose it was when it was taken
         self._again: set[K] = set()  # added while with a worker
         self._later: dict[K, tuple[float, Timer]] = {}
         self._failures: dict[K, int] = {}
-        self._slot = float("-inf")  # when the next retry of any key is due, were there no burst
+        self._slots: dict[Hashable, float] = {}  # when a tenant's next retry is due, were there no burst
 
     def __len__(self) -> int:
         """How many keys wait for a worker now; those that wait for a time are not counted."""
@@ -64,7 +97,11 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
-            self._ready.put_nowait(key)
+            tenant = self._tenant(key)
+            keys = self._ready.setdefault(tenant, deque())
+            keys.append(key)
+            if len(keys) == 1:
+                self._offer(tenant)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Add at a later time; of several such times for one key the earliest counts."""
@@ -81,15 +118,44 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key, once there is one."""
-        return self._begin(await self._ready.get())
+        while (key := self.take()) is None:
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+                elif not getter.cancelled():  # it was woken and cannot take the key: another must
+                    self._wake()
+                raise
+        return key
 
     def take(self) -> K | None:
         """The next key if there is one now, for a worker that has other things to do than wait."""
-        return None if self._ready.empty() else self._begin(self._ready.get_nowait())
+        if not self._turns:
+            return None
+        tenant = self._turns.popleft()
+        keys = self._ready[tenant]
+        key = keys.popleft()
+        if not keys:
+            del self._ready[tenant]
+        self._waiting.remove(key)
+        self._working[key] = tenant
+        self._busy[tenant] = self._busy.get(tenant, 0) + 1
+        if keys:
+            self._offer(tenant)
+        return key
 
     def done(self, key: K) -> None:
         """The worker has let go of the key, whatever came of it."""
-        self._working.remove(key)
+        tenant = self._working.pop(key)
+        full = self._busy[tenant] == self._limit
+        self._busy[tenant] -= 1
+        if not self._busy[tenant]:
+            del self._busy[tenant]
+        if full and tenant in self._ready:
+            self._offer(tenant)
         if key in self._again:
             self._again.remove(key)
             self.add(key)
@@ -98,7 +164,7 @@ class WorkQueue(Generic[K]):
         """Add the key after its back-off, which grows until `forget`; how long that is."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        seconds = max(self._backoff.of(failures), self._reserve())
+        seconds = max(self._backoff.of(failures), self._reserve(self._tenant(key)))
         self.add_after(key, seconds)
         return seconds
 
@@ -115,10 +181,18 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._later.clear()
 
-    def _begin(self, key: K) -> K:
-        self._waiting.remove(key)
-        self._working.add(key)
-        return key
+    def _offer(self, tenant: Hashable) -> None:
+        """Give the tenant a turn behind all who have one, unless it has as much in work as it may."""
+        if self._limit is None or self._busy.get(tenant, 0) < self._limit:
+            self._turns.append(tenant)
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
 
     def _time(self) -> Timers:
         return self._timers or asyncio.get_running_loop()
@@ -127,8 +201,12 @@ class WorkQueue(Generic[K]):
         del self._later[key]
         self.add(key)
 
-    def _reserve(self) -> float:
-        """Seconds until the overall rate has room for one more retry."""
+    def _reserve(self, tenant: Hashable) -> float:
+        """Seconds until the tenant's rate has room for one more retry."""
         now, gap = self._time().time(), 1 / self._backoff.per_second
-        self._slot = max(self._slot, now - self._backoff.burst * gap) + gap
-        return max(0.0, self._slot - now)
+        oldest = now - self._backoff.burst * gap
+        slot = max(self._slots.get(tenant, oldest), oldest) + gap
+        if tenant not in self._slots and len(self._slots) >= _IDLE_TENANTS:
+            self._slots = {each: until for each, until in self._slots.items() if until > oldest}
+        self._slots[tenant] = slot
+        return max(0.0, slot - now)

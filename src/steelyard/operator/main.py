@@ -12,7 +12,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.leader import LeaderElector, LeaseLost, until
 from steelyard.kube.resource import TRAINING
-from steelyard.kube.workqueue import WorkQueue
+from steelyard.kube.workqueue import WorkQueue, spare_worker
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Told
@@ -64,7 +64,9 @@ class Operator:
         self.metrics = Metrics()
         self._settings = settings
         self._now = now
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(
+            tenant=lambda key: key.namespace, tenant_limit=spare_worker(settings.workers)
+        )
         self._events = EventRecorder(cluster, component="steelyard-operator")
         self._caches = InformerCaches(cluster, workflows(settings), settings, self)
         self._controller = Controller(cluster, self._caches, self)

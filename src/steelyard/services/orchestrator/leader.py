@@ -19,7 +19,8 @@ from steelyard.broker.consume import follow
 from steelyard.broker.log import STATE, Log, LogError, Message, Record
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
-from steelyard.kube.workqueue import Backoff, WorkQueue
+from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
+from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
 from steelyard.services.leading import Leading, surely
 from steelyard.services.metrics import OrchestratorMetrics
@@ -65,7 +66,11 @@ class Leader:
         self._means = means
         self._leading = leading
         self._world = World(means.settings.retell_seconds)
-        self._queue: WorkQueue[str] = WorkQueue(Backoff(cap=10.0))
+        self._queue: WorkQueue[str] = WorkQueue(
+            Backoff(cap=10.0),
+            tenant=self._namespace,
+            tenant_limit=spare_worker(means.settings.workers),
+        )
         self._cache = ResourceCache(means.cluster, self._resource_changed)
         known = Known(self._claim, self._newest, self._say, self._release)
         self._edge = Edge(means.cluster, self._cache, known, means.settings)
@@ -162,6 +167,12 @@ class Leader:
                 self._means.metrics.failed.labels(said.reason or "").inc()
 
     # ---- the workers
+
+    def _namespace(self, id: str) -> str:
+        """The namespace of the entity's account, as far as anything of it is known here."""
+        if account := self._world.account(id):
+            return namespace_of(account)
+        return next((each["metadata"]["namespace"] for each in self._cache.of(id)), "")
 
     def _resource_changed(self, id: str, gone: Json | None) -> None:
         pause = self._means.settings.recreate_seconds if gone else 0

@@ -81,6 +81,12 @@ class World:
     def release(self, id: str) -> None:
         self.held.pop(id, None)
 
+    def account(self, id: str) -> str | None:
+        """Whose entity it is, of one that waits or holds something."""
+        if claim := self.held.get(id):
+            return claim.account
+        return self.waiting[id].claim.account if id in self.waiting else None
+
     def look_again(self) -> None:
         """At all who wait."""
         self._look |= self.waiting.keys()
