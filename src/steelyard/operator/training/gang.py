@@ -63,8 +63,12 @@ def admitted(job: TrainingJob, children: Children) -> bool:
 
 
 def minimum(job: TrainingJob) -> int:
-    """How many Pods must get nodes at once."""
-    return int(job.policy.scheduling.get("minAvailable") or job.total)
+    """How many Pods must get nodes at once, as the job says: v1 passes on 0, and more than there are replicas.
+
+    An elastic job counts on replicas that an autoscaler is yet to ask for.
+    """
+    given = job.policy.scheduling.get("minAvailable")
+    return job.total if given is None else int(given)
 
 
 def _volcano(job: TrainingJob) -> Json:

@@ -166,6 +166,14 @@ def test_coscheduling_groups_pods_by_a_label_and_reckons_what_they_need() -> Non
     assert group["spec"] == {"minMember": 2, "scheduleTimeoutSeconds": 9, "minResources": needs}
 
 
+@pytest.mark.parametrize("least", [0, 9])
+def test_the_least_size_of_a_gang_is_passed_on_as_v1_does(least: int) -> None:
+    job = make_job(policy={"schedulingPolicy": {"minAvailable": least}})
+    stage = Stage(job, gang("coscheduler")).settle().run()
+    group = next(each for each in stage.store.objects() if each["kind"] == "PodGroup")
+    assert (group["spec"]["minMember"], stage.state) == (least, "Running")
+
+
 def test_another_scheduler_that_the_user_named_stays() -> None:
     job = make_job()
     for role in job["spec"]["pytorchReplicaSpecs"].values():
