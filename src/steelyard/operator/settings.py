@@ -5,6 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+LONGEST = 2**31 - 1
+"""Seconds of a setting: 68 years, which any time of ours can be put off by."""
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,21 +40,28 @@ class TrainingSettings(_Settings):
         description="Makes a PodGroup per job: volcano, or the name of a scheduler with the coscheduling plugin.",
     )
     backoff_limit: int | None = Field(
-        default=6, ge=0, description="Restarts of a job that gives no runPolicy.backoffLimit; null: no limit."
+        default=6,
+        ge=0,
+        le=LONGEST,
+        description="Restarts of a job that gives no runPolicy.backoffLimit; null: no limit.",
     )
     restart_delay_seconds: float = Field(
         default=10.0,
         ge=0,
+        le=LONGEST,
         description="Before the second restart, doubled for each further one; the first waits not.",
     )
     longest_restart_delay_seconds: float = Field(
-        default=300.0, ge=0, description="The most that doubling reaches."
+        default=300.0, ge=0, le=LONGEST, description="The most that doubling reaches."
     )
     termination_seconds: int = Field(
-        default=60, ge=1, description="After its grace period, a Pod on a lost node is deleted by force."
+        default=60,
+        ge=1,
+        le=LONGEST,
+        description="After its grace period, a Pod on a lost node is deleted by force.",
     )
     node_lost_seconds: int = Field(
-        default=120, ge=1, description="A Pod whose node has been lost for so long is replaced."
+        default=120, ge=1, le=LONGEST, description="A Pod whose node has been lost for so long is replaced."
     )
     outputs: str = Field(
         default="",

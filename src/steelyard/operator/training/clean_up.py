@@ -1,6 +1,6 @@
 """What becomes of a finished job's Pods, and when the job itself goes."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from steelyard.operator.children import Children
@@ -23,8 +23,9 @@ def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
     delete = (*_pods_and_services(job, children), *_always(children))
     if job.policy.ttl is None or job.memory.completed is None:
         return CleanUp(delete)
-    end = job.memory.completed + timedelta(seconds=job.policy.ttl)
-    return CleanUp(delete, now >= end, end if now < end else None)
+    end = deadline.later(job.memory.completed, job.policy.ttl)
+    over = end is not None and now >= end
+    return CleanUp(delete, over, None if over else end)
 
 
 def everything(job: TrainingJob, children: Children) -> tuple[Json, ...]:

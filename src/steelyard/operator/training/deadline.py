@@ -9,7 +9,15 @@ def at(job: TrainingJob, memory: Memory) -> datetime | None:
     """When the job's time is over, if it has begun and has an end: also the time of the next look."""
     if job.policy.deadline is None or memory.started is None:
         return None
-    return memory.started + timedelta(seconds=job.policy.deadline)
+    return later(memory.started, job.policy.deadline)
+
+
+def later(moment: datetime, seconds: int) -> datetime | None:
+    """So many seconds after a moment; None beyond the last year that a time has, which is never."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
 
 
 def exceeded(job: TrainingJob, memory: Memory, now: datetime) -> bool:

@@ -26,6 +26,7 @@ from steelyard.operator.training import (
     ports,
     replicas,
     restart,
+    spec_types,
     status,
     suspend,
     upkeep,
@@ -45,7 +46,7 @@ ELSEWHERE = "kueue.x-k8s.io/multikueue"
 
 def reconcile(resource: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """`children` are the job's own, what it may adopt, and what it has to let go."""
-    if ((resource.get("spec") or {}).get("runPolicy") or {}).get("managedBy") == ELSEWHERE:
+    if _runs_elsewhere(resource):
         return Desired(status=dict(resource.get("status") or {}))
     try:
         job = read(resource, settings)
@@ -66,8 +67,15 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
     return replace(_at_work(crew, now), patch=(*ownership.claims(resource, children), *kept))
 
 
+def _runs_elsewhere(resource: Json) -> bool:
+    spec = resource.get("spec")
+    policy = spec.get("runPolicy") if isinstance(spec, dict) else None
+    return isinstance(policy, dict) and policy.get("managedBy") == ELSEWHERE
+
+
 def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     """Raises Invalid for what cannot run as it is written; a job that has ended is not judged again."""
+    spec_types.check(resource)
     job = parse.job_of(resource, framework_of(resource, settings), settings)
     if not status.finished(job.memory.conditions):
         validate.check(job)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import spec_types
 from steelyard.operator.training.framework import Framework, RoleKind
 from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
 from steelyard.operator.training.memory import memory_of
@@ -22,6 +23,7 @@ from steelyard.operator.training.model import (
     Scope,
     TrainingJob,
 )
+from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
 
 Json = dict[str, Any]
 
@@ -106,7 +108,7 @@ def _role(field: str, given: Json, kind: RoleKind, policy: RestartPolicy, scopes
         scopes = _Scopes(_one_of(given["restartScope"], Scope, f"{field}.restartScope"), scopes.default)
     return Role(
         name=kind.name,
-        count=_count(given.get("replicas"), f"{field}.replicas", kind.default_replicas),
+        count=_count(given.get("replicas"), f"{field}.replicas", kind.default_replicas, MAX_REPLICAS),
         template=template,
         restart=restart,
         scope=scopes.of(restart),
@@ -132,17 +134,23 @@ def _policy(kind: str, spec: Json) -> RunPolicy:
         ),
         clean_pods_said=bool(clean),
         ttl=_whole(given, "ttlSecondsAfterFinished"),
-        deadline=_whole(given, "activeDeadlineSeconds"),
+        deadline=_whole(given, "activeDeadlineSeconds", INT64),
         backoff_limit=_whole(given, "backoffLimit"),
         suspend=bool(given.get("suspend")),
         managed_by=str(given.get("managedBy") or ""),
-        scheduling=_mapping(given.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
+        scheduling=_scheduling(given.get("schedulingPolicy") or {}, f"{field}.schedulingPolicy"),
     )
 
 
-def _whole(given: Json, name: str) -> int | None:
+def _scheduling(given: object, field: str) -> Json:
+    policy = _mapping(given, field)
+    _count(policy.get("minAvailable"), f"{field}.minAvailable", 0)
+    return policy
+
+
+def _whole(given: Json, name: str, most: int = INT32) -> int | None:
     value = given.get(name)
-    return None if value is None else _count(value, f"spec.runPolicy.{name}", 0)
+    return None if value is None else _count(value, f"spec.runPolicy.{name}", 0, most)
 
 
 # ---- failure rules
@@ -161,12 +169,14 @@ def _rules(resource: Json, spec: Json) -> tuple[Rule, ...]:
     if not text:
         return ()
     try:
-        return _rules_of(json.loads(text), field)
-    except ValueError as error:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:  # the latter of a text of ten thousand brackets
         raise Invalid(field, f"is not JSON: {error}") from None
+    return _rules_of(given, field)
 
 
 def _rules_of(given: object, field: str) -> tuple[Rule, ...]:
+    spec_types.check_rules(given, field)
     if not isinstance(given, list):
         raise Invalid(field, "has to be a list of rules")
     return tuple(_rule(_mapping(each, f"{field}[{n}]"), f"{field}[{n}]") for n, each in enumerate(given))
@@ -195,11 +205,11 @@ def _mapping(value: object, field: str) -> Json:
     return value
 
 
-def _count(value: object, field: str, default: int) -> int:
+def _count(value: object, field: str, default: int, most: int = INT32) -> int:
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise Invalid(field, f"has to be a whole number from 0 on, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise Invalid(field, f"has to be a whole number from 0 to {most}, not {value!r}")
     return value
 
 

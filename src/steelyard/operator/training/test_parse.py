@@ -129,13 +129,17 @@ SPECS = "spec.pytorchReplicaSpecs"
         ),
         pytest.param(make_job(policy={"backoffLimit": "3"}), "spec.runPolicy.backoffLimit", id="limit"),
         pytest.param(
-            make_job(policy={"schedulingPolicy": {"minAvailable": 9}}),
-            "minAvailable: is more than the 3",
+            make_job(policy={"schedulingPolicy": {"minAvailable": -1}}),
+            "minAvailable: has to be a whole number from 0 to 2147483647, not -1",
             id="gang",
         ),
         pytest.param(scoped("Node"), "has to be one of Pod, ReplicaType, Job, not 'Node'", id="scope"),
         pytest.param(ruled("{"), "steelyard/failure-rules]: is not JSON", id="rules that are no JSON"),
-        pytest.param(ruled('[{"action": "Sing"}]'), "[0].action: has to be one of Restart", id="action"),
+        pytest.param(
+            ruled('[{"action": "Sing"}]'),
+            "[0].action: should be 'Restart', 'Fail' or 'Ignore', not 'Sing'",
+            id="action",
+        ),
         pytest.param(
             ruled('[{"action": "Fail", "pattern": "("}]'),
             "metadata.annotations[steelyard/failure-rules][0].pattern: '(' is no regular",

@@ -4,11 +4,15 @@ Raises Invalid with the field; the job then has failed for the reason `<Kind>Fai
 """
 
 import re
+from typing import Any
 
 from steelyard.operator.training import parse, patterns
 from steelyard.operator.training.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
+from steelyard.schema.quantity import amount
+
+Json = dict[str, Any]
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -26,11 +30,6 @@ def check(job: TrainingJob) -> None:
     _order(job)
     for number, rule in enumerate(job.rules):
         _rule(job, rule, number)
-    if job.policy.scheduling.get("minAvailable", 0) > job.total:
-        raise Invalid(
-            "spec.runPolicy.schedulingPolicy.minAvailable",
-            f"is more than the {job.total} replicas of the job",
-        )
     job.framework.check(job)
 
 
@@ -72,10 +71,21 @@ def _containers(job: TrainingJob, role: Role) -> None:
             raise Invalid(f"{field}[{number}].name", "is required")
         if not container.get("image"):
             raise Invalid(f"{field}[{number}].image", "is required")
+        _resources(container.get("resources") or {}, f"{field}[{number}].resources")
     if job.framework.insists and job.framework.container not in names:
         raise Invalid(
             field, f"one of them has to be named {job.framework.container}; there are {', '.join(names)}"
         )
+
+
+def _resources(resources: Json, field: str) -> None:
+    """A gang's needs are reckoned from them before any Pod is made that the API could refuse."""
+    for which in ("requests", "limits"):
+        for name, value in (resources.get(which) or {}).items():
+            try:
+                amount(str(value))
+            except ValueError as error:
+                raise Invalid(f"{field}.{which}.{name}", str(error)) from None
 
 
 def _order(job: TrainingJob) -> None:

@@ -9,6 +9,8 @@ from pydantic import ConfigDict, Field
 
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.training.common import (
+    INT32,
+    MAX_REPLICAS,
     MAX_ROLES,
     Json,
     PodTemplate,
@@ -39,7 +41,7 @@ class Dependency(SchemaModel):
 class Role(SchemaModel):
     """Replicas with one part in the job."""
 
-    replicas: int | None = Field(default=None, ge=0, le=10000)
+    replicas: int | None = Field(default=None, ge=0, le=MAX_REPLICAS)
     """How many; absent: what the framework says, or one."""
     template: PodTemplate
     """Their Pods."""
@@ -85,7 +87,7 @@ class SuccessPolicy(SchemaModel):
 
     roles: list[str] = Field(default_factory=list, max_length=MAX_ROLES)
     """Roles that count; absent: all."""
-    count: int | None = Field(default=None, ge=1)
+    count: int | None = Field(default=None, ge=1, le=INT32)
     """How many of their replicas."""
     percent: int | None = Field(default=None, ge=1, le=100)
     """What share of their replicas."""
@@ -138,11 +140,11 @@ class FrameworkRole(SchemaModel):
 
     name: str = Field(pattern=ROLE, max_length=31)
     """Name."""
-    minimum: int = Field(default=0, ge=0)
+    minimum: int = Field(default=0, ge=0, le=MAX_REPLICAS)
     """The fewest replicas; from 1 on, a job has to have the role."""
-    maximum: int | None = Field(default=None, ge=1)
+    maximum: int | None = Field(default=None, ge=1, le=INT32)
     """The most replicas."""
-    default: int = Field(default=1, ge=0)
+    default: int = Field(default=1, ge=0, le=MAX_REPLICAS)
     """Replicas of a role that gives no number."""
     restartScope: Scope = "Job"
     """What starts again when one failed."""

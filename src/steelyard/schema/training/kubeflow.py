@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from steelyard.schema.base import SchemaModel
-from steelyard.schema.training.common import MAX_ROLES, ReplicaSpec, RunPolicy, validations
+from steelyard.schema.training.common import INT32, MAX_ROLES, ReplicaSpec, RunPolicy, validations
 from steelyard.schema.training.rules import Types, of_types
 
 Json = dict[str, Any]
@@ -65,11 +65,11 @@ class Bounds(SchemaModel):
 
     model_config = ConfigDict(json_schema_extra=validations(_BOUNDS))
 
-    minReplicas: int | None = Field(default=None, ge=0)
+    minReplicas: int | None = Field(default=None, ge=0, le=INT32)
     """The fewest workers; absent: as `maxReplicas`, or as many as there are."""
-    maxReplicas: int | None = Field(default=None, ge=0)
+    maxReplicas: int | None = Field(default=None, ge=0, le=INT32)
     """The most workers; absent: as `minReplicas`, or as many as there are."""
-    maxRestarts: int | None = Field(default=None, ge=0)
+    maxRestarts: int | None = Field(default=None, ge=0, le=INT32)
     """How often the launcher starts the workers' processes again."""
     metrics: list[Json] | None = None
     """What a HorizontalPodAutoscaler scales the workers by."""
@@ -90,7 +90,7 @@ class ElasticPolicy(Bounds):
     """More settings."""
     standalone: bool | None = None
     """All workers are on one machine."""
-    nProcPerNode: int | None = Field(default=None, ge=1)
+    nProcPerNode: int | None = Field(default=None, ge=1, le=INT32)
     """The older name of `nprocPerNode`."""
 
 
@@ -116,7 +116,7 @@ class PyTorchJobSpec(JobSpec):
     """Replicas by type: Master, Worker."""
     elasticPolicy: ElasticPolicy | None = None
     """Workers may come and go."""
-    nprocPerNode: str | None = None
+    nprocPerNode: str | None = Field(default=None, max_length=16)
     """Processes per Pod, for `torchrun`: `auto`, `cpu`, `gpu` or a number; absent: auto."""
 
 
@@ -181,7 +181,7 @@ class MPIJobSpec(JobSpec):
 
     mpiReplicaSpecs: dict[str, ReplicaSpec] = replicas(MPI)
     """Replicas by type: Launcher, Worker."""
-    slotsPerWorker: int | None = Field(default=None, ge=1)
+    slotsPerWorker: int | None = Field(default=None, ge=1, le=INT32)
     """Processes per worker; absent: one."""
     mainContainer: str | None = None
     """Container of the workers in which the processes are started."""

@@ -1,0 +1,80 @@
+"""The types and bounds of a job's spec, by the schema that its definition is made of.
+
+API servers check them when a job is applied, but not all do: an older definition, or another operator's, lets pass
+what no decision could read. `dl_job.py` asks here before anything else is made of a spec.
+"""
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from steelyard.operator.training.model import Invalid
+from steelyard.schema.training.dl_job import FailureRule
+from steelyard.schema.training.kinds import TRAINING
+
+Json = dict[str, Any]
+
+DEPTH = 64
+"""Objects and lists within one another; a Pod's own fields need about ten."""
+SHOWN = 80
+"""Characters of a wrong value that a message shows."""
+_INSTANCE = re.compile(" or instance of [A-Za-z]+")
+_RULES = TypeAdapter(list[FailureRule])
+
+
+def check(resource: Json) -> None:
+    """Raises Invalid for the first field of `spec` that is of another type or out of bounds.
+
+    A null counts as absent, as in v1, and an unknown field is ignored: a later version may know it.
+    """
+    kind = TRAINING[resource["kind"]].spec
+    spec = resource.get("spec")
+    if not isinstance(spec, dict):
+        raise Invalid("spec", "is required" if spec is None else f"has to be an object, not {_shown(spec)}")
+    _check(kind, _present(spec, 0, "spec"), "spec")
+
+
+def check_rules(rules: object, field: str) -> None:
+    """Raises Invalid for failure rules, from a spec or an annotation, of other types than the schema's."""
+    _check(_RULES, _present(rules, 0, field), field)
+
+
+def _check(schema: type[BaseModel] | TypeAdapter[Any], value: object, field: str) -> None:
+    try:
+        if isinstance(schema, TypeAdapter):
+            schema.validate_python(value, strict=True)
+        else:
+            schema.model_validate(value, strict=True)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False, include_context=False):
+            if fault["type"] != "extra_forbidden":
+                where = field + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in fault["loc"])
+                raise Invalid(where, _worded(fault["type"], fault["msg"], fault["input"])) from None
+
+
+def _worded(type: str, message: str, value: object) -> str:
+    if type == "missing":
+        return "is required"
+    words = _INSTANCE.sub("", message.removeprefix("Input ").replace("dictionary", "object"))
+    return f"{words}, not {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _present(value: object, depth: int, field: str) -> object:
+    """The value without its nulls. Raises Invalid for one that is nested too deeply to be copied."""
+    if depth > DEPTH:
+        raise Invalid(field, f"is nested more than {DEPTH} deep")
+    match value:
+        case dict():
+            return {
+                name: _present(each, depth + 1, field) for name, each in value.items() if each is not None
+            }
+        case list():
+            return [_present(each, depth + 1, field) for each in value]
+        case _:
+            return value
