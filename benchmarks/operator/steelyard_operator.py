@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from steelyard.kube.client import connect
+from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
 
@@ -12,7 +13,7 @@ from steelyard.operator.settings import OperatorSettings
 async def main(kubeconfig: Path) -> None:
     cluster = await connect(kubeconfig)
     settings = OperatorSettings(storage="file:///storage")
-    await run_operator(cluster, settings, identity="benchmark", stop=asyncio.Event())
+    await run_operator(cluster, settings, candidate=process_candidate(), stop=asyncio.Event())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ like. With N = 0 it never dies, and COUNT_FILE says how many calls there were.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import Any, cast
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.resource import EVENTS, LEASES, Resource
+from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
@@ -53,9 +55,10 @@ async def main(state: StateDir, last: int, counted: Path) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     cluster = cast(Cluster, DyingCluster(await connect(state.kubeconfig), last, counted))
     settings = OperatorSettings(storage=f"file://{state.storage}")
-    await run_operator(cluster, settings, identity="localhost", stop=stop)
+    await run_operator(cluster, settings, candidate=process_candidate(), stop=stop)
     await cluster.close()
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
     asyncio.run(main(StateDir(Path(sys.argv[1])), int(sys.argv[2]), Path(sys.argv[3])))

@@ -12,6 +12,7 @@ import pytest
 from steelyard.kube.client import RestCluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, DL_JOBS, FRAMEWORKS, PODS, SERVICES, TRAINING
+from steelyard.local.identity import process_candidate
 from steelyard.operator.main import run_operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.crd import custom_resource_definitions
@@ -41,7 +42,7 @@ async def operator(cluster: RestCluster, served: str) -> AsyncIterator[str]:
             await cluster.create(CRDS, crd)
     stop = asyncio.Event()
     settings = OperatorSettings(namespace=served, lease_namespace=served, storage="file:///storage")
-    running = asyncio.create_task(run_operator(cluster, settings, identity="test", stop=stop))
+    running = asyncio.create_task(run_operator(cluster, settings, candidate=process_candidate(), stop=stop))
     yield served
     stop.set()
     await running

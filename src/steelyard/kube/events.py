@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from steelyard.kube.cluster import Cluster, Json
@@ -74,7 +74,7 @@ class EventRecorder:
         component: str,
         instance: str = "",
         pause: float = 1.0,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
     ) -> None:
         self.dropped = 0
         self._cluster = cluster

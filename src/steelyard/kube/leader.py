@@ -32,7 +32,9 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class RealClock:
+class SystemClock:
+    """The machine's time, for processes. Tests have virtual ones."""
+
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
@@ -52,24 +54,35 @@ class Timing:
     retry: float = 2.0
 
 
-class LeaderElector:
-    """One candidate. `identity` must be no other process's, nor an earlier one's of the same host."""
+def _unknown(holder: str) -> bool:
+    return False
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        namespace: str,
-        name: str,
-        identity: str,
-        timing: Timing | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.identity = identity
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who stands for election.
+
+    `identity` must be no other process's, nor an earlier one's of the same host: two that share one would both lead.
+    `has_ended` tells of the holder of a lease whether its process is known to run no more, so that nobody need wait for
+    the end of its lease; whoever does not know answers False.
+    """
+
+    identity: str
+    clock: Clock
+    has_ended: Callable[[str], bool] = _unknown
+    timing: Timing = Timing()
+
+
+class LeaderElector:
+    """One candidate's part in the election that is held over one Lease."""
+
+    def __init__(self, cluster: Cluster, candidate: Candidate, *, namespace: str, name: str) -> None:
+        self.identity = candidate.identity
         self._cluster = cluster
         self._namespace, self._name = namespace, name
-        self._timing = timing or Timing()
-        self._clock = clock or RealClock()
+        self._timing = candidate.timing
+        self._clock = candidate.clock
+        self._has_ended = candidate.has_ended
         self._lease: Json | None = None  # as last read or written
         self._seen: str | None = None  # the version that others left, and since when it has been that
         self._unchanged_since = _NEVER
@@ -141,7 +154,8 @@ class LeaderElector:
 
     def _free(self) -> bool:
         spec = (self._lease or {}).get("spec") or {}
-        if spec.get("holderIdentity") in (None, "", self.identity):
+        holder = spec.get("holderIdentity")
+        if holder in (None, "", self.identity) or self._has_ended(str(holder)):
             return True
         duration = spec.get("leaseDurationSeconds") or self._timing.duration
         return self._clock.monotonic() >= self._unchanged_since + float(duration)

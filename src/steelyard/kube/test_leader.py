@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.kube.cluster import Resource
 from steelyard.kube.errors import Conflict, Unreachable
-from steelyard.kube.leader import LeaderElector, LeaseLost, until
+from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost, until
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import LEASES
 
@@ -73,15 +74,16 @@ class FrozenClock:
             await self.clock.sleep(self.until - self.clock.time)
 
 
-class Candidate:
+class Standing:
     """Stands again whenever it has lost."""
 
-    def __init__(self, cluster: Any, clock: Any, identity: str) -> None:
+    def __init__(
+        self, cluster: Any, clock: Any, identity: str, has_ended: Callable[[str], bool] | None = None
+    ) -> None:
         self.clock = clock
         self._working = False
-        self.elector = LeaderElector(
-            cluster, namespace="default", name="lead", identity=identity, clock=clock
-        )
+        candidate = Candidate(identity, clock, has_ended or (lambda holder: False))
+        self.elector = LeaderElector(cluster, candidate, namespace="default", name="lead")
         self.task = asyncio.create_task(self._stand())
 
     def works(self) -> bool:
@@ -113,7 +115,7 @@ class Candidate:
 
 async def test_one_leads_and_the_next_takes_over_at_once_after_a_release() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    one, two = (Candidate(cluster, FrozenClock(clock), name) for name in ("one", "two"))
+    one, two = (Standing(cluster, FrozenClock(clock), name) for name in ("one", "two"))
     await clock.advance(60)
     assert (one.works(), two.works()) == (True, False)
     await one.stop()
@@ -126,7 +128,7 @@ async def test_one_leads_and_the_next_takes_over_at_once_after_a_release() -> No
 
 async def test_a_leader_that_dies_is_replaced_after_the_lease() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    one, two = (Candidate(cluster, FrozenClock(clock), name) for name in ("one", "two"))
+    one, two = (Standing(cluster, FrozenClock(clock), name) for name in ("one", "two"))
     await clock.advance(20)
     one.clock.until = 1e9
     await clock.advance(12)
@@ -138,9 +140,21 @@ async def test_a_leader_that_dies_is_replaced_after_the_lease() -> None:
         await each.stop()
 
 
+async def test_a_leader_that_is_known_to_have_died_is_replaced_at_once() -> None:
+    cluster, clock = MemoryCluster(), VirtualClock()
+    one = Standing(cluster, FrozenClock(clock), "one")
+    await clock.advance(20)
+    one.clock.until = 1e9  # as if it had been killed: it releases nothing
+    two = Standing(cluster, FrozenClock(clock), "two", lambda holder: holder == "one")
+    await clock.advance(1)
+    assert two.works()
+    for each in (one, two):
+        await each.stop()
+
+
 async def test_a_leader_without_the_api_stops_before_another_may_begin() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    one = Candidate(cluster, FrozenClock(clock), "one")
+    one = Standing(cluster, FrozenClock(clock), "one")
     await clock.advance(5)
 
     def away(verb: str, resource: Resource, name: str) -> None:
@@ -159,7 +173,7 @@ async def test_a_leader_without_the_api_stops_before_another_may_begin() -> None
 
 async def test_a_lease_that_another_wrote_to_is_read_again_and_kept() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    one = Candidate(cluster, FrozenClock(clock), "one")
+    one = Standing(cluster, FrozenClock(clock), "one")
     await clock.advance(5)
     await cluster.patch(LEASES, "lead", {"metadata": {"labels": {"a": "b"}}}, "default")
     await clock.advance(20)
@@ -169,7 +183,7 @@ async def test_a_lease_that_another_wrote_to_is_read_again_and_kept() -> None:
 
 async def test_work_that_ends_or_fails_ends_the_lead() -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    elector = LeaderElector(cluster, namespace="default", name="lead", identity="one", clock=clock)
+    elector = LeaderElector(cluster, Candidate("one", clock), namespace="default", name="lead")
 
     async def ends() -> None:
         assert elector.leading
@@ -202,7 +216,7 @@ def test_never_two_at_once_and_never_nobody_for_long(faults: list[tuple[str, int
 
 async def _elections(faults: list[tuple[str, int]], chance: Random) -> None:
     cluster, clock = MemoryCluster(), VirtualClock()
-    candidates = {name: Candidate(cluster, FrozenClock(clock), name) for name in ("one", "two")}
+    candidates = {name: Standing(cluster, FrozenClock(clock), name) for name in ("one", "two")}
     failing = 0.0
 
     def fail(verb: str, resource: Resource, name: str) -> None:

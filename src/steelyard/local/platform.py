@@ -6,9 +6,8 @@ that it has read a message only when what follows from it is durable.
 """
 
 import asyncio
-import hashlib
 import os
-import socket
+import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from steelyard.broker.open import open_log
 from steelyard.errors import UsageError
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
+from steelyard.local.identity import process_candidate
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.settings import Settings
@@ -166,27 +166,30 @@ async def _service(
             return lambda stop: reaper.run_reaper(log, opened.store, stop=stop)
     cluster = await connect(Path(settings.kubernetes))
     stack.push_async_callback(cluster.close)
-    return _on_cluster(name, opened, settings, cluster, _owner(state))
+    return _on_cluster(name, opened, settings, cluster)
 
 
-def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster, owner: str) -> Service:
+def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
     from steelyard.services import informer
     from steelyard.services.metrics import OrchestratorMetrics
     from steelyard.services.orchestrator import run_orchestrator
 
+    candidate = process_candidate()
     if name == "informer":
-        return lambda stop: informer.run_informer(opened.log, cluster, identity=owner, stop=stop)
+        return lambda stop: informer.run_informer(opened.log, cluster, candidate=candidate, stop=stop)
     claims, chosen, quotas = opened.ledger.claims, settings.orchestrator, settings.quotas
     metrics = OrchestratorMetrics(opened.registry)
     return lambda stop: run_orchestrator(
-        opened.log, claims, cluster, chosen, quotas, owner=owner, stop=stop, metrics=metrics
+        opened.log,
+        claims,
+        cluster,
+        chosen,
+        quotas,
+        candidate=candidate,
+        new_id=lambda: uuid.uuid4().hex,
+        stop=stop,
+        metrics=metrics,
     )
-
-
-def _owner(state: StateDir) -> str:
-    """One per state folder, on which one process of each service runs: after a crash it has its lease back at once."""
-    place = hashlib.sha256(str(state.path.resolve()).encode()).hexdigest()[:12]
-    return f"{socket.gethostname().lower()[:40]}-{place}-{os.getuid()}"
 
 
 def _now() -> datetime:

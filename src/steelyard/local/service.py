@@ -5,7 +5,6 @@ leaves its Pods running, for the next one to adopt, unless it is told to end the
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, NODES, Json
 from steelyard.local.controllers.pods import is_true
+from steelyard.local.identity import process_candidate
 from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.network import Network
-from steelyard.local.node import NODE, kubelet_config
+from steelyard.local.node import kubelet_config
 from steelyard.local.state import StateDir, write_atomically
 
 CRD_SECONDS = 20.0
@@ -103,8 +103,7 @@ async def run_operator_service(
     try:
         await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token
         ready()
-        # One identity per state folder: after a crash it takes its own lease back without waiting for its end.
-        await run_operator(cluster, operator, identity=f"{NODE}-{os.getuid()}", stop=stop)
+        await run_operator(cluster, operator, candidate=process_candidate(), stop=stop)
     finally:
         await cluster.close()
 

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.leader import LeaderElector, LeaseLost, until
+from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost, until
 from steelyard.kube.resource import TRAINING
 from steelyard.kube.workqueue import WorkQueue, spare_worker
 from steelyard.operator.caches import InformerCaches
@@ -37,14 +37,14 @@ async def run_operator(
     cluster: Cluster,
     settings: OperatorSettings,
     *,
-    identity: str,
+    candidate: Candidate,
     stop: asyncio.Event,
     metrics_port: int | None = None,
 ) -> None:
     """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end."""
-    operator = Operator(cluster, settings)
+    operator = Operator(cluster, settings, candidate.clock.now)
     close = _serve_metrics(operator.metrics, metrics_port) if metrics_port is not None else None
-    elector = LeaderElector(cluster, namespace=settings.lease_namespace, name=LEASE, identity=identity)
+    elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     try:
         await until(stop, elector.lead(operator.work))
     finally:
@@ -59,7 +59,7 @@ class Operator:
         self,
         cluster: Cluster,
         settings: OperatorSettings,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime],
     ) -> None:
         self.metrics = Metrics()
         self._settings = settings
@@ -67,7 +67,7 @@ class Operator:
         self._queue: WorkQueue[Key] = WorkQueue(
             tenant=lambda key: key.namespace, tenant_limit=spare_worker(settings.workers)
         )
-        self._events = EventRecorder(cluster, component="steelyard-operator")
+        self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
         self._caches = InformerCaches(cluster, workflows(settings), settings, self)
         self._controller = Controller(cluster, self._caches, self)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
+from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, EVENTS, JOBS, LEASES, MODELS, REPORTS
 from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report
@@ -24,8 +25,16 @@ def bare(resource: Json) -> Json:
     return {**resource, "metadata": {"name": resource["metadata"]["name"], "namespace": NAMESPACE}}
 
 
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def standing(identity: str) -> Candidate:
+    return Candidate(identity, SystemClock())
+
+
 def make_cluster() -> MemoryCluster:
-    return MemoryCluster(lambda: datetime.now(UTC))
+    return MemoryCluster(now)
 
 
 @asynccontextmanager
@@ -60,7 +69,7 @@ def reason(cluster: MemoryCluster, resource: Any, name: str) -> str:
 
 async def test_a_report_is_made_and_told_about() -> None:
     cluster = make_cluster()
-    operator = Operator(cluster, SETTINGS)
+    operator = Operator(cluster, SETTINGS, now)
     await cluster.create(REPORTS, bare(make_report("r")))
     async with running(operator.work):
         await until(lambda: cluster.store.objects(JOBS))
@@ -80,7 +89,7 @@ async def test_a_name_that_is_taken_fails_the_resource_and_leaves_the_other_alon
     theirs = {"metadata": {"name": "r-run-a1", "namespace": NAMESPACE}, "data": {"a": "b"}}
     before = await cluster.create(CONFIG_MAPS, theirs)
     await cluster.create(REPORTS, bare(make_report("r")))
-    async with running(Operator(cluster, SETTINGS).work):
+    async with running(Operator(cluster, SETTINGS, now).work):
         await until(lambda: reason(cluster, REPORTS, "r") == "NameConflict")
     assert await cluster.get(CONFIG_MAPS, "r-run-a1", NAMESPACE) == before
     assert not cluster.store.objects(JOBS)
@@ -89,7 +98,7 @@ async def test_a_name_that_is_taken_fails_the_resource_and_leaves_the_other_alon
 async def test_a_finished_resource_goes_when_its_time_is_over() -> None:
     cluster = make_cluster()
     await cluster.create(MODELS, bare(make_model("m", source="Mock", ttlSecondsAfterFinished=0)))
-    async with running(Operator(cluster, SETTINGS).work):
+    async with running(Operator(cluster, SETTINGS, now).work):
         await until(lambda: not cluster.store.objects(MODELS))
 
 
@@ -98,12 +107,12 @@ async def test_an_operator_that_takes_over_goes_on() -> None:
     evaluation = make_evaluation("e", inferenceSessionReference="b1")
     await cluster.create(EVALUATIONS, bare(evaluation))
     stop = asyncio.Event()
-    async with running(lambda: run_operator(cluster, SETTINGS, identity="first", stop=stop)):
+    async with running(lambda: run_operator(cluster, SETTINGS, candidate=standing("first"), stop=stop)):
         await until(lambda: cluster.store.objects(JOBS))
         stop.set()
     complete_jobs(cluster)
     second = asyncio.Event()
-    async with running(lambda: run_operator(cluster, SETTINGS, identity="second", stop=second)):
+    async with running(lambda: run_operator(cluster, SETTINGS, candidate=standing("second"), stop=second)):
         await until(lambda: len(cluster.store.objects(JOBS)) == 2)
         lease = await cluster.get(LEASES, LEASE, "default")
         assert lease["spec"]["holderIdentity"] == "second"
@@ -120,7 +129,9 @@ async def test_metrics_are_served(unused_tcp_port: int) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{unused_tcp_port}/metrics", timeout=5) as answer:
             return str(answer.read().decode())
 
-    work = run_operator(make_cluster(), SETTINGS, identity="me", stop=stop, metrics_port=unused_tcp_port)
+    work = run_operator(
+        make_cluster(), SETTINGS, candidate=standing("me"), stop=stop, metrics_port=unused_tcp_port
+    )
     async with running(lambda: work):
         await asyncio.sleep(0.05)
         assert "steelyard_operator_leading" in await asyncio.to_thread(fetch)
@@ -139,6 +150,6 @@ async def test_a_defect_in_one_resource_does_not_stop_the_others(caplog: pytest.
         subresource="status",
     )
     await cluster.create(MODELS, bare(make_model("m", source="Mock")))
-    async with running(Operator(cluster, SETTINGS).work):
+    async with running(Operator(cluster, SETTINGS, now).work):
         await until(lambda: reason(cluster, MODELS, "m") == "Ready")
     assert "a defect" in caplog.text

@@ -14,7 +14,7 @@ from typing import Any
 from steelyard.broker.log import Log, Message
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.leader import LeaderElector, Timing
+from steelyard.kube.leader import Candidate, LeaderElector
 from steelyard.kube.resource import DYFF
 from steelyard.schema.names import resource_name
 from steelyard.services.leading import Leading, lead_until, surely
@@ -108,15 +108,14 @@ async def run_informer(
     log: Log,
     cluster: Cluster,
     *,
-    identity: str,
+    candidate: Candidate,
     stop: asyncio.Event,
     namespace: str = "default",
-    timing: Timing | None = None,
 ) -> None:
     """Tell the log what the resources of all accounts say, until `stop`; `namespace` is the lease's."""
 
     def elector() -> LeaderElector:
-        return LeaderElector(cluster, namespace=namespace, name=LEASE, identity=identity, timing=timing)
+        return LeaderElector(cluster, candidate, namespace=namespace, name=LEASE)
 
     await lead_until(stop, elector, lambda leading: _Teller(log, cluster, leading).work())
 

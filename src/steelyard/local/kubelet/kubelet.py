@@ -50,7 +50,9 @@ class Kubelet:
         self, cluster: Cluster, config: KubeletConfig, *, mounts: bool, binds: bool, shown: Shown | None
     ) -> None:
         self.cluster, self.config, self.mounts, self.binds = cluster, config, mounts, binds
-        self.events = EventRecorder(cluster, component="kubelet", instance=config.node)
+        self.events = EventRecorder(
+            cluster, component="kubelet", instance=config.node, now=lambda: datetime.now(UTC)
+        )
         self.shims = ForkServer(config.python)
         addresses = Addresses(config.pods / ".addresses", config.network)
         self.node = Node(cluster, config, addresses, self.events, self.shims, mounts, binds, shown)

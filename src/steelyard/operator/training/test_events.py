@@ -121,7 +121,7 @@ async def test_the_operator_plays_a_job_although_other_kinds_are_not_installed(
             raise NotFound("the server could not find the requested resource")
 
     cluster.before_call = before
-    operator = Operator(cluster, OperatorSettings())
+    operator = Operator(cluster, OperatorSettings(), lambda: datetime.now(UTC))
     job = make_job()
     await cluster.create(PYTORCH_JOBS, {**job, "metadata": {"name": "job", "namespace": NAMESPACE}})
     async with running(operator.work):

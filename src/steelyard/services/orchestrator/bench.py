@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from steelyard.accounts.ledger import Claim, Claims
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.partition import partition_of
-from steelyard.kube.leader import Timing
+from steelyard.kube.leader import Candidate, SystemClock, Timing
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, Resource
 from steelyard.schema.base import DyffEntity
@@ -36,7 +36,19 @@ Json = dict[str, Any]
 QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
 )
+_IDS = count()
+"""Of commands, of all benches: several may share one log."""
 TIMING = Timing(duration=1, deadline=0.6, retry=0.05)
+
+
+class _BenchClock(SystemClock):
+    """Leases by the machine's time; what is written down has the bench's."""
+
+    def __init__(self, bench: "Bench") -> None:
+        self._bench = bench
+
+    def now(self) -> datetime:
+        return self._bench.now
 
 
 @dataclass
@@ -52,6 +64,10 @@ class Bench:
     metrics: OrchestratorMetrics = field(default_factory=OrchestratorMetrics)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
+    def new_id(self) -> str:
+        """The id of a command."""
+        return f"command-{next(_IDS)}"
+
     # ---- what runs
 
     def start(self, owner: str = "one") -> asyncio.Task[None]:
@@ -64,18 +80,18 @@ class Bench:
             self.limits,
             lambda entity: {"slots": "1"},
             self.metrics,
-            owner,
-            lambda: self.now,
+            Candidate(owner, _BenchClock(self), timing=TIMING),
+            self.new_id,
         )
-        return self._run(orchestrate(means, asyncio.Event(), TIMING))
+        return self._run(orchestrate(means, asyncio.Event()))
 
     def aggregate(self) -> None:
         self._run(run_aggregator(self.log, stop=asyncio.Event()))
 
     def inform(self, identity: str = "one") -> asyncio.Task[None]:
         """An informer, until it is cancelled."""
-        stop = asyncio.Event()
-        return self._run(run_informer(self.log, self.cluster, identity=identity, stop=stop, timing=TIMING))
+        candidate = Candidate(identity, SystemClock(), timing=TIMING)
+        return self._run(run_informer(self.log, self.cluster, candidate=candidate, stop=asyncio.Event()))
 
     def _run(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
@@ -103,12 +119,12 @@ class Bench:
     ) -> None:
         said = Status(status, reason)
         kind = entity.dump()["kind"]
-        command = status_command(entity.id, kind, said, source=source, time=self.now, command=uuid4().hex)
+        command = status_command(entity.id, kind, said, source=source, time=self.now, command=self.new_id())
         await self.log.publish([command])
 
     async def forget(self, entity: DyffEntity) -> None:
         command = ForgetEntity.model_validate({"data": {"id": entity.id, "kind": entity.dump()["kind"]}})
-        headers = {"id": uuid4().hex, "source": "reaper", "time": command_time(self.now)}
+        headers = {"id": self.new_id(), "source": "reaper", "time": command_time(self.now)}
         await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
 
     def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
@@ -198,7 +214,7 @@ def place_of(entity: DyffEntity) -> tuple[Resource, str]:
 
 def _creation(entity: DyffEntity) -> Message:
     command = CreateEntity.model_validate({"data": entity.dump()})
-    headers = {"id": uuid4().hex, "source": "api", "time": command_time(entity.creationTime)}
+    headers = {"id": f"create-{entity.id}", "source": "api", "time": command_time(entity.creationTime)}
     return Message(EVENTS, entity.id, command.dump_json(), headers)
 
 

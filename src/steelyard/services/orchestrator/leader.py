@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 from steelyard.accounts.ledger import Claim, Claims, LedgerError
 from steelyard.accounts.quotas import Rates
@@ -19,6 +18,7 @@ from steelyard.broker.consume import follow
 from steelyard.broker.log import STATE, Log, LogError, Message, Record
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
+from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
@@ -54,9 +54,13 @@ class Means:
     limits: Limits
     allocation: Allocation
     metrics: OrchestratorMetrics
-    owner: str
-    now: Callable[[], datetime]
+    candidate: Candidate
+    new_id: Callable[[], str]
+    """Ids of commands: no two are equal, also over restarts."""
     rates: Rates = NO_RATES
+
+    def now(self) -> datetime:
+        return self.candidate.clock.now()
 
 
 class Leader:
@@ -90,7 +94,7 @@ class Leader:
 
     async def work(self) -> None:
         """Until cancelled. Raises what the log or the claims raise."""
-        self._epoch = await self._means.claims.lead(self._means.owner, self._means.now())
+        self._epoch = await self._means.claims.lead(self._means.candidate.identity, self._means.now())
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
@@ -157,7 +161,9 @@ class Leader:
             await surely(self._leading)
             now = self._means.now()
             admitted, told = await self._scheduler.turn(now, self._epoch)
-            await self._means.log.publish([_command(claim, said, now, uuid4().hex) for claim, said in told])
+            await self._means.log.publish(
+                [_command(claim, said, now, self._means.new_id()) for claim, said in told]
+            )
         for id in admitted:
             self._queue.add(id)
         if admitted:
@@ -225,7 +231,7 @@ class Leader:
         if self._admitted.get(claim.id) == claim.position:
             return  # its state has not moved since it was told
         now, metrics = self._means.now(), self._means.metrics
-        await self._means.log.publish([_command(claim, said, now, uuid4().hex)])
+        await self._means.log.publish([_command(claim, said, now, self._means.new_id())])
         self._admitted[claim.id] = claim.position
         if said.status == "Admitted":
             metrics.admitted.labels(claim.kind).inc()

@@ -4,13 +4,13 @@
 """
 
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Callable
 
 from steelyard.accounts.ledger import Claims
 from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.leader import LeaderElector, Timing
+from steelyard.kube.leader import Candidate, LeaderElector
 from steelyard.services.exemptions import ExemptingLimits
 from steelyard.services.leading import lead_until
 from steelyard.services.metrics import OrchestratorMetrics
@@ -27,7 +27,8 @@ async def run_orchestrator(  # noqa: PLR0913 (what it works on, each of its own 
     settings: OrchestratorSettings,
     quotas: QuotaSettings,
     *,
-    owner: str,
+    candidate: Candidate,
+    new_id: Callable[[], str],
     stop: asyncio.Event,
     metrics: OrchestratorMetrics | None = None,
 ) -> None:
@@ -35,21 +36,17 @@ async def run_orchestrator(  # noqa: PLR0913 (what it works on, each of its own 
     limits = ExemptingLimits(Quotas(quotas))
     counts = metrics or OrchestratorMetrics()
     rates = Rates(quotas.rates)
-    means = Means(log, claims, cluster, settings, limits, resource_allocation, counts, owner, _now, rates)
+    means = Means(
+        log, claims, cluster, settings, limits, resource_allocation, counts, candidate, new_id, rates
+    )
     await orchestrate(means, stop)
 
 
-async def orchestrate(means: Means, stop: asyncio.Event, timing: Timing | None = None) -> None:
+async def orchestrate(means: Means, stop: asyncio.Event) -> None:
     """The same, with everything given."""
 
     def elector() -> LeaderElector:
         namespace = means.settings.lease_namespace
-        return LeaderElector(
-            means.cluster, namespace=namespace, name=LEASE, identity=means.owner, timing=timing
-        )
+        return LeaderElector(means.cluster, means.candidate, namespace=namespace, name=LEASE)
 
     await lead_until(stop, elector, lambda leading: Leader(means, leading).work())
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

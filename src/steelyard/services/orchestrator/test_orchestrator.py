@@ -13,6 +13,7 @@ from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
 from steelyard.broker.log import STATE, Message, Record
 from steelyard.broker.memory import MemoryLog
 from steelyard.kube.errors import Invalid, NotFound, Unreachable
+from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
@@ -450,7 +451,16 @@ async def test_it_runs_with_the_settings_as_they_are(bench: Bench) -> None:
     stop = asyncio.Event()
     settings, quotas = OrchestratorSettings(), QuotaSettings()
     running = asyncio.create_task(
-        run_orchestrator(bench.log, bench.claims, bench.cluster, settings, quotas, owner="one", stop=stop)
+        run_orchestrator(
+            bench.log,
+            bench.claims,
+            bench.cluster,
+            settings,
+            quotas,
+            candidate=Candidate("one", SystemClock()),
+            new_id=bench.new_id,
+            stop=stop,
+        )
     )
     await admitted(bench, make_session("i1"), make_service(status="Ready"))
     claim = await bench.claim("i1")
