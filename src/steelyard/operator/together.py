@@ -1,4 +1,4 @@
-"""Many calls of the API at once, boundedly; a few one after the other, as a coroutine that needs no event loop."""
+"""Many calls of the API, in batches that grow; a few one after the other, as a coroutine that needs no event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -13,11 +13,22 @@ AT_ONCE = 32
 
 
 async def each(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> None:
-    """After the first error no further call is begun; those on their way are waited for, then it is raised."""
+    """After the first error no further call is begun; those on their way are waited for, then it is raised.
+
+    The first goes alone, then two at once, then four: an API that refuses one would refuse all, and is not flooded.
+    """
     if len(items) <= FEW:
         for item in items:
             await work(item)
         return
+    start, size = 0, 1
+    while size < AT_ONCE and start < len(items):
+        await _at_once(work, items[start : start + size])
+        start, size = start + size, 2 * size
+    await _at_once(work, items[start:])
+
+
+async def _at_once(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> None:
     rest = iter(items)
     lines = [_line(work, rest) for _ in range(min(AT_ONCE, len(items)))]
     errors = [each for each in await asyncio.gather(*lines, return_exceptions=True) if each is not None]

@@ -177,9 +177,11 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
     told = _told(crew, memory, changes, now)
     if replicas.raised(job.memory, memory) or memory.ports != job.memory.ports:
         return told
-    create = tuple(wanted.create(crew, memory, tally, now))
+    create = wanted.create(crew, memory, tally, now)
+    more = now + wanted.SOON if len(create) == wanted.share(job) else None
     return replace(
         told,
+        next_look=_next(now, [told.next_look, more]),
         create=create,
         premises=wanted.premises(crew, memory, create),
         delete=tuple(wanted.delete(crew)),

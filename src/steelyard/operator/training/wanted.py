@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from steelyard.operator.desired import Premise
@@ -16,8 +17,25 @@ Json = dict[str, Any]
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 
 
-def create(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterator[Json]:
-    """What is missing: first what Pods need, then Pods."""
+MOST = 256
+"""Objects that one look makes for a job. Others' jobs have their turn before the next ones."""
+NAMES = 200_000
+"""Host names that are written into the Pods of one look: each may have those of all replicas."""
+SOON = timedelta(milliseconds=50)
+"""Until the next look, where there is more to make than one look does."""
+
+
+def share(job: TrainingJob) -> int:
+    """How many objects one look makes for the job."""
+    return max(min(MOST, NAMES // max(job.total, 1)), 16)
+
+
+def create(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> tuple[Json, ...]:
+    """What is missing, as much of it as is the job's share: first what Pods need, then Pods."""
+    return tuple(islice(_missing(crew, memory, tally, now), share(crew.job)))
+
+
+def _missing(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterator[Json]:
     job, children = crew.job, crew.children
     there = {(each["kind"], each["metadata"]["name"]) for each in (*children.objects, *children.orphans)}
     yield from (each for each in besides(job) if (each["kind"], each["metadata"]["name"]) not in there)
