@@ -32,6 +32,7 @@ from steelyard.api.replicas import Replicas
 from steelyard.api.routing import Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
+from steelyard.room import no_room
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError
@@ -44,6 +45,8 @@ _log = logging.getLogger(__name__)
 _NOBODY = Access(None)
 _ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
 """Resources of the published API that this one does not have: a 404 would let clients try for half a minute."""
+ROOM_SECONDS = 5
+"""After which a client may ask a platform again whose disk was full."""
 _ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
 
 
@@ -161,6 +164,10 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
 def _answer_to(error: Exception, path: str) -> Response:
     if isinstance(error, ApiError):
         return error.response()
+    if no_room(error):
+        _log.warning("%s: %s", path, error)
+        detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
+        return Unavailable(detail, retry_after=ROOM_SECONDS).response()
     if isinstance(error, _ENGINES):
         _log.warning("%s: %s", path, error)
         return Unavailable(f"an engine does not answer: {error}").response()

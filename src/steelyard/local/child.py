@@ -13,6 +13,7 @@ from steelyard.errors import SteelyardError
 from steelyard.local.pipe import READY, STOP
 from steelyard.local.state import process_started
 
+ROOM_SECONDS = 1.0  # between two looks whether the disk has room
 FIRST_DELAY, LONGEST_DELAY = 0.2, 30.0  # seconds before a start again, doubling
 STEADY_SECONDS = 30.0  # who ran so long starts again without delay
 LOG_LIMIT = 10 << 20
@@ -33,10 +34,20 @@ def service(name: str, options: Sequence[str], log: Path) -> Program:
 
 
 class Child:
-    """A program kept running from `start` to `end`. `changed` is called whenever its pid does."""
+    """A program kept running from `start` to `end`. `changed` is called whenever its pid does.
 
-    def __init__(self, program: Program, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+    While the disk has no `room`, it is not started again: it could only fail. Who watches the disk says so.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+        room: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.program = program
+        self._room = room
         self.restarts = 0
         self._say, self._changed = say, changed
         self._process: asyncio.subprocess.Process | None = None
@@ -63,6 +74,8 @@ class Child:
         ready.cancel()
         if ready not in done:
             name, log = self.program.name, self.program.log
+            if self._keeper in done and (error := self._keeper.exception()) is not None:
+                raise SteelyardError(f"{name} cannot be started: {error}") from error
             how = "ended before it was ready" if done else f"is not ready after {timeout:.0f} s"
             raise SteelyardError(f"{name} {how}; the end of {log}:\n{tail(log)}")
 
@@ -79,6 +92,11 @@ class Child:
             self.kill()
             await asyncio.wait({self._keeper})
 
+    async def watch(self) -> None:
+        """Return when it is kept running no more; raise what has kept its keeper from that."""
+        if self._keeper is not None:
+            await asyncio.shield(self._keeper)
+
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -89,18 +107,27 @@ class Child:
         loop, delay = asyncio.get_running_loop(), FIRST_DELAY
         while not self._ending.is_set():
             began = loop.time()
-            code = await self._run_once()
+            try:
+                how = _how(await self._run_once())
+            except OSError as error:  # its log cannot be opened, or there is no memory for one more process
+                if not self._ready.is_set():
+                    raise
+                how = f"cannot be started: {error}"
             if self._ending.is_set() or not self._ready.is_set():
                 return
             delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_DELAY)
             self.restarts += 1
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
-            self._say(
-                f"{self.program.name} {how}; it starts again in {delay:.1f} s (log: {self.program.log})"
-            )
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._ending.wait()
+            when = f"in {delay:.1f} s" if self._room() else "once the disk has room"
+            self._say(f"{self.program.name} {how}; it starts again {when} (log: {self.program.log})")
+            await self._pause(delay)
+            while not self._room() and not self._ending.is_set():
+                delay = FIRST_DELAY
+                await self._pause(ROOM_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
 
     async def _run_once(self) -> int:
         ours, theirs = socket.socketpair()
@@ -125,6 +152,10 @@ class Child:
         line.setblocking(False)
         if READY.strip() in await asyncio.get_running_loop().sock_recv(line, 64):
             self._ready.set()
+
+
+def _how(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import re
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from steelyard.errors import UsageError
@@ -44,6 +44,20 @@ def check_engines(addresses: Mapping[str, str], mounts: str | None = None) -> No
         scheme, _, path = address.partition(":")
         if scheme == "sqlite":
             check_file_system(Path(path).resolve().parent, mounts, name=f"settings: {name}:")
+
+
+def one_of_each_disk(state: Path, addresses: Iterable[str]) -> list[Path]:
+    """The state folder, and a folder of each other disk that the addresses of engines (`sqlite:`, `file:`) lie on."""
+    folders = [state]
+    for address in addresses:
+        scheme, _, path = address.partition(":")
+        if scheme in ("sqlite", "file") and path.startswith("/"):
+            place = Path("/" + path.lstrip("/"))
+            folders.append(next(each for each in (place, *place.parents) if each.exists()))
+    disks: dict[int, Path] = {}
+    for folder in folders:
+        disks.setdefault(folder.stat().st_dev, folder)
+    return list(disks.values())
 
 
 def file_system(folder: Path, mounts: str) -> str:

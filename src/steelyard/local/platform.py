@@ -2,16 +2,19 @@
 
 `steelyard up` runs all of them in one process; `steelyard service NAME` one alone, beside others on the same engines.
 A service that fails takes the process down, and the supervisor starts it anew: nothing is lost, because a service says
-that it has read a message only when what follows from it is durable.
+that it has read a message only when what follows from it is durable. For want of room on a disk a service alone is
+begun anew, once there is some: the API goes on answering what can be answered.
 """
 
 import asyncio
+import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -26,12 +29,14 @@ from steelyard.kube.cluster import Cluster
 from steelyard.local.identity import process_candidate
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
+from steelyard.room import once_room
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
 from steelyard.storage.store import Store, open_store
 from steelyard.views.open import open_view
 from steelyard.views.view import View, ViewError
 
+_log = logging.getLogger(__name__)
 ADMINISTRATOR = "administrator"
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
@@ -84,14 +89,19 @@ async def run_platform(
 ) -> None:
     """The named services until `stop`. `ready` is called once they run, and the API answers where it is among them."""
     async with engines(settings) as opened, AsyncExitStack() as stack:
-        chosen = [_service(name, opened, settings, state, stack) for name in names if name != "api"]
+        running = [name for name in names if name != "api"]
+        chosen = [_service(name, opened, settings, state, stack) for name in running]
         async with asyncio.TaskGroup() as group:
-            for service in await asyncio.gather(*chosen):
-                group.create_task(service(stop))
+            for name, service in zip(running, await asyncio.gather(*chosen), strict=True):
+                group.create_task(_once_room(name, partial(service, stop)))
             if "api" in names:
                 await _serve(group, opened, settings, state, port, stop, ready)
             else:
                 ready()
+
+
+async def _once_room(name: str, run: Callable[[], Coroutine[None, None, None]]) -> None:
+    await once_room(run, lambda error: _log.warning("%s waits for room on the disk: %s", name, error))
 
 
 async def _serve(

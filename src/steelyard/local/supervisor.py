@@ -23,6 +23,7 @@ from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
+from steelyard.local.room import RoomWatch
 from steelyard.local.state import (
     Ready,
     Record,
@@ -35,6 +36,7 @@ from steelyard.local.state import (
     write_ready,
     write_record,
 )
+from steelyard.room import no_room
 
 __all__ = ["Options", "running", "start_detached", "stop", "supervise"]
 
@@ -68,6 +70,8 @@ class Up:
         self.options, self.state, self.say = options, options.state, say
         self.record = Record()
         self.children: list[Child] = []
+        self.room = RoomWatch(_folders(options), say)
+        self._kept = Record()  # what the folder's record says
 
     async def run(self, stop: asyncio.Event) -> None:
         """From start to end; whatever happens, what was started is ended."""
@@ -81,7 +85,8 @@ class Up:
         self.record = Record(
             pid=pid, started=process_started(pid), port=port, api_port=api_port, network=network.number
         )
-        self._write()
+        self.room.check()
+        write_record(state, self.record)
         state.platform.unlink(missing_ok=True)
         write_images(state.images)
         try:
@@ -93,7 +98,7 @@ class Up:
             if self.options.ready_file:
                 write_ready(self.options.ready_file, ready)
             self._greet(ready, network)
-            await stop.wait()
+            await self._watch(stop)
             self.say("stopping: the platform and the operator, then the Pods, then Kubernetes ...")
         finally:
             await self._end(network)
@@ -102,7 +107,7 @@ class Up:
     async def _start(self, network: Network, stop: asyncio.Event) -> bool:
         """Start Kubernetes, then what works on it; False when told to stop meanwhile."""
         for programs in self._programs(network):
-            children = [Child(program, self.say, self._write) for program in programs]
+            children = [Child(program, self.say, self._write, self.room.has_room) for program in programs]
             self.children.extend(children)
             starting = asyncio.create_task(_start_all(children))
             stopping = asyncio.create_task(stop.wait())
@@ -113,6 +118,20 @@ class Up:
                 return False
             starting.result()
         return True
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        """Until `stop`; raise what ends one of those who keep things running, which nobody would notice else."""
+        tasks = [asyncio.create_task(child.watch()) for child in self.children]
+        tasks.append(asyncio.create_task(self.room.run(self._write)))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in filter(asyncio.Task.done, tasks):
+                task.result()
+        finally:
+            stopping.cancel()
+            for task in tasks:
+                task.cancel()
 
     def _programs(self, network: Network) -> list[list[Program]]:
         """Those of one list start at the same time."""
@@ -138,14 +157,30 @@ class Up:
             await child.end(END_SECONDS)
         await stop_all_pods(kubelet_config(self.state, network))
         self.record = replace(self.record, pid=0, started="", children={})
-        write_record(self.state, self.record)
+        self._keep_record()
 
     def _write(self) -> None:
+        """Keep who runs now; without room that waits for the next look at the disk."""
         living = {child.program.name: child.identity for child in self.children}
         restarts = {child.program.name: child.restarts for child in self.children}
         children = {name: identity for name, identity in living.items() if identity}
         self.record = replace(self.record, children=children, restarts=restarts)
-        write_record(self.state, self.record)
+        self._keep_record()
+
+    def _keep_record(self) -> None:
+        """Nothing may end for a record that cannot be written: what runs ends with us in any case.
+
+        The next `up` knows by pid and start time which of an old record's processes still are those.
+        """
+        if self.record == self._kept:
+            return
+        try:
+            write_record(self.state, self.record)
+        except OSError as error:
+            if not no_room(error):
+                self.say(f"{self.state.record}: cannot be written: {error.strerror}")
+        else:
+            self._kept = self.record
 
     def _greet(self, ready: Ready, network: Network) -> None:
         from steelyard.local.kubelet.kubelet import binds_available, mounts_available
@@ -169,6 +204,17 @@ class Up:
                 "  note:        without seccomp notification (Linux 5.9, ptrace of one's own programs) training jobs "
                 "of equal\n               ports collide; give each a port of its own"
             )
+
+
+def _folders(options: Options) -> list[Path]:
+    """Of every disk that something is written to, one folder."""
+    if options.settings is None:
+        return [options.state.path]
+    from steelyard.settings import load
+
+    settings = load(options.settings, options.state.path)
+    addresses = (settings.log, settings.view, settings.accounts, settings.storage, settings.backup)
+    return machine.one_of_each_disk(options.state.path, addresses)
 
 
 async def _start_all(children: Sequence[Child]) -> None:

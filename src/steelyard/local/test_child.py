@@ -102,3 +102,34 @@ async def test_leftovers_are_ended_and_reused_pids_are_not(tmp_path: Path) -> No
     assert one.returncode is None
     await end_leftovers(Record(children={"operator": (one.pid, process_started(one.pid))}), patience=0.2)
     assert await one.wait() == -signal.SIGKILL
+
+
+async def test_a_child_waits_for_room_and_is_started_then(tmp_path: Path) -> None:
+    said, full = list[str](), [False]
+    program = Program("demo", [sys.executable, "-c", PROGRAM], tmp_path / "demo.log")
+    child = Child(program, said.append, lambda: None, lambda: not full[0])
+    await child.start(20)
+    assert child.identity is not None
+    full[0] = True
+    os.kill(child.identity[0], signal.SIGKILL)
+    await until(lambda: said)
+    assert "it starts again once the disk has room" in said[0]
+    assert child.identity is None
+    full[0] = False
+    await until(lambda: child.identity is not None)
+    await child.end(20)
+
+
+async def test_a_child_whose_log_cannot_be_opened_for_a_while_is_tried_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    child = make_child(tmp_path, said)
+    await child.start(20)
+    assert child.identity is not None
+    log = tmp_path / "demo.log"
+    log.unlink()
+    log.mkdir()
+    os.kill(child.identity[0], signal.SIGKILL)
+    await until(lambda: any("cannot be started" in line for line in said))
+    log.rmdir()
+    await until(lambda: child.identity is not None)
+    await child.end(20)

@@ -43,6 +43,18 @@ def test_a_file_of_the_settings_on_a_network_file_system_is_refused() -> None:
     machine.check_engines({"log": "sqlite:/var/log.db", "view": "memory:"}, MOUNTS)
 
 
+def test_disks_are_known_by_one_folder_each(tmp_path: Path) -> None:
+    state, other = tmp_path / "state", Path("/dev/shm")
+    state.mkdir()
+    addresses = [
+        f"sqlite:{state}/log.db",
+        f"file://{tmp_path}/not yet/there",
+        f"file://{other}/new",
+        "s3://away",
+    ]
+    assert machine.one_of_each_disk(state, addresses) == [state, other]
+
+
 def test_another_system_or_python_is_refused() -> None:
     with pytest.raises(UsageError, match="Linux only; this is darwin"):
         machine.check_machine("darwin", (3, 11, 0))

@@ -139,6 +139,9 @@ def named(name: str) -> Iterator[None]:
 
 
 def ours(name: str, error: BaseException) -> BaseException:
-    if isinstance(error, sqlite3.Error | OSError):
-        return DatabaseError(f"{name}: {error}")
-    return error
+    """In our words; what it was stays its cause, by which a full disk is recognised."""
+    if not isinstance(error, sqlite3.Error | OSError):
+        return error
+    made = DatabaseError(f"{name}: {error}")
+    made.__cause__ = error
+    return made

@@ -21,10 +21,12 @@ from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import REVIEWS
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.subresources import bind, evict
+from steelyard.room import no_room
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 3 << 20
+ROOM_SECONDS = 5  # after which a client may ask again
 HEALTH = ("healthz", "readyz", "livez")
 # Of real servers; named so that a client learns that they exist, but not here.
 _LATER = {
@@ -63,7 +65,7 @@ class Core:
         except Refusal as refusal:
             return await self._refused(refusal)
         except OSError as error:
-            return json_response(Refusal(500, "InternalError", str(error)).status(), 500)
+            return _of_the_disk(error)
         except Exception:
             # The outermost edge: one request's fault must not end the server.
             log.exception("%s %s failed", request.method, request.path)
@@ -76,7 +78,7 @@ class Core:
         try:
             await self.store.settled()
         except OSError as error:
-            refusal = Refusal(500, "InternalError", str(error))
+            return _of_the_disk(error)
         return json_response(refusal.status(), refusal.code)
 
     def _route(self, request: Request) -> Response:
@@ -132,6 +134,17 @@ class Core:
             case "POST", "eviction":
                 return evict(self.rest.objects, request, target)
         raise errors.method_not_allowed()
+
+
+def _of_the_disk(error: OSError) -> Response:
+    """A commit has failed, and with it whatever was asked for; without room the same may be asked again later."""
+    if not no_room(error):
+        return json_response(Refusal(500, "InternalError", str(error)).status(), 500)
+    text = f"no room is left on the disk: {error}"
+    refusal = Refusal(503, "ServiceUnavailable", text, {"retryAfterSeconds": ROOM_SECONDS})
+    response = json_response(refusal.status(), 503)
+    response.retry_after = ROOM_SECONDS
+    return response
 
 
 def _no_subresource(plural: str, subresource: str) -> Refusal:

@@ -35,6 +35,7 @@ class Response:
     status: int = 200
     content_type: str = JSON
     warnings: list[str] = field(default_factory=list)
+    retry_after: int = 0  # seconds; 0: nothing is said of a repeat
 
 
 def json_response(content: object, status: int = 200) -> Response:

@@ -1,5 +1,6 @@
 """The core without a transport: no answer before its commit, and what a full disk does."""
 
+import errno
 from pathlib import Path
 
 import orjson
@@ -42,13 +43,14 @@ async def test_a_full_disk_refuses_and_changes_nothing(parts: Parts, monkeypatch
     made = (await ask(parts, "POST", PATH, {"metadata": {"name": "a"}, "data": {"v": "1"}}))[1]
 
     def fail(*args: object) -> None:
-        raise OSError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     with monkeypatch.context() as patched:
         patched.setattr(parts.store._database, "commit", fail)
         status, refused = await ask(parts, "POST", PATH, {"metadata": {"name": "b"}})
-        assert (status, refused["message"]) == (500, "the disk is full")
-        assert (await ask(parts, "DELETE", f"{PATH}/a"))[0] == 500
+        assert (status, refused["details"]) == (503, {"retryAfterSeconds": 5})
+        assert "no room is left on the disk" in refused["message"]
+        assert (await ask(parts, "DELETE", f"{PATH}/a"))[0] == 503
     assert (await ask(parts, "GET", f"{PATH}/a"))[1] == made
     assert (await ask(parts, "GET", f"{PATH}/b"))[0] == 404
     assert (await ask(parts, "POST", PATH, {"metadata": {"name": "b"}}))[0] == 201

@@ -87,6 +87,8 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     for each in response.warnings:
         text = each.replace("\\", "\\\\").replace('"', '\\"')
         headers.append(("Warning", f'299 - "{text}"'))
+    if response.retry_after:
+        headers.append(("Retry-After", str(response.retry_after)))
     return headers
 
 

@@ -1,0 +1,53 @@
+"""The supervisor's eye on the disks that its folder and its engines lie on: it says when one is full, and when not."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from steelyard.errors import UsageError
+from steelyard.room import LOOK_SECONDS, has_room
+
+
+class RoomWatch:
+    """`say` gets a line when a disk becomes full, and one when it has room again."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        say: Callable[[str], None],
+        has_room: Callable[[Path], bool] = has_room,
+        pause: float = LOOK_SECONDS,
+    ) -> None:
+        self._folders, self._say, self._has_room, self._pause = folders, say, has_room, pause
+        self._full: set[Path] = set()
+
+    def has_room(self) -> bool:
+        """Whether all of them have."""
+        return all(map(self._has_room, self._folders))
+
+    def check(self) -> None:
+        """Raises UsageError where nothing could be begun."""
+        for folder in self._folders:
+            if not self._has_room(folder):
+                raise UsageError(f"{folder}: its disk has no room left; make room and start again")
+
+    async def run(self, look: Callable[[], None]) -> None:
+        """Until cancelled; `look` is called at each look at which all have room."""
+        while True:
+            self.look()
+            if not self._full:
+                look()
+            await asyncio.sleep(self._pause)
+
+    def look(self) -> None:
+        for folder in self._folders:
+            room = self._has_room(folder)
+            if not room and folder not in self._full:
+                self._full.add(folder)
+                self._say(
+                    f"no room is left on the disk of {folder}: nothing new is accepted, and what has to be written "
+                    "waits. It goes on by itself once there is room"
+                )
+            elif room and folder in self._full:
+                self._full.remove(folder)
+                self._say(f"there is room again on the disk of {folder}; everything goes on")

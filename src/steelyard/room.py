@@ -1,0 +1,71 @@
+"""Room on a disk: how its want is recognised, whatever the error was wrapped in, and how to wait for it to end.
+
+A full disk is nobody's fault and passes: whoever meets it says so, keeps what it has, and goes on once there is room.
+"""
+
+import asyncio
+import errno
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+NEEDED = 1 << 20
+"""Bytes below which a disk counts as full: a commit of SQLite may take some hundred KiB."""
+LOOK_SECONDS = 1.0
+_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SQLITE_SHARED_MEMORY = 4874
+"""SQLITE_IOERR_SHMSIZE: the index of a write-ahead log could not grow."""
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether this error, one that it was raised from, or one of its group, means that a disk is full."""
+    return any(_is_full(each) for each in _with_causes(error))
+
+
+def has_room(folder: Path, needed: int = NEEDED) -> bool:
+    """Whether the disk of a folder takes that many bytes more; one that cannot be asked is taken to."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return True
+    inodes = disk.f_files == 0 or disk.f_favail > 0  # some file systems do not count them
+    return disk.f_bavail * disk.f_frsize >= needed and inodes
+
+
+async def once_room(
+    work: Callable[[], Awaitable[None]], full: Callable[[BaseException], None], pause: float = LOOK_SECONDS
+) -> None:
+    """Do the work, again and again while it fails for want of room; `full` is called with the first such error."""
+    said = False
+    while True:
+        try:
+            return await work()
+        except Exception as error:
+            if not no_room(error):
+                raise
+            if not said:
+                full(error)
+            said = True
+        await asyncio.sleep(pause)
+
+
+def _is_full(error: BaseException) -> bool:
+    match error:
+        case OSError():
+            return error.errno in _ERRORS
+        case sqlite3.Error():
+            return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, _SQLITE_SHARED_MEMORY)
+        case _:
+            return False
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Of a group's errors one is enough: a service that fails cancels those beside it, or fails them too."""
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        if isinstance(current, BaseExceptionGroup):
+            for each in current.exceptions:
+                yield from _with_causes(each)
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
