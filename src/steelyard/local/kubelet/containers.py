@@ -141,4 +141,4 @@ def _failed(child: children.Child, errors: str) -> bool:
     """Whether an ended shim could not do its work; one that came late or was killed left it to the next."""
     if child.exit_code is None:
         return bool(errors)
-    return child.exit_code not in (0, shim.BUSY, -signal.SIGTERM, -signal.SIGKILL)
+    return child.exit_code not in (0, shim.BUSY, shim.NO_ROOM, -signal.SIGTERM, -signal.SIGKILL)

@@ -5,6 +5,7 @@ is gets asked only when one is new.
 """
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from steelyard.local.kubelet.quantity import text_of
 from steelyard.local.kubelet.records import Failure
 from steelyard.local.kubelet.worker import PodWorker
 
+log = logging.getLogger(__name__)
 _EVERYWHERE = frozenset(
     ("0" * 8, "0" * 32, "0000000000000000FFFF000000000000")
 )  # 0.0.0.0, ::, ::ffff:0.0.0.0
@@ -111,12 +113,18 @@ class Guard:
         if not fresh and not limited:
             return
         parents = processes.parents()
+        failed = False
         for worker in workers:
-            if fresh and not may_bind_all(worker.pod, available=worker.node.binds):
-                self._check_listeners(worker, fresh, parents)
-            if limited:
-                _check_memory(worker, parents)
-        self._judged = found
+            try:
+                if fresh and not may_bind_all(worker.pod, available=worker.node.binds):
+                    self._check_listeners(worker, fresh, parents)
+                if limited:
+                    _check_memory(worker, parents)
+            except Exception as error:  # noqa: BLE001 - one Pod's fault must not leave the others unguarded
+                log.warning("pod %s: cannot judge what it takes: %s", worker.pod["metadata"]["name"], error)
+                failed = True
+        if not failed:
+            self._judged = found
 
     def _check_listeners(self, worker: PodWorker, fresh: set[Listener], parents: dict[int, int]) -> None:
         ports = {listener.inode: listener.port for listener in fresh}

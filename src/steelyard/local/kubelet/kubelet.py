@@ -112,7 +112,10 @@ class Kubelet:
     async def renew_lease(self) -> None:
         """As long as this runs, the shims keep their containers."""
         while True:
-            self.config.lease.touch()
+            try:
+                self.config.lease.touch()
+            except OSError as error:  # a full disk, for one: the shims are patient
+                log.warning("%s cannot be renewed: %s", self.config.lease, error)
             await asyncio.sleep(min(30.0, self.config.lease_seconds / 5))
 
     async def settle(self) -> None:

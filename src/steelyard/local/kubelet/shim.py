@@ -8,6 +8,7 @@ SIGTERM is passed on to the container's process group; SIGUSR2 kills the contain
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -23,6 +24,9 @@ from typing import Any, NoReturn
 from steelyard.local.kubelet import processes, splice
 
 BUSY = 75  # another shim holds the lock
+NO_ROOM = 74  # nothing was started: the disk is full
+ROOM_SECONDS = 0.5  # before a repeat
+FULL = (errno.ENOSPC, errno.EDQUOT)
 LINE = 16384  # longer lines are cut into partial ones, as container runtimes do
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR2, signal.SIGCHLD)
@@ -36,11 +40,16 @@ def write_whole(path: str, content: dict[str, Any]) -> None:
 def write_bytes(path: str, content: bytes) -> None:
     """Write a file that is there whole or not at all, also after a power loss."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except OSError:  # on a full disk the little that was written is room, too
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(folder)
     os.close(folder)
@@ -74,6 +83,8 @@ class Output:
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.streams: dict[int, str] = {}
         self.rest: dict[int, bytes] = {}
+        self.lost = 0  # lines that found no room, and of which the log does not say so yet
+        self._torn = False  # the log ends within a line
 
     def add(self, fd: int, stream: str) -> None:
         os.set_blocking(fd, False)
@@ -93,11 +104,33 @@ class Output:
             os.close(fd)
         else:
             self.rest[fd] = rest
+        self.append(lines)
+
+    def append(self, lines: bytes) -> None:
+        """Write lines to the log. On a full disk they are lost, since the container must not hang for it.
+
+        Once there is room again, the log says how many they were.
+        """
+        notice = self._notice()
+        text, written = notice + lines, 0
         try:
-            while lines:
-                lines = lines[os.write(self.log, lines) :]
-        except OSError:  # the disk is full: the container must not hang for it
-            return
+            while written < len(text):
+                written += os.write(self.log, text[written:])
+        except OSError:
+            if written:
+                self._torn = text[written - 1 : written] != b"\n"
+            if written >= len(notice):
+                self.lost = 0
+            self.lost += text[max(written, len(notice)) :].count(b"\n")
+        else:
+            self.lost, self._torn = 0, False
+
+    def _notice(self) -> bytes:
+        if not self.lost:
+            return b"\n" if self._torn else b""
+        said = f"steelyard: {self.lost} lines of this log were lost: the disk had no room"
+        end = "\n" if self._torn else ""
+        return f"{end}{nanoseconds_text(time.time_ns())} stderr F {said}\n".encode()
 
     def drain(self, seconds: float) -> None:
         """The rest, once no process of the container is left to write more."""
@@ -252,7 +285,18 @@ class Container:
         else:
             code, number = (128 - status, -status) if status < 0 else (status, 0)
             exit_record |= {"exitCode": code, "signal": number, "reason": self.reason, "message": ""}  # type: ignore[dict-item]
-        write_whole(f"{self.base}.exited", exit_record)
+        self._keep(f"{self.base}.exited", exit_record)
+
+    def _keep(self, path: str, record: dict[str, Any]) -> None:
+        """Write how it ended, and before that which lines were lost; a full disk is waited for as long as `up` is."""
+        while True:
+            self.output.append(b"")
+            try:
+                return write_whole(path, record)
+            except OSError as error:
+                if error.errno not in FULL or self.lease.expired():
+                    raise
+            time.sleep(ROOM_SECONDS)
 
 
 def _binds() -> ModuleType:
@@ -320,19 +364,26 @@ def watch_signals(asked: set[int]) -> int:
 
 
 def run(path: str, say_started: Callable[[], None]) -> int:
+    """The shim's life; its exit status."""
     base = path.removesuffix(".json")
-    lock = take_lock(f"{base}.lock")
-    if lock is None:
-        return BUSY
-    if os.path.exists(f"{base}.started") or os.path.exists(f"{base}.exited"):
-        return 0  # this run has been: never again
-    with open(path) as file:
-        intent = json.load(file)
-    splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    asked: set[int] = set()
-    wake = watch_signals(asked)
-    container = Container(intent, base)
-    error = container.start()
+    try:
+        lock = take_lock(f"{base}.lock")
+        if lock is None:
+            return BUSY
+        if os.path.exists(f"{base}.started") or os.path.exists(f"{base}.exited"):
+            return 0  # this run has been: never again
+        with open(path) as file:
+            intent = json.load(file)
+        splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        asked: set[int] = set()
+        wake = watch_signals(asked)
+        container = Container(intent, base)
+        error = container.start()
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        time.sleep(ROOM_SECONDS)  # a child that waits for our record ends with us: as if never started
+        return NO_ROOM
     say_started()
     container.watch(wake, asked)
     container.finish(error)

@@ -10,6 +10,7 @@ from steelyard.local.kubelet import children, processes, records
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.launch import marker
 from steelyard.local.kubelet.records import Failure, PodFolder, Run
+from steelyard.room import no_room
 
 SHUTDOWN = Failure(
     "NodeShutdown", "The Pod was ended because the machine's Kubernetes was stopped.", disruption=True
@@ -35,10 +36,14 @@ def _send(run: Run, number: signal.Signals) -> None:
 
 
 def _end(folder: PodFolder, container: str, run: Run) -> None:
-    """Ask a run to end; one that has not begun will not."""
-    folder.fail(SHUTDOWN)
-    if run.state == "intended":
-        records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
+    """Ask a run to end; one that has not begun will not. On a full disk nothing says why it ended."""
+    try:
+        folder.fail(SHUTDOWN)
+        if run.state == "intended":
+            records.cancel(folder.base(container, run.attempt), "Cancelled", SHUTDOWN.message)
+    except OSError as error:
+        if not no_room(error):
+            raise
     _send(run, signal.SIGTERM)
 
 

@@ -31,10 +31,12 @@ from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.names.shown import Shown
+from steelyard.room import no_room
 
 log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known
 RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again
+LONGEST_RETRY_SECONDS = 30.0
 DEADLINE = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what ran.", disruption=True)
 
@@ -70,6 +72,7 @@ class PodWorker:
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it
         self.sandbox: Sandbox | None = None
         self._written: Json | None = None
+        self._faults = 0  # looks in a row that have failed
         self._asked_to_stop: float | None = None  # when, by the loop's clock
 
     # ---- told from outside
@@ -105,13 +108,29 @@ class PodWorker:
             if self.gone and await self._remove():
                 return True
             pause = 0.1 if self.gone else await self._step()
+            self._faults = 0
         except ApiError as error:
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
+        except Exception as error:
+            # The outermost edge: whatever it is, it is this one Pod's, and its processes are not left alone for it.
+            pause = self._after_fault(error)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self.wake.wait()
         return False
+
+    def _after_fault(self, error: Exception) -> float:
+        """Say what went wrong; seconds until the next look."""
+        name = self.pod["metadata"]["name"]
+        self._faults += 1
+        if no_room(error):
+            if self._faults == 1:
+                log.warning("pod %s waits for room on the disk: %s", name, error)
+            return RETRY_SECONDS
+        log.error("pod %s: a look has failed", name, exc_info=error)
+        self.events.record(self.pod, "Warning", "FailedSync", f"{type(error).__name__}: {error}")
+        return min(LONGEST_RETRY_SECONDS, RETRY_SECONDS * 2.0 ** min(self._faults - 1, 10))
 
     async def _step(self) -> float | None:
         """Seconds until the next look; None: only when woken."""

@@ -11,6 +11,7 @@ from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.hosts import HostsFile, fixed_lines
 from steelyard.local.names.shown import Shown
 from steelyard.local.names.table import Table, address_of, table
+from steelyard.room import LOOK_SECONDS, no_room
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +71,15 @@ async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event, shown: 
             changed.clear()
             pods = list(caches.all(PODS))
             now = table(caches.all(SERVICES), caches.all(ENDPOINT_SLICES), pods)
-            files.show(now, _namespaces(caches), asyncio.get_running_loop().time())
+            try:
+                files.show(now, _namespaces(caches), asyncio.get_running_loop().time())
+            except OSError as error:
+                if not no_room(error):
+                    raise
+                _log.warning("names wait for room on the disk: %s", error)
+                changed.set()
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
             if shown is not None:
                 shown.tell(frozenset(filter(None, map(address_of, pods))))
             await forwarders.apply(now.forwards)

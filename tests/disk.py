@@ -1,0 +1,46 @@
+"""A small disk of its own for a test: a tmpfs that can be filled to the last byte and emptied again."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Mounted at `folder`."""
+
+    folder: Path
+
+    @property
+    def ballast(self) -> Path:
+        return self.folder / "ballast"
+
+    def fill(self) -> None:
+        """Leave no room; what others have freed meanwhile is taken, too."""
+        with self.ballast.open("ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 12):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(size))
+
+    def empty(self) -> None:
+        self.ballast.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, mebibytes: int) -> Iterator[Disk]:
+    """Needs the right to mount; where that is not to be had the test is skipped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", "steelyard-test", str(folder)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a disk that can be filled needs root and the right to mount a tmpfs")
+    try:
+        yield Disk(folder)
+    finally:
+        # Lazily: a process that a failed test has left would keep it busy.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
