@@ -112,7 +112,7 @@ class PodWorker:
         except ApiError as error:
             log.warning("pod %s: %s", self.pod["metadata"]["name"], error)
             pause = RETRY_SECONDS
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # The outermost edge: whatever it is, it is this one Pod's, and its processes are not left alone for it.
             pause = self._after_fault(error)
         with contextlib.suppress(TimeoutError):
