@@ -16,6 +16,7 @@ from steelyard.local.apiserver.messages import Json, Request, Response
 from steelyard.local.apiserver.parameters import integer
 
 POLL_SECONDS = 0.1
+LONGEST = 10**9  # seconds; before that there were no Pods
 TEXT = "text/plain"
 _BLOCK = 1 << 16
 
@@ -120,7 +121,7 @@ def _options(request: Request) -> LogOptions:
     tail = integer(request, "tailLines") if "tailLines" in request.query else None
     since = request.query.get("sinceTime", "").replace("Z", "")
     if seconds := integer(request, "sinceSeconds"):
-        since = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")
+        since = (datetime.now(UTC) - timedelta(seconds=min(seconds, LONGEST))).strftime("%Y-%m-%dT%H:%M:%S.%f")
     return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
 
 

@@ -21,6 +21,8 @@ from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknow
 from steelyard.local.apiserver.store import Store
 
 GENERATE_TRIES = 8
+LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
+MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end
 _SERVER_SET = [
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp",
     "deletionGracePeriodSeconds", "generateName",
@@ -136,7 +138,7 @@ class Objects:
             text = "must be specified for an update"
             cause = Cause("metadata.resourceVersion", f"Invalid value: 0: {text}")
             raise errors.is_invalid(kind.group, kind.plural, item.name, [cause])
-        if version and not str(version).isdecimal():
+        if version and not is_version(version):
             raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(item.version):
             raise errors.conflict(kind.group, kind.plural, item.name)
@@ -182,9 +184,11 @@ class Objects:
 
     def _put(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
         obj = _ordered(kind, obj)
-        if options.dry_run:
-            return orjson.dumps(obj)
-        return self.store.put(kind.bucket, obj).raw
+        raw = orjson.dumps(obj)
+        if len(raw) > MAX_BYTES and "deletionTimestamp" not in obj["metadata"]:
+            text = f"Request entity too large: limit is {MAX_BYTES}"
+            raise Refusal(413, "RequestEntityTooLarge", text)
+        return raw if options.dry_run else self.store.put(kind.bucket, obj).raw
 
     def _remove(self, kind: ResourceType, obj: Json, options: Options) -> bytes:
         if options.dry_run:
@@ -300,6 +304,10 @@ def _check_decoded(kind: ResourceType, obj: Json) -> None:
         check_types(node, obj["metadata"], "metadata")
 
 
+def is_version(text: object) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isdecimal()
+
+
 def _wrong_kind(kind: ResourceType, obj: Json) -> Refusal:
     if kind.custom and obj["kind"] != kind.kind:
         cause = errors.invalid("kind", obj["kind"], f"must be {kind.kind}")
@@ -362,7 +370,8 @@ def _grace(kind: ResourceType, obj: Json, asked: int | None) -> int | None:
     spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    return int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else max(asked, 0)
+    wanted = int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else asked
+    return min(max(wanted, 0), LONGEST_GRACE)
 
 
 def _held(kind: ResourceType, obj: Json) -> bool:

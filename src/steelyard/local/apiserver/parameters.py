@@ -2,17 +2,20 @@
 
 from typing import Any, Literal, cast
 
-import orjson
-
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.content import BadContent, decoded
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Json, Request
 from steelyard.local.apiserver.objects import Deletion, Options
+from steelyard.local.apiserver.published import META, node_of
+from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.local.apiserver.watch import WatchOptions
 
 _META = "meta.k8s.io"
+_LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+_DIGITS = 20  # of the largest numbers of 64 bits; Python refuses to read texts of thousands
 _VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
 
 
@@ -34,8 +37,8 @@ def read_object(request: Request, kind: ResourceType) -> Json:
 
 def _json_object(body: bytes, kind: ResourceType) -> Json:
     try:
-        content = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        content = decoded(body)
+    except BadContent as error:
         text = (
             f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; "
         )
@@ -47,11 +50,19 @@ def _json_object(body: bytes, kind: ResourceType) -> Json:
 
 
 def integer(request: Request, name: str) -> int:
-    """An optional whole number; 0 where it is absent."""
+    """An optional whole number of 64 bits; 0 where it is absent."""
     text = request.query.get(name, "")
-    if text and not text.isdecimal():
+    if not text:
+        return 0
+    if not is_whole(text):
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text or 0)
+    if len(text) > _DIGITS or int(text) >= 1 << 63:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
+
+
+def is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def write_options(request: Request, kind: str) -> Options:
@@ -74,11 +85,15 @@ def deletion_of(request: Request) -> Deletion:
         if content_type(request) == PROTOBUF:
             raise errors.unsupported_media("this server reads no protobuf: send application/json")
         try:
-            body = orjson.loads(request.body)
-        except orjson.JSONDecodeError as error:
+            body = decoded(request.body)
+        except BadContent as error:
             raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     if not isinstance(body, dict):
         raise errors.bad_request("invalid DeleteOptions: not an object")
+    try:
+        check_types(node_of(f"{META}DeleteOptions"), body)
+    except WrongType as error:
+        raise errors.bad_request(f"invalid DeleteOptions: {error}") from error
     conditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
     if grace is None and "gracePeriodSeconds" in request.query:
@@ -113,15 +128,16 @@ def watch_options(request: Request, current: int) -> WatchOptions:
         )
     return WatchOptions(
         version=version,
-        seconds=float(integer(request, "timeoutSeconds") or 3600),
+        seconds=float(min(integer(request, "timeoutSeconds") or 3600, _LONGEST_WATCH)),
         bookmarks=request.flag("allowWatchBookmarks"),
         initial=initial,
     )
 
 
 def check_version(version: str, current: int) -> None:
-    if version and not version.isdecimal():
-        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+    if version and not (is_whole(version) and len(version) <= _DIGITS):
+        why = "value out of range" if is_whole(version) else "invalid syntax"
+        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": {why}'
         raise errors.bad_request(f"invalid resource version: {text}")
     if int(version or 0) > current:
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
@@ -137,6 +153,6 @@ def list_options(field: str, text: str) -> Refusal:
 
 def json_value(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        return decoded(body)
+    except BadContent as error:
         raise errors.bad_request(f"error decoding patch: {error}") from error

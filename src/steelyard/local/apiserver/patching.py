@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import cast
 
 import jsonpatch
+import orjson
 
 from steelyard.kube.patches import merge_patch
 from steelyard.local.apiserver import errors
+from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.messages import Json, Request
@@ -21,17 +23,32 @@ _LATER = {
     "application/apply-patch+cbor": "server-side apply",
 }
 MAX_OPERATIONS = 10_000
+MAX_COPIED = 3 << 20  # bytes: operations that copy double an object in one line each
+_REJECTED = "the server rejected our request due to an error in our request"
+# What the patch libraries raise for patches that do not fit the object, or are no patches.
+_UNFIT = (TypeError, KeyError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 def patched(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
-    """The patch as a function of an object."""
+    """The patch as a function of an object, whose result every part of the server can work on."""
+    apply = _patch(request, kind)
+
+    def applied(obj: Json) -> Json:
+        result = apply(obj)
+        if is_too_deep(result):
+            raise errors.is_invalid("", "", "", [errors.Cause("patch", f"Invalid value: {TOO_DEEP}")])
+        return result
+
+    return applied
+
+
+def _patch(request: Request, kind: ResourceType) -> Callable[[Json], Json]:
     sent = content_type(request)
     if sent in _LATER:
         text = f"this server does not serve {_LATER[sent]}: send {MERGE} or {JSON_PATCH}"
         raise errors.unsupported_media(text)
     if sent == STRATEGIC and not kind.custom:
-        patch = _object(request.body)
-        return lambda obj: strategic_merge(kind.node(), obj, patch)
+        return _strategic(kind, _object(request.body))
     if sent == MERGE:
         patch = _object(request.body)
         return lambda obj: cast("Json", merge_patch(obj, patch))
@@ -63,14 +80,35 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
 
     def applied(obj: Json) -> Json:
         try:
-            result = jsonpatch.apply_patch(copy.deepcopy(obj), operations)
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as error:
-            text = "the server rejected our request due to an error in our request"
-            raise Refusal(422, "Invalid", text, {"causes": [{"message": str(error)}]}) from error
+            result = _applied(copy.deepcopy(obj), operations)
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as error:
+            raise Refusal(422, "Invalid", _REJECTED, {"causes": [{"message": str(error)}]}) from error
         if not isinstance(result, dict):
-            raise Refusal(
-                422, "Invalid", "the server rejected our request due to an error in our request", {}
-            )
+            raise Refusal(422, "Invalid", _REJECTED, {})
         return result
+
+    return applied
+
+
+def _applied(obj: Json, operations: list[Json]) -> object:
+    """One operation after the other, as long as what they copy stays within bounds."""
+    copied = 0
+    for each in operations:
+        if each["op"] == "copy":
+            copied += len(orjson.dumps(jsonpatch.JsonPointer(each["from"]).resolve(obj)))
+            if copied > MAX_COPIED:
+                text = "Unable to complete the copy, the accumulated size increase of copy is"
+                text = f"{text} {copied}, exceeding the limit {MAX_COPIED}"
+                raise Refusal(413, "RequestEntityTooLarge", text)
+        obj = jsonpatch.JsonPatch([each]).apply(obj, in_place=True)
+    return obj
+
+
+def _strategic(kind: ResourceType, patch: Json) -> Callable[[Json], Json]:
+    def applied(obj: Json) -> Json:
+        try:
+            return strategic_merge(kind.node(), obj, patch)
+        except _UNFIT as error:
+            raise errors.bad_request(f"error decoding patch: it does not fit a {kind.kind}: {error}") from error
 
     return applied

@@ -13,7 +13,9 @@ from steelyard.local.apiserver.messages import Json, Request, Response, json_res
 from steelyard.local.apiserver.objects import Objects, Options
 from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.patching import patched
+from steelyard.local.apiserver.published import node_of
 from steelyard.local.apiserver.rest import Target, of_patch
+from steelyard.local.apiserver.schema import WrongType, check_types
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -83,6 +85,10 @@ def _checked(target: Target, scale: Json) -> tuple[Json, int]:
     """The metadata and the number in a Scale, if it is one of this object."""
     if (scale.get("apiVersion", API_VERSION), scale.get("kind", KIND)) != (API_VERSION, KIND):
         raise errors.bad_request(f"the object provided is unrecognized (must be of type {KIND})")
+    try:
+        check_types(node_of(f"io.k8s.api.autoscaling.v1.{KIND}"), scale)
+    except WrongType as error:
+        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     metadata, spec = scale.get("metadata"), scale.get("spec") or {}
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not name:
@@ -94,9 +100,6 @@ def _checked(target: Target, scale: Json) -> tuple[Json, int]:
         text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         raise errors.bad_request(text)
     replicas = spec.get("replicas") or 0
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        detail = "json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas of type int32"
-        raise errors.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {detail}')
     if replicas < 0:
         raise _negative(target, replicas)
     return metadata, replicas

@@ -4,9 +4,10 @@ For built-in kinds (schemas of `published.py`) and custom ones alike (structural
 """
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.local.apiserver.messages import Json
@@ -21,6 +22,7 @@ class Node:
     """One field's schema. Without `type`, anything goes."""
 
     type: str = ""
+    bits: int = 64  # of integers
     properties: "dict[str, Node] | None" = None
     items: "Node | None" = None
     values: "Node | None" = None  # additionalProperties
@@ -46,6 +48,7 @@ def compile_schema(schema: Json, resolve: Resolve = no_references) -> Node:
 def fill(node: Node, schema: Json, resolve: Resolve) -> None:
     """Compile into an existing node, which may already be referred to."""
     node.type = _type(schema)
+    node.bits = 32 if node.type == "int-or-string" or schema.get("format") == "int32" else 64
     node.nullable = bool(schema.get("nullable"))
     node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     node.default = schema.get("default", _MISSING)
@@ -152,16 +155,18 @@ def wrong_type(path: str, value: object, wanted: str) -> WrongType:
     return WrongType(f"json: cannot unmarshal {_found(value)} into Go struct field {path} of type {wanted}")
 
 
-_GO = {"integer": "int64", "boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
-_GO |= {"time": "Time", "quantity": "Quantity"}
+_GO = {"boolean": "bool", "number": "float64", "object": "struct", "array": "slice"}
+_GO |= {"time": "Time", "quantity": "Quantity", "int-or-string": "int32"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def check_types(node: Node, value: Any, path: str = "") -> None:
     """Raises WrongType; nulls in objects are removed, as Go's decoder takes them for absent."""
     if not node.type:
         return
-    if not _fits(node.type, value):
-        raise wrong_type(path, value, _GO.get(node.type, node.type))
+    if not _fits(node, value):
+        wanted = f"int{node.bits}" if node.type == "integer" else _GO.get(node.type, node.type)
+        raise wrong_type(path, value, wanted)
     if node.type in ("time", "quantity"):
         _check_text(node.type, value, path)
     if isinstance(value, list) and node.items is not None:
@@ -177,10 +182,17 @@ def _check_text(kind: str, value: object, path: str) -> None:
         if kind == "quantity":
             quantity(value)
         else:
-            datetime.fromisoformat(str(value))
-    except ValueError as error:
+            check_time(str(value))
+    except (ValueError, OverflowError) as error:
         text = f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse it ({path})'
         raise WrongType(str(error) if kind == "quantity" else text) from error
+
+
+def check_time(text: str) -> None:
+    """ValueError or OverflowError for what is no moment in RFC 3339, or one outside the years 1 to 9999."""
+    if not _TIME.fullmatch(text):
+        raise ValueError(text)
+    datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _check_fields(node: Node, value: Json, path: str) -> None:
@@ -192,17 +204,19 @@ def _check_fields(node: Node, value: Json, path: str) -> None:
             check_types(below, value[name], f"{path}.{name}" if path else name)
 
 
-def _fits(kind: str, value: object) -> bool:
-    match kind:
+def _fits(node: Node, value: object) -> bool:
+    match node.type:
         case "string" | "time":
             return isinstance(value, str)
         case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
+            return _is_integer(value, node.bits)
         case "number":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "boolean":
             return isinstance(value, bool)
-        case "int-or-string" | "quantity":
+        case "int-or-string":
+            return isinstance(value, str) or _is_integer(value, node.bits)
+        case "quantity":
             return isinstance(value, str | int | float) and not isinstance(value, bool)
         case "object":
             return isinstance(value, dict)
@@ -212,6 +226,11 @@ def _fits(kind: str, value: object) -> bool:
             return True
 
 
+def _is_integer(value: object, bits: int) -> bool:
+    limit = 1 << (bits - 1)
+    return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+
+
 def _found(value: object) -> str:
     match value:
         case bool():
@@ -219,7 +238,7 @@ def _found(value: object) -> str:
         case str():
             return "string"
         case int() | float():
-            return "number"
+            return f"number {value}"
         case list():
             return "array"
         case dict():

@@ -5,7 +5,9 @@ from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Json, Request, Response, json_response
 from steelyard.local.apiserver.objects import Deletion, Objects
 from steelyard.local.apiserver.parameters import read_object, write_options
+from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
+from steelyard.local.apiserver.schema import WrongType, check_types
 
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:
@@ -36,6 +38,11 @@ def evict(objects: Objects, request: Request, target: Target) -> Response:
     if name != target.name:
         raise errors.bad_request(f"name in URL does not match name in Eviction object: {target.name}")
     wanted = eviction.get("deleteOptions") or {}
+    try:
+        check_types(node_of(f"{META}DeleteOptions"), wanted, "deleteOptions")
+    except WrongType as error:
+        text = f'Eviction in version "v1" cannot be handled as a Eviction: {error}'
+        raise errors.bad_request(text) from error
     conditions = wanted.get("preconditions") or {}
     item = objects.item(target.kind, target.key)
     deletion = Deletion(wanted.get("gracePeriodSeconds"), uid=str(conditions.get("uid") or ""))
