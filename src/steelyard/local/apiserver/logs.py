@@ -121,7 +121,9 @@ def _options(request: Request) -> LogOptions:
     tail = integer(request, "tailLines") if "tailLines" in request.query else None
     since = request.query.get("sinceTime", "").replace("Z", "")
     if seconds := integer(request, "sinceSeconds"):
-        since = (datetime.now(UTC) - timedelta(seconds=min(seconds, LONGEST))).strftime("%Y-%m-%dT%H:%M:%S.%f")
+        since = (datetime.now(UTC) - timedelta(seconds=min(seconds, LONGEST))).strftime(
+            "%Y-%m-%dT%H:%M:%S.%f"
+        )
     return LogOptions(request.flag("timestamps"), tail, integer(request, "limitBytes"), since)
 
 

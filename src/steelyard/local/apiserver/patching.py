@@ -109,6 +109,8 @@ def _strategic(kind: ResourceType, patch: Json) -> Callable[[Json], Json]:
         try:
             return strategic_merge(kind.node(), obj, patch)
         except _UNFIT as error:
-            raise errors.bad_request(f"error decoding patch: it does not fit a {kind.kind}: {error}") from error
+            raise errors.bad_request(
+                f"error decoding patch: it does not fit a {kind.kind}: {error}"
+            ) from error
 
     return applied

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 
 from steelyard.kube.cluster import Cluster
@@ -19,7 +20,9 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.local.controllers.sync import KINDS, Key, owner_key
+from steelyard.local.faults import Faults
 
+_log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]
 FOLLOWED = (PODS, JOBS, REPLICA_SETS, DEPLOYMENTS, SERVICES, ENDPOINT_SLICES)
 OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
@@ -28,8 +31,9 @@ OWNERS = (*(kind.resource for kind in KINDS), SERVICES)
 class Caches:
     """A `sync.View` over informers. Listeners hear (resource, old, new) after the cache has changed."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, faults: Faults | None = None) -> None:
         self._listeners: list[Listener] = []
+        self._faults = faults or Faults()
         self._informers = {each: self._informer(cluster, each) for each in FOLLOWED}
         self._settled = asyncio.Event()
 
@@ -74,10 +78,19 @@ class Caches:
     def _informer(self, cluster: Cluster, resource: Resource) -> Informer:
         def tell(old: Json | None, new: Json | None) -> None:
             for listener in self._listeners:
-                listener(resource, old, new)
+                try:
+                    listener(resource, old, new)
+                except Exception:  # noqa: BLE001 - the others' changes must go on to be heard
+                    self._faults.count("caches", resource.kind)
+                    _log.exception("a change of %s %s was not heard", resource.kind, _name(old or new))
 
         indexes = {"owner": _owners, "namespace": _namespace}
         return Informer(cluster, resource, indexes=indexes, on_change=tell)
+
+
+def _name(obj: Json | None) -> str:
+    metadata = (obj or {}).get("metadata") or {}
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
 def _owners(obj: Json) -> list[str]:

@@ -1,10 +1,13 @@
-"""What a controller wants done, as a value: each controller's `decide` makes one, `apply.py` carries it out."""
+"""What a controller wants done, as a value: each controller's `decide` makes one, `sync.py` carries it out."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from steelyard.kube.events import EventType
 from steelyard.kube.resource import Json
+
+FIRST_BATCH, LARGEST_BATCH = 8, 256  # Pods made or deleted in one decision
+LONGEST_WAIT = 86_400.0  # seconds until a next look; a deadline may lie centuries ahead
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Decision:
     patch: tuple[tuple[Json, Json], ...] = ()  # an object and its merge patch
     events: tuple[Event, ...] = ()
     look_again: float | None = field(default=None, compare=False)  # seconds from now
+    more: bool = False  # this is a batch of what is wanted: the next one after other objects' turns
 
     def __bool__(self) -> bool:
         return bool(self.status is not None or self.create or self.delete or self.patch)
@@ -37,6 +41,17 @@ def rfc3339(at: datetime) -> str:
 
 def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def seconds_left(since: str, seconds: float, now: datetime) -> float:
+    """Until `seconds` after `since`, which may be later than any date that there is."""
+    return float(seconds) - (now - parse_time(since)).total_seconds()
+
+
+def batch(there: int) -> int:
+    """How many children an owner with so many is given or loses in one decision: slowly at first, then twice as
+    many as there are. What is not yet made takes no memory, and a template that is refused is refused to few."""
+    return min(max(there, FIRST_BATCH), LARGEST_BATCH)
 
 
 def with_condition(

@@ -6,13 +6,13 @@ revision annotation and revisionHistoryLimit. `spec.paused` is refused with a co
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import ceil, floor
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, parse_time, with_condition
-from steelyard.local.controllers.replica_set import replicas
+from steelyard.local.controllers.decision import Decision, seconds_left, with_condition
+from steelyard.local.controllers.replica_set import FAILURE, replicas
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -153,7 +153,8 @@ def _replica_set(deployment: Json, mark: str, sets: Sets, wanted: int) -> Json:
 
 
 def _revision(obj: Json) -> int:
-    return int((obj["metadata"].get("annotations") or {}).get(REVISION) or 0)
+    text = (obj["metadata"].get("annotations") or {}).get(REVISION) or ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # anybody may write one
 
 
 def _highest(sets: Sets) -> int:
@@ -196,8 +197,20 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     conditions = with_condition(conditions, _availability(enough), now, stamp="lastUpdateTime")
     complete = updated == wanted == available and counts["replicas"] == wanted and sets.new is not None
     progressing, wait = _progress(deployment, counts, complete, now)
-    status["conditions"] = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
+    conditions = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
+    status["conditions"] = [
+        *(each for each in conditions if each["type"] != FAILURE),
+        *_failures(deployment, sets),
+    ]
     return status, wait
+
+
+def _failures(deployment: Json, sets: Sets) -> list[Json]:
+    """What keeps a ReplicaSet, or the Deployment itself, from making what it lacks."""
+    found = [failure for each in sets.all if (failure := of.condition(each, FAILURE))]
+    if not found and sets.new is None and (own := of.condition(deployment, FAILURE)):
+        found = [own]
+    return [{"lastUpdateTime": each.get("lastTransitionTime"), **each} for each in found[:1]]
 
 
 def _availability(enough: bool) -> Json:
@@ -233,5 +246,5 @@ def _progress(
         return moving, deadline  # something moved, so the clock starts again
     if stored["reason"] == late["reason"]:
         return late, None
-    left = (parse_time(stored["lastUpdateTime"]) + timedelta(seconds=deadline) - now).total_seconds()
+    left = seconds_left(stored["lastUpdateTime"], deadline, now)
     return (moving, left) if left > 0 else (late, None)

@@ -6,11 +6,18 @@ first, Complete and Failed once no Pod is left running. What is not served (`UNS
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, Event, parse_time, rfc3339, with_condition
+from steelyard.local.controllers.decision import (
+    Decision,
+    Event,
+    batch,
+    rfc3339,
+    seconds_left,
+    with_condition,
+)
 from steelyard.local.controllers.job_counts import Counts, completions, count, is_indexed, without_finalizer
 from steelyard.local.controllers.job_pods import excess, missing
 
@@ -36,16 +43,20 @@ class Verdict:
 def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
     """What is to be done for `job`, whose own Pods are `pods`. `taken`: Pod names that are another's."""
     counts = count(job, pods)
+    few = batch(len(pods))
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
     if job["metadata"].get("deletionTimestamp") or _ended(job):
         # Nothing is counted any more, but no Pod may be held back by a finalizer that nobody would take away.
         extra = tuple(pod for pod in pods if of.is_active(pod)) if _ended(job) else ()
+        more = max(len(extra), len(release)) > few
         expiry = expires_in(job, now)
-        expired = (job,) if expiry is not None and expiry <= 0 else ()
-        return Decision(patch=release, delete=extra + expired, look_again=_soonest(expiry))
+        expired = (job,) if expiry is not None and expiry <= 0 and not more else ()
+        return Decision(
+            patch=release[:few], delete=extra[:few] + expired, look_again=_soonest(expiry), more=more
+        )
     active = [pod for pod in pods if of.is_active(pod)]
     verdict = _verdict(job, pods, counts, active, now)
-    create, wait = missing(job, pods, counts, now, taken or set()) if verdict is None else ([], None)
+    create, wait = missing(job, pods, counts, now, taken or set(), few) if verdict is None else ([], None)
     delete = excess(job, active, counts) if verdict is None else active
     status = _status(job, pods, counts, verdict, now)
     changed = status != (job.get("status") or {})
@@ -53,8 +64,9 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         status=status if changed else None,
         # While an end is being counted no Pod is added: the number of failures decides whether one may be.
         create=tuple(create) if counts.settled else (),
-        delete=tuple(delete),
-        patch=release,
+        delete=tuple(delete[:few]),
+        patch=release[:few],
+        more=len(create) == few or len(delete) > few or len(release) > few,
         events=_events(job, status),
         look_again=_soonest(wait, _deadline_in(job, now)),
     )
@@ -118,7 +130,7 @@ def _deadline_in(job: Json, now: datetime) -> float | None:
         return None
     if started is None:
         return float(seconds)
-    return (parse_time(started) + timedelta(seconds=seconds) - now).total_seconds()
+    return seconds_left(started, seconds, now)
 
 
 def _status(job: Json, pods: list[Json], counts: Counts, verdict: Verdict | None, now: datetime) -> Json:
@@ -170,4 +182,4 @@ def expires_in(job: Json, now: datetime) -> float | None:
     if ttl is None or not _ended(job) or job["metadata"].get("deletionTimestamp"):
         return None
     ends = [each for each in job["status"]["conditions"] if each["type"] in {"Complete", "Failed"}]
-    return (parse_time(ends[0]["lastTransitionTime"]) + timedelta(seconds=ttl) - now).total_seconds()
+    return seconds_left(ends[0]["lastTransitionTime"], ttl, now)

@@ -14,6 +14,7 @@ from steelyard.local.controllers import pods as of
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
+MOST_INDEXES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -114,15 +115,18 @@ def completions(job: Json) -> int | None:
 
 def index_of(pod: Json) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(INDEX)
-    return int(text) if text is not None and text.isdecimal() else None
+    return int(text) if text is not None and text.isdecimal() and len(text) < 20 else None
 
 
 def parse_indexes(text: str) -> list[int]:
-    """`1,3-5` as numbers."""
+    """`1,3-5` as numbers. ValueError for other texts, and for more numbers than Pods will ever have run here."""
     numbers: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        run = range(int(first), int(last or first) + 1)
+        if len(numbers) + len(run) > MOST_INDEXES:
+            raise ValueError(f"more than {MOST_INDEXES} completed indexes")
+        numbers.extend(run)
     return numbers
 
 

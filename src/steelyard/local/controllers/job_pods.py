@@ -5,6 +5,7 @@ meets the Pod that it made.
 """
 
 from datetime import datetime
+from itertools import islice
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
@@ -15,11 +16,11 @@ FIRST_DELAY, LONGEST_DELAY = 10.0, 360.0  # seconds between a failure and the ne
 
 
 def missing(
-    job: Json, pods: list[Json], counts: Counts, now: datetime, taken: set[str]
+    job: Json, pods: list[Json], counts: Counts, now: datetime, taken: set[str], most: int
 ) -> tuple[list[Json], float | None]:
-    """The Pods to make now, and the seconds until more may be made."""
+    """At most so many of the Pods to make now, and the seconds until more may be made."""
     active = [pod for pod in pods if of.is_active(pod)]
-    wanted = _wanted(job, counts, len(active)) - len(active)
+    wanted = min(_wanted(job, counts, len(active)) - len(active), most)
     if wanted <= 0:
         return [], None
     delay = _delay(pods, counts.failed, now)
@@ -28,23 +29,25 @@ def missing(
     names = taken | {pod["metadata"]["name"] for pod in pods}
     if not is_indexed(job):
         base = job["metadata"]["name"]
-        return [_pod(job, of.free_name(base, job["metadata"]["uid"], names)) for _ in range(wanted)], None
+        free_names = of.free_names(base, job["metadata"]["uid"], names)
+        return [_pod(job, name) for name in islice(free_names, wanted)], None
     held = {index_of(pod) for pod in active} | counts.indexes
-    free = [index for index in range(completions(job) or 0) if index not in held][:wanted]
-    return [_indexed_pod(job, index, names) for index in free], None
+    free = (index for index in range(completions(job) or 0) if index not in held)
+    return [_indexed_pod(job, index, names) for index in islice(free, wanted)], None
 
 
 def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
     """Active Pods beyond what is wanted, the least far ones first; and second Pods of one index."""
-    doubles, seen = [], set(counts.indexes)
+    doubles, rest, seen = [], list(active), set(counts.indexes)
     if is_indexed(job):
+        rest = []
         for pod in sorted(active, key=_age):
             index = index_of(pod)
             if index is None or index in seen:
                 doubles.append(pod)
             else:
                 seen.add(index)
-    rest = [pod for pod in active if pod not in doubles]
+                rest.append(pod)
     too_many = len(rest) - _wanted(job, counts, len(rest))
     return doubles + sorted(rest, key=_progress)[: max(too_many, 0)]
 

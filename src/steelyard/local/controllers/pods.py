@@ -1,7 +1,7 @@
 """What the controllers ask of Pods and templates: whose they are, how they fare, and new ones from a template."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
 from steelyard.kube.resource import Json
@@ -19,13 +19,20 @@ def suffix(*parts: object, length: int = 5) -> str:
     return "".join(letters)
 
 
-def free_name(base: str, owner_uid: str, taken: set[str]) -> str:
-    """The first name of the owner's fixed series that is not taken; takes it."""
+def free_names(base: str, owner_uid: str, taken: set[str]) -> Iterator[str]:
+    """The names of the owner's fixed series that are not taken; takes each that it yields."""
     serial = 0
-    while (name := f"{base[:57]}-{suffix(owner_uid, base, serial)}") in taken:
+    while True:
+        name = f"{base[:57]}-{suffix(owner_uid, base, serial)}"
         serial += 1
-    taken.add(name)
-    return name
+        if name not in taken:
+            taken.add(name)
+            yield name
+
+
+def free_name(base: str, owner_uid: str, taken: set[str]) -> str:
+    """The first of `free_names`; takes it."""
+    return next(free_names(base, owner_uid, taken))
 
 
 def controller_uid(obj: Json) -> str | None:

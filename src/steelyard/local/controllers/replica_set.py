@@ -3,11 +3,14 @@
 `sync.py` calls `decide` with the ReplicaSet and then its Pods as they are stored.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import islice
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, parse_time
+from steelyard.local.controllers.decision import Decision, batch, seconds_left
+
+FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 
 
 def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
@@ -16,19 +19,21 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
         return Decision()
     active = [pod for pod in pods if of.is_active(pod)]
     wanted = replicas(replica_set) - len(active)
+    few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base, uid = replica_set["metadata"]["name"], replica_set["metadata"]["uid"]
-    create = [
-        of.pod_from_template(replica_set, of.free_name(base, uid, names), labels={})
-        for _ in range(max(wanted, 0))
-    ]
-    delete = sorted(active, key=_worth)[: max(-wanted, 0)]
+    free = islice(of.free_names(base, uid, names), min(max(wanted, 0), few))
+    create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
+    delete = sorted(active, key=_worth)[: min(max(-wanted, 0), few)]
     status, wait = _status(replica_set, active, now)
+    if wanted > 0 and (failure := of.condition(replica_set, FAILURE)):
+        status["conditions"] = [failure]
     return Decision(
         status=status if status != (replica_set.get("status") or {}) else None,
         create=tuple(create),
         delete=tuple(delete),
         look_again=wait,
+        more=abs(wanted) > few,
     )
 
 
@@ -67,4 +72,4 @@ def _available_in(pod: Json, minimum: float, now: datetime) -> float:
     if minimum <= 0:
         return 0.0
     since = (of.condition(pod, "Ready") or {}).get("lastTransitionTime")
-    return (parse_time(since) + timedelta(seconds=minimum) - now).total_seconds() if since else minimum
+    return seconds_left(since, minimum, now) if since else minimum

@@ -9,13 +9,24 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
-from steelyard.kube.workqueue import Backoff, WorkQueue
+from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
-from steelyard.local.controllers.decision import Event
-from steelyard.local.controllers.sync import KINDS, Edge, Key, Kind, owner_key, sync, sync_service
+from steelyard.local.controllers.decision import LONGEST_WAIT, Event
+from steelyard.local.controllers.sync import (
+    KINDS,
+    Edge,
+    Key,
+    Kind,
+    owner_key,
+    say_failure,
+    sync,
+    sync_service,
+)
+from steelyard.local.faults import Faults
 
 WORKERS = 8
+Work = tuple[Kind | None, Key]  # None stands for the Service controller
 _log = logging.getLogger(__name__)
 
 
@@ -29,9 +40,10 @@ async def run_controllers(
     *,
     stop: asyncio.Event,
     now: Callable[[], datetime] = utc_now,
+    faults: Faults | None = None,
 ) -> None:
     """Until `stop`; `caches` is run by the caller."""
-    queue: WorkQueue[tuple[Kind | None, Key]] = WorkQueue(Backoff(cap=10.0))
+    queue = work_queue()
 
     def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
         for each in keys(caches, resource, old, new):
@@ -45,7 +57,8 @@ async def run_controllers(
         recorder.record(obj, event.type, event.reason, event.message)
 
     edge = Edge(cluster, caches, now, record)
-    workers = [asyncio.create_task(_work(edge, queue)) for _ in range(WORKERS)]
+    faults = faults or Faults()
+    workers = [asyncio.create_task(work(edge, queue, faults)) for _ in range(WORKERS)]
     workers.append(asyncio.create_task(recorder.run()))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -59,10 +72,8 @@ async def run_controllers(
         await asyncio.gather(*workers, stopping, return_exceptions=True)
 
 
-def keys(
-    caches: Caches, resource: Resource, old: Json | None, new: Json | None
-) -> Iterator[tuple[Kind | None, Key]]:
-    """Whose business a change is; None stands for the Service controller."""
+def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None) -> Iterator[Work]:
+    """Whose business a change is."""
     for obj in (old, new):
         if obj is None:
             continue
@@ -83,18 +94,51 @@ def keys(
                     yield None, (own[0], each["metadata"]["name"])
 
 
-async def _work(edge: Edge, queue: WorkQueue[tuple[Kind | None, Key]]) -> None:
+def work_queue() -> WorkQueue[Work]:
+    """Namespaces take turns, and one may keep all workers but one busy."""
+    backoff = Backoff(cap=10.0)
+    return WorkQueue(backoff, tenant=lambda work: work[1][0], tenant_limit=spare_worker(WORKERS))
+
+
+async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
+    """Bring one key's object to rest after the other, until cancelled."""
     while True:
         item = await queue.get()
-        kind, key = item
         try:
-            wait = await (sync(edge, kind, key) if kind else sync_service(edge, key))
+            wait = await _sync(edge, *item)
         except ApiError as error:
-            name = kind.resource.kind if kind else "Service"
-            _log.warning("%s %s/%s: %s; again in %.1f s", name, *key, error, queue.retry(item))
+            _log.warning("%s: %s; again in %.1f s", _text(item), error, queue.retry(item))
+        except Exception as error:  # noqa: BLE001 - one object's surprise must not stop the others
+            faults.count("controllers", _kind(item))
+            _log.exception("%s cannot be worked on; again in %.1f s", _text(item), queue.retry(item))
+            await _say(edge, item, error)
         else:
             queue.forget(item)
             if wait is not None:
-                queue.add_after(item, wait)
+                queue.add_after(item, min(wait, LONGEST_WAIT))
         finally:
             queue.done(item)
+
+
+async def _sync(edge: Edge, kind: Kind | None, key: Key) -> float | None:
+    return await (sync(edge, kind, key) if kind else sync_service(edge, key))
+
+
+async def _say(edge: Edge, item: Work, error: Exception) -> None:
+    """Tell who looks at the object why nothing comes of it."""
+    kind, key = item
+    obj = edge.view.get(kind.resource if kind else SERVICES, *key)
+    if obj is None:
+        return
+    what = f"{type(error).__name__}: {error}"[:512]
+    message = f"The controller cannot work on this object: {what}"
+    edge.record(obj, Event("ControllerError", message, "Warning"))
+    await say_failure(edge, obj, "ControllerError", message)
+
+
+def _kind(item: Work) -> str:
+    return item[0].resource.kind if item[0] else "Service"
+
+
+def _text(item: Work) -> str:
+    return f"{_kind(item)} {'/'.join(item[1])}"

@@ -5,13 +5,14 @@ and read again until nothing more is wanted. So no controller remembers what it 
 calls loses nothing. `run.py` calls `sync` per key, tests call it directly.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, Conflict, NotFound
+from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from steelyard.kube.resource import (
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -25,9 +26,11 @@ from steelyard.kube.resource import (
 )
 from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, Event
+from steelyard.local.controllers.decision import Decision, Event, with_condition
 
 Key = tuple[str, str]  # namespace, name
+_log = logging.getLogger(__name__)
+REFUSED = (BadRequest, Forbidden, Invalid)  # what a second try does not mend
 ROUNDS = 8  # a Job's longest way from one outside change to rest takes four
 
 
@@ -74,7 +77,8 @@ def owner_key(child: Json, owner: Resource) -> Key | None:
     metadata = child["metadata"]
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller"):
-            return (metadata["namespace"], reference["name"]) if reference["kind"] == owner.kind else None
+            mine = reference.get("kind") == owner.kind and reference.get("name")
+            return (metadata["namespace"], reference["name"]) if mine else None
     if owner == JOBS and job_counts.FINALIZER in (metadata.get("finalizers") or ()):
         name = (metadata.get("labels") or {}).get("batch.kubernetes.io/job-name")
         return (metadata["namespace"], name) if name else None
@@ -101,6 +105,8 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
             if not decision:
                 return decision.look_again
             known = await _carry_out(edge, kind, known, decision, taken)
+            if decision.more:
+                return 0.0
         except NotFound:
             return None
         except Conflict:
@@ -173,8 +179,32 @@ async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json |
         if of.controller_uid(there) != owner["metadata"]["uid"]:
             taken.add(metadata["name"])
         return None
+    except ApiError as error:
+        if isinstance(error, REFUSED):
+            edge.record(owner, Event("FailedCreate", f"Error creating: {error.message}", "Warning"))
+            await say_failure(edge, owner, "FailedCreate", error.message)
+        raise
     edge.record(owner, Event("SuccessfulCreate", f"Created {resource.kind.lower()}: {metadata['name']}"))
     return made
+
+
+async def say_failure(edge: Edge, owner: Json, reason: str, message: str) -> None:
+    """The condition that tells why an owner lacks children, of the kinds that have one."""
+    resource, metadata = resource_of(owner), owner["metadata"]
+    if resource not in (DEPLOYMENTS, REPLICA_SETS):
+        return
+    failure = {"type": replica_set.FAILURE, "status": "True", "reason": reason, "message": message}
+    try:
+        there = await edge.cluster.get(resource, metadata["name"], metadata["namespace"])
+        status = there.get("status") or {}
+        before = list(status.get("conditions") or ())
+        after = with_condition(before, failure, edge.now(), stamp="lastTransitionTime")
+        if after != before:
+            await edge.cluster.replace(
+                resource, {**there, "status": {**status, "conditions": after}}, subresource="status"
+            )
+    except ApiError as error:
+        _log.warning("%s %s: %s", resource.kind, metadata["name"], error)
 
 
 async def _patch(edge: Edge, obj: Json, patch: Json) -> Json | None:

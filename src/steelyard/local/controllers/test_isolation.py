@@ -1,0 +1,172 @@
+"""One object that a controller cannot work on, and one that wants more than there is, leave the others alone."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.kube.errors import Invalid
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, REPLICA_SETS, Json, Resource
+from steelyard.local.controllers import job, replica_set
+from steelyard.local.controllers import pods as of
+from steelyard.local.controllers.decision import FIRST_BATCH, Event
+from steelyard.local.controllers.objects import StoreView, make_deployment, make_job
+from steelyard.local.controllers.run import Work, work, work_queue
+from steelyard.local.controllers.sync import DEPLOYMENT, JOB, REPLICA_SET, Edge
+from steelyard.local.faults import Faults
+
+LARGEST = 2**31 - 1
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def make_replica_set(name: str = "demo", namespace: str = "default", **spec: Any) -> Json:
+    made = make_deployment(name, **spec)
+    return {**made, "kind": "ReplicaSet", "metadata": {"name": name, "namespace": namespace}}
+
+
+class World:
+    """Controllers over the in-memory cluster; `turns` lets one worker take its turns until nothing is left."""
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster(now=lambda: NOW)
+        self.events: list[tuple[str, Event]] = []
+        self.edge = Edge(self.cluster, StoreView(self.cluster), lambda: NOW, self._record)
+        self.queue, self.faults = work_queue(), Faults()
+
+    def _record(self, obj: Json, event: Event) -> None:
+        self.events.append((obj["metadata"]["name"], event))
+
+    async def turns(self, *items: Work) -> None:
+        for each in items:
+            self.queue.add(each)
+        worker = asyncio.create_task(work(self.edge, self.queue, self.faults))
+        while len(self.queue) or self.queue.working:  # noqa: ASYNC110 - the worker's turns are this loop's
+            await asyncio.sleep(0)
+        worker.cancel()
+        self.queue.close()
+
+    def count(self, resource: Resource, namespace: str) -> int:
+        return len(self.cluster.store.objects(resource, namespace))
+
+
+BAD = {
+    "a surge that is no number": (
+        DEPLOYMENT,
+        make_deployment("bad", strategy={"rollingUpdate": {"maxSurge": "abc"}}),
+    ),
+    "a text for a number": (REPLICA_SET, make_replica_set("bad", replicas="many")),
+    "a deadline that is a text": (JOB, make_job("bad", activeDeadlineSeconds="soon")),
+    "a Job without a template": (JOB, {**make_job("bad"), "spec": {"parallelism": 1}}),
+    "completed indexes without end": (
+        JOB,
+        make_job("bad", completionMode="Indexed") | {"status": {"completedIndexes": f"0-{LARGEST}"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+async def test_an_object_that_cannot_be_worked_on_stops_nobody(what: str) -> None:
+    """Stored in spite of every check, by an older version for one."""
+    kind, bad = BAD[what]
+    world = World()
+    world.cluster.store.put({**bad, "metadata": {**bad["metadata"], "uid": "uid-bad"}})
+    world.cluster.store.put(make_job("good"))
+    item = (kind, ("default", "bad"))
+    await world.turns(item, (JOB, ("default", "good")))
+    assert world.count(PODS, "default") == 1
+    assert world.faults.of("controllers", kind.resource.kind) == 1
+    assert [name for name, event in world.events if event.reason == "ControllerError"] == ["bad"]
+    if kind is not JOB:
+        stored = world.cluster.store.find(kind.resource, "bad", "default")
+        assert stored is not None
+        assert of.is_true(stored, "ReplicaFailure")
+
+
+async def test_what_a_template_is_refused_for_is_said_until_it_is_made() -> None:
+    world = World()
+    world.cluster.store.put(make_replica_set(replicas=20))
+
+    def refuse(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == ("create", PODS):
+            raise Invalid("spec.hostname: no")
+
+    world.cluster.before_call = refuse
+    item = (REPLICA_SET, ("default", "demo"))
+    for _ in range(2):
+        await world.turns(item)
+        stored = world.cluster.store.find(REPLICA_SETS, "demo", "default")
+        assert stored is not None
+        failure = of.condition(stored, "ReplicaFailure") or {}
+        assert (failure.get("reason"), failure.get("message")) == ("FailedCreate", "spec.hostname: no")
+    version = world.cluster.store.version
+    await world.turns(item)
+    assert world.cluster.store.version == version, "the same refusal again is no news"
+    assert [event.reason for _, event in world.events] == ["FailedCreate"] * 3, "one try in each turn"
+    world.cluster.before_call = None
+    await world.turns(item)
+    stored = world.cluster.store.find(REPLICA_SETS, "demo", "default")
+    assert world.count(PODS, "default") == 20
+    assert stored is not None
+    assert "conditions" not in stored["status"]
+
+
+def test_children_are_made_in_batches_that_grow() -> None:
+    """As many as can be written, and never a list of as many as are asked for."""
+    owner = make_replica_set(replicas=LARGEST)
+    owner["metadata"]["uid"] = "uid"
+    pods: list[Json] = []
+    sizes: list[int] = []
+    while len(sizes) < 8:
+        decision = replica_set.decide(owner, pods, NOW)
+        assert decision.more
+        sizes.append(len(decision.create))
+        pods += [
+            {**each, "metadata": {**each["metadata"], "uid": each["metadata"]["name"]}}
+            for each in decision.create
+        ]
+    assert sizes == [8, 8, 16, 32, 64, 128, 256, 256]
+
+
+@pytest.mark.parametrize("spec", [{}, {"completionMode": "Indexed"}, {"completions": None}])
+def test_a_job_of_the_largest_size_makes_a_batch(spec: Json) -> None:
+    owner = make_job()
+    owner["spec"] |= {"completions": LARGEST, "parallelism": LARGEST, "backoffLimit": LARGEST, **spec}
+    owner["metadata"]["uid"] = "uid"
+    decision = job.decide(owner, [], NOW)
+    assert (len(decision.create), decision.more) == (FIRST_BATCH, True)
+
+
+@pytest.mark.parametrize("field", ["activeDeadlineSeconds", "ttlSecondsAfterFinished"])
+def test_times_beyond_all_dates_are_waited_for(field: str) -> None:
+    owner = make_job()
+    owner["spec"] = {**owner["spec"], field: 2**63 - 1}
+    owner["metadata"]["uid"] = "uid"
+    owner["status"] = {"startTime": "2026-01-01T00:00:00Z"}
+    if field == "ttlSecondsAfterFinished":
+        ended = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        owner["status"]["conditions"] = [ended]
+    decision = job.decide(owner, [], NOW)
+    assert not decision.delete
+    assert decision.look_again == 2.0**63
+
+
+async def test_a_namespace_with_thousands_of_children_delays_another_by_one_batch() -> None:
+    """The order of service, whoever came first."""
+    world = World()
+    world.cluster.store.put(make_replica_set("many", "crowd", replicas=40))
+    world.cluster.store.put(make_replica_set("more", "crowd", replicas=40))
+    world.cluster.store.put(make_replica_set("one", "quiet", replicas=1))
+    before: list[int] = []
+
+    def count(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == ("create", PODS) and name.startswith("one"):
+            before.append(world.count(PODS, "crowd"))
+
+    world.cluster.before_call = count
+    await world.turns(
+        (REPLICA_SET, ("crowd", "many")), (REPLICA_SET, ("crowd", "more")), (REPLICA_SET, ("quiet", "one"))
+    )
+    assert before == [FIRST_BATCH]
+    assert world.count(PODS, "crowd") == 80
