@@ -28,6 +28,8 @@ from steelyard.schema.steps import (
 from steelyard.steps.kept_log import KeptLog, kept_log
 from steelyard.storage.store import ObjectMissing, StorageFull
 
+ROOM_SECONDS = 5.0
+"""Between two tries to write to a folder whose disk is full."""
 FieldValue = str | int | float | bool | None
 
 
@@ -76,6 +78,12 @@ class Log:
         self._out.flush()
         if self.kept is not None:
             self.kept.add(text)
+
+
+async def wait_for_room(error: StorageFull) -> None:
+    """Pass the time until a full disk may have room again: what is done is kept, and no attempt is used up for it."""
+    print(f"waiting for room: {error}", file=sys.stderr, flush=True)
+    await asyncio.sleep(ROOM_SECONDS)
 
 
 StepMain = Callable[[StepConfig, Log], Awaitable[str | None]]

@@ -18,7 +18,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.schema.steps import StepConfig
-from steelyard.steps.common import Log, StepFailed, run_step
+from steelyard.steps.common import Log, StepFailed, run_step, wait_for_room
 from steelyard.steps.evaluation_metrics import Metrics
 from steelyard.steps.served_volumes import served_volumes
 from steelyard.storage.store import Store, open_store
@@ -77,14 +77,14 @@ def dataset_store(spec: EvaluationResourceSpec) -> Store:
     url = spec.storage.inputs.get("dataset")
     if url is None:
         raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
-    return open_store(url)
+    return open_store(url, wait_for_room)
 
 
 def output_store(spec: EvaluationResourceSpec) -> Store:
     """Where the output goes."""
     if spec.storage.output is None:
         raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
-    return open_store(spec.storage.output)
+    return open_store(spec.storage.output, wait_for_room)
 
 
 if __name__ == "__main__":

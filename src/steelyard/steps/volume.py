@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.schema.names import MANIFEST, OWN_LOGS, OWN_RECORDS
 from steelyard.schema.steps import StepConfig
-from steelyard.steps.common import StepFailed
+from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
 
 OURS = (OWN_RECORDS, OWN_LOGS)
@@ -116,7 +116,7 @@ def opened(url: str | None, field: str) -> Store:
     if url is None:
         raise StepFailed("BadConfiguration", f"{field}: is missing", permanent=True)
     try:
-        return open_store(url)
+        return open_store(url, wait_for_room)
     except BadLocation as error:
         raise StepFailed("BadConfiguration", f"{field}: {error}", permanent=True) from error
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from steelyard.storage.store import (
+    Full,
     ObjectExists,
     ObjectInfo,
     ObjectMissing,
@@ -33,8 +34,9 @@ TEMPORARY = ".#"
 class FileStore:
     """Objects as files below `root`, which is made when the first object is written."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, when_full: Full | None = None) -> None:
         self.root = root
+        self._when_full = when_full
         self.url = f"file://{root}"
 
     async def get(self, key: str) -> bytes:
@@ -106,8 +108,14 @@ class FileStore:
 
     async def _run(self, key: str, work: Callable[[Path], T]) -> T:
         check_key(key)
-        with self._named(key):
-            return await asyncio.to_thread(work, self.root / key)
+        while True:
+            try:
+                with self._named(key):
+                    return await asyncio.to_thread(work, self.root / key)
+            except StorageFull as error:
+                if self._when_full is None:
+                    raise
+                await self._when_full(error)
 
     @contextmanager
     def _named(self, key: str) -> Iterator[None]:

@@ -5,7 +5,7 @@ Keys are relative to the store's root, with `/` between segments. The one condit
 
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -103,10 +103,14 @@ def check_key(key: str) -> str:
     return key
 
 
-def open_store(url: str) -> Store:
+Full = Callable[[StorageFull], Awaitable[None]]
+"""What is awaited when a folder's disk is full, before the same is tried again; what it raises ends the trying."""
+
+
+def open_store(url: str, when_full: Full | None = None) -> Store:
     """The store at `url`: file:///…, memory://name, s3://…, gs://… or az://… (credentials from the environment).
 
-    Raises BadLocation, which says what is wrong with the URL.
+    Without `when_full` a full disk is the caller's matter. Raises BadLocation, which says what is wrong with the URL.
     """
     from steelyard.storage.files import FileStore
     from steelyard.storage.objects import ObjectStore
@@ -122,7 +126,7 @@ def open_store(url: str) -> Store:
         return ObjectStore(url)
     if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
         raise BadLocation(f"storage URL {url!r}: should be file:/// and an absolute path")
-    return FileStore(Path(unquote(parts.path)))
+    return FileStore(Path(unquote(parts.path)), when_full)
 
 
 async def probe(store: Store) -> None:

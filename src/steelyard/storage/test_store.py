@@ -189,3 +189,26 @@ async def test_a_store_that_replaces_on_create_is_refused(tmp_path: Path) -> Non
 
     with pytest.raises(StorageError, match="cannot be used"):
         await probe(Careless(tmp_path))
+
+
+async def test_who_is_patient_waits_for_room(tmp_path: Path) -> None:
+    waits: list[StorageFull] = []
+
+    async def when_full(error: StorageFull) -> None:
+        waits.append(error)
+        if len(waits) == 3:
+            raise error
+
+    def full_twice(path: Path) -> str:
+        if len(waits) < times:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return path.name
+
+    times = 2
+    assert await FileStore(tmp_path, when_full)._run("a", full_twice) == "a"
+    assert [str(error) for error in waits] == [f"file://{tmp_path}/a: No space left on device"] * 2
+    times = 9
+    with pytest.raises(StorageFull):
+        await FileStore(tmp_path, when_full)._run("a", full_twice)
+    with pytest.raises(StorageFull):
+        await FileStore(tmp_path)._run("a", full_twice)
