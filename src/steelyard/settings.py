@@ -17,6 +17,7 @@ from pydantic_settings import (
 from steelyard.accounts.quotas import QuotaSettings
 from steelyard.api.settings import ApiSettings
 from steelyard.errors import UsageError
+from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
 from steelyard.services.settings import OrchestratorSettings
 
@@ -41,6 +42,11 @@ class Settings(BaseSettings):
     kubernetes: str = Field(
         default="",
         description="Path of a kubeconfig; by default the embedded Kubernetes of the state folder.",
+    )
+    metrics: Listen | None = Field(
+        default=None,
+        description="HOST:PORT where a service of the platform that runs without the API serves /metrics, /healthz and "
+        "/readyz; :PORT is every address, empty none. Absent: :8080 in a cluster's Pod, else a free port of 127.0.0.1.",
     )
     operator: OperatorSettings = Field(
         default_factory=OperatorSettings, description="The operator's settings."

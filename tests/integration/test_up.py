@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,20 @@ def test_status_tells_what_runs_and_what_does_not(machine: Machine) -> None:
     table = steelyard("status", state_dir=str(machine.state.path))
     assert table.returncode == 0
     assert str(ready.kubeconfig) in table.stdout
+
+
+def test_the_operators_metrics_are_served_on_this_machine_alone(machine: Machine) -> None:
+    machine.up()
+    end = time.monotonic() + 60
+    while not machine.state.operator_metrics.exists():  # it is there a moment after the operator answers
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    url = machine.state.operator_metrics.read_text().strip()
+    assert url.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert "training_operator_jobs_created_total" in answer.read().decode()
+    with urllib.request.urlopen(url.replace("/metrics", "/healthz"), timeout=10) as answer:
+        assert answer.status == 200
 
 
 async def test_pods_outlive_a_killed_up_and_are_adopted(machine: Machine, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.local.identity import process_candidate
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
+from steelyard.monitoring import address, default_address, served
 from steelyard.room import once_room
 from steelyard.settings import Settings
 from steelyard.sqlite import DatabaseError
@@ -97,6 +98,10 @@ async def run_platform(
             if "api" in names:
                 await _serve(group, opened, settings, state, port, stop, ready)
             else:
+                where = default_address() if settings.metrics is None else address(settings.metrics)
+                if where is not None:
+                    url = await stack.enter_async_context(served(where, opened.registry))
+                    _log.info("metrics are served on %s", url)
                 ready()
 
 

@@ -5,8 +5,10 @@ leaves its Pods running, for the next one to adopt, unless it is told to end the
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
@@ -18,7 +20,12 @@ from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
 from steelyard.local.state import StateDir, write_atomically
+from steelyard.operator.settings import OperatorSettings
 
+if TYPE_CHECKING:
+    from steelyard.settings import Settings
+
+_log = logging.getLogger(__name__)
 CRD_SECONDS = 20.0
 
 
@@ -89,23 +96,40 @@ async def run_operator_service(
     state: StateDir, *, settings: Path | None, stop: asyncio.Event, ready: Callable[[], None]
 ) -> None:
     """The operator, with the settings of a file or of this state folder."""
+    from steelyard.monitoring import address, default_address
     from steelyard.operator.main import run_operator
     from steelyard.settings import load
 
     loaded = load(settings, state.path)
-    training = loaded.operator.training
-    here = {"outputs": training.outputs or str(state.outputs)}
-    if "kubectl_delivery_image" not in training.model_fields_set:
-        here["kubectl_delivery_image"] = KUBECTL
-    training = training.model_copy(update=here)
-    operator = loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
+    operator = operator_settings(loaded, state)
+
+    def listening(url: str) -> None:
+        _log.info("metrics are served on %s", url)
+        write_atomically(state.operator_metrics, f"{url}\n")
+
     cluster = await connect(Path(loaded.kubernetes))
     try:
         await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token
         ready()
-        await run_operator(cluster, operator, candidate=process_candidate(), stop=stop)
+        where = default_address() if operator.metrics is None else address(operator.metrics)
+        await run_operator(
+            cluster, operator, candidate=process_candidate(), stop=stop, metrics=where, listening=listening
+        )
     finally:
         await cluster.close()
+
+
+def operator_settings(loaded: "Settings", state: StateDir) -> OperatorSettings:
+    """The operator's part. On the embedded Kubernetes, what is not set lies in this folder; an empty text is set.
+
+    Another cluster's nodes know neither the folder nor the local image.
+    """
+    training = loaded.operator.training
+    here = {"outputs": str(state.outputs), "kubectl_delivery_image": KUBECTL}
+    if Path(loaded.kubernetes).resolve() == state.kubeconfig.resolve():
+        unset = {name: value for name, value in here.items() if name not in training.model_fields_set}
+        training = training.model_copy(update=unset)
+    return loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})
 
 
 def write_kubeconfig(state: StateDir, url: str, ca: Path) -> None:

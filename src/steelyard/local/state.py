@@ -60,6 +60,11 @@ class StateDir:
         return self.path / "platform.json"
 
     @property
+    def operator_metrics(self) -> Path:
+        """The address of the operator's metrics."""
+        return self.path / "operator-metrics"
+
+    @property
     def api_token(self) -> Path:
         return self.pki / "api-token"
 

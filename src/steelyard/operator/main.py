@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost, until
 from steelyard.kube.resource import TRAINING
 from steelyard.kube.workqueue import WorkQueue, spare_worker
+from steelyard.monitoring import Address, served
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Told
@@ -39,17 +41,20 @@ async def run_operator(
     *,
     candidate: Candidate,
     stop: asyncio.Event,
-    metrics_port: int | None = None,
+    metrics: Address | None = None,
+    listening: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end."""
+    """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end.
+
+    `listening` is called with the address of the metrics, where they are served.
+    """
     operator = Operator(cluster, settings, candidate.clock.now)
-    close = _serve_metrics(operator.metrics, metrics_port) if metrics_port is not None else None
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
-    try:
+    async with AsyncExitStack() as stack:
+        if metrics is not None:
+            registry = operator.metrics.registry
+            listening(await stack.enter_async_context(served(metrics, registry, lambda: operator.ready)))
         await until(stop, elector.lead(operator.work))
-    finally:
-        if close:
-            close()
 
 
 class Operator:
@@ -68,18 +73,22 @@ class Operator:
             tenant=lambda key: key.namespace, tenant_limit=spare_worker(settings.workers)
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
+        self.ready = True
+        """Whether the process does its part: as the leader, once its caches are full; else it stands by."""
         self._caches = InformerCaches(cluster, workflows(settings), settings, self)
         self._controller = Controller(cluster, self._caches, self)
 
     async def work(self) -> None:
         """Until cancelled."""
         self.metrics.leading.set(1)
+        self.ready = False
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._caches.run())
                 tasks.create_task(self._events.run())
                 tasks.create_task(self._count())
                 await self._caches.synced()
+                self.ready = True
                 for _ in range(self._settings.workers):
                     tasks.create_task(self._worker())
         finally:
@@ -156,19 +165,6 @@ class Operator:
             self.metrics.queue.set(len(self._queue))
             self.metrics.count(self._caches.standings())
             await asyncio.sleep(METRICS_SECONDS)
-
-
-def _serve_metrics(metrics: Metrics, port: int) -> Callable[[], None]:
-    from prometheus_client import start_http_server
-
-    server, thread = start_http_server(port, addr="127.0.0.1", registry=metrics.registry)
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close
 
 
 __all__ = ["LeaseLost", "Operator", "run_operator"]

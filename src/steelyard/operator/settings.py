@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from steelyard.monitoring import Listen
+
 LONGEST = 2**31 - 1
 """Seconds of a setting: 68 years, which any time of ours can be put off by."""
 
@@ -65,7 +67,8 @@ class TrainingSettings(_Settings):
     )
     outputs: str = Field(
         default="",
-        description="On one machine: the folder of jobs' outputs. Absent: each needs a persistentVolumeClaim.",
+        description="On one machine: the folder of jobs' outputs. Absent: one of the state folder, with the embedded "
+        "Kubernetes. Empty: each job needs a persistentVolumeClaim.",
     )
     storage_secret: str = Field(
         default="",
@@ -107,5 +110,12 @@ class OperatorSettings(_Settings):
         default=5, ge=1, description="Restarts without a ready replica that fail a session."
     )
     workers: int = Field(default=16, ge=1, description="Resources reconciled at the same time.")
+    metrics: Listen | None = Field(
+        default=None,
+        description="HOST:PORT where /metrics, /healthz and /readyz are served; :PORT is every address, empty none. "
+        "Absent: :8080 in a cluster's Pod, else a free port of 127.0.0.1, which is in operator-metrics of the folder.",
+    )
     namespace: str | None = Field(default=None, description="The only namespace to look at; absent: all.")
-    lease_namespace: str = Field(default="default", description="Namespace of the leader's lease.")
+    lease_namespace: str = Field(
+        default="default", min_length=1, description="Namespace of the leader's lease."
+    )

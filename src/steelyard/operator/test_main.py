@@ -1,18 +1,19 @@
 """The operator as it runs: caches, queue, workers, lease, events and metrics over a cluster in memory."""
 
 import asyncio
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import aiohttp
 import pytest
 from prometheus_client import generate_latest
 
 from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, EVENTS, JOBS, LEASES, MODELS, REPORTS
+from steelyard.monitoring import Address
 from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report
 from steelyard.operator.main import LEASE, Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
@@ -122,19 +123,28 @@ async def test_an_operator_that_takes_over_goes_on() -> None:
     assert names == ["e-client-a1", "e-verify-a1"]
 
 
-async def test_metrics_are_served(unused_tcp_port: int) -> None:
-    stop = asyncio.Event()
-
-    def fetch() -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{unused_tcp_port}/metrics", timeout=5) as answer:
-            return str(answer.read().decode())
-
+async def test_metrics_are_served() -> None:
+    stop, urls = asyncio.Event(), list[str]()
     work = run_operator(
-        make_cluster(), SETTINGS, candidate=standing("me"), stop=stop, metrics_port=unused_tcp_port
+        make_cluster(),
+        SETTINGS,
+        candidate=standing("me"),
+        stop=stop,
+        metrics=Address("127.0.0.1", 0),
+        listening=urls.append,
     )
-    async with running(lambda: work):
-        await asyncio.sleep(0.05)
-        assert "steelyard_operator_leading" in await asyncio.to_thread(fetch)
+    async with running(lambda: work), aiohttp.ClientSession() as http:
+
+        async def get(page: str) -> str:
+            async with http.get(urls[0].replace("/metrics", page), raise_for_status=True) as answer:
+                return await answer.text()
+
+        await until(lambda: urls)
+        async with asyncio.timeout(5):
+            while "steelyard_operator_leading 1.0" not in await get("/metrics"):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+        assert "training_operator_jobs_created_total" in await get("/metrics")
+        assert await get("/healthz") == "ok\n"
         stop.set()
 
 

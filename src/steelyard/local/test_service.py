@@ -1,0 +1,37 @@
+"""What the operator of a state folder is told where its settings say nothing, or say that there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.local.kubectl import IMAGE as KUBECTL
+from steelyard.local.service import operator_settings
+from steelyard.local.state import StateDir
+from steelyard.operator.settings import TrainingSettings
+from steelyard.settings import load
+
+
+def training(folder: Path, text: str) -> TrainingSettings:
+    file = folder / "steelyard.toml"
+    file.write_text(text)
+    return operator_settings(load(file, folder), StateDir(folder)).training
+
+
+def test_on_one_machine_outputs_lie_in_its_folder(tmp_path: Path) -> None:
+    here = training(tmp_path, "")
+    assert (here.outputs, here.kubectl_delivery_image) == (str(tmp_path / "outputs"), KUBECTL)
+
+
+@pytest.mark.parametrize("name", ["outputs", "kubectl_delivery_image"])
+def test_an_empty_setting_means_none(tmp_path: Path, name: str) -> None:
+    assert getattr(training(tmp_path, f'operator.training.{name} = ""'), name) == ""
+
+
+def test_an_empty_variable_means_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_OPERATOR__TRAINING__OUTPUTS", "")
+    assert training(tmp_path, "").outputs == ""
+
+
+def test_the_nodes_of_another_cluster_do_not_know_this_folder(tmp_path: Path) -> None:
+    there = training(tmp_path, f'kubernetes = "{tmp_path}/another"')
+    assert (there.outputs, there.kubectl_delivery_image) == ("", TrainingSettings().kubectl_delivery_image)

@@ -1,0 +1,90 @@
+"""`/metrics`, `/healthz` and `/readyz` of a process that serves nothing else: the operator, and a service run alone."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+from steelyard.errors import SteelyardError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from prometheus_client import CollectorRegistry
+
+EVERY, LOOPBACK = "", "127.0.0.1"
+IN_A_CLUSTER = ":8080"
+"""Where v1's operator serves its metrics, on every address of its Pod: Prometheus asks from outside."""
+
+
+class Address(NamedTuple):
+    """Where a socket listens: an empty host is every address, port 0 a free one."""
+
+    host: str
+    port: int
+
+
+def address(text: str) -> Address | None:
+    """`HOST:PORT`, `[HOST]:PORT` or `:PORT`; None for an empty text, which is nowhere. Raises ValueError."""
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
+        raise ValueError("should be HOST:PORT, :PORT for every address, or empty for nowhere")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _checked(text: str) -> str:
+    address(text)
+    return text
+
+
+Listen = Annotated[str, AfterValidator(_checked)]
+"""A setting that says where something is served."""
+
+
+def default_address(environment: Mapping[str, str] = os.environ) -> Address:
+    """Where a setting says nothing: in a cluster's Pod every address, on a machine a free port of its own."""
+    in_a_cluster = address(IN_A_CLUSTER) if "KUBERNETES_SERVICE_HOST" in environment else None
+    return in_a_cluster or Address(LOOPBACK, 0)
+
+
+@asynccontextmanager
+async def served(
+    where: Address, registry: "CollectorRegistry", ready: Callable[[], bool] = lambda: True
+) -> AsyncIterator[str]:
+    """Serve while the block runs; yields the address of the metrics. Raises SteelyardError where it cannot listen."""
+    from aiohttp import web
+
+    runner = web.AppRunner(_app(registry, ready), access_log=None, shutdown_timeout=0.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, where.host or None, where.port).start()
+        except OSError as error:
+            text = f"metrics: cannot listen on {where.host}:{where.port}: {os.strerror(error.errno or 0)}"
+            raise SteelyardError(text) from error
+        host, port = runner.addresses[0][:2]
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    finally:
+        await runner.cleanup()
+
+
+def _app(registry: "CollectorRegistry", ready: Callable[[], bool]) -> "web.Application":
+    from aiohttp import web
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n") if ready() else web.Response(text="not ready\n", status=503)
+
+    app = web.Application()
+    for path, handler in (("/metrics", metrics), ("/healthz", healthz), ("/readyz", readyz)):
+        app.router.add_get(path, handler)
+    return app

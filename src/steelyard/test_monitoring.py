@@ -1,0 +1,60 @@
+"""Where a process serves its metrics, and what is said there."""
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from steelyard.errors import SteelyardError
+from steelyard.monitoring import Address, address, default_address, served
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", None),
+        (":8080", Address("", 8080)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        ("[::1]:80", Address("::1", 80)),
+        ("host:65535", Address("host", 65535)),
+    ],
+)
+def test_an_address_is_read(text: str, where: Address | None) -> None:
+    assert address(text) == where
+
+
+@pytest.mark.parametrize("text", ["8080", "host", ":", ":-1", ":65536", ":x", ":٣", "host:123456789"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="should be HOST:PORT"):
+        address(text)
+
+
+def test_by_default_a_pod_is_reached_from_outside_and_a_machine_is_not() -> None:
+    assert default_address({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == Address("", 8080)
+    assert default_address({}) == Address("127.0.0.1", 0)
+
+
+async def test_metrics_and_health_are_served() -> None:
+    registry, ready = CollectorRegistry(), [False]
+    Counter("looks", "Looks.", registry=registry).inc()
+    async with (
+        served(Address("127.0.0.1", 0), registry, lambda: ready[0]) as url,
+        aiohttp.ClientSession() as http,
+    ):
+
+        async def get(page: str) -> tuple[int, str]:
+            async with http.get(url.replace("/metrics", page)) as answer:
+                return answer.status, await answer.text()
+
+        assert "looks_total 1.0" in (await get("/metrics"))[1]
+        assert (await get("/healthz"))[0] == 200
+        assert (await get("/readyz"))[0] == 503
+        ready[0] = True
+        assert (await get("/readyz"))[0] == 200
+
+
+async def test_a_port_that_is_taken_is_said() -> None:
+    async with served(Address("127.0.0.1", 0), CollectorRegistry()) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        with pytest.raises(SteelyardError, match=f"cannot listen on 127.0.0.1:{port}"):
+            async with served(Address("127.0.0.1", port), CollectorRegistry()):
+                pass
