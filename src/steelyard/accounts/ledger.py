@@ -9,22 +9,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from steelyard.errors import ContentError, EngineError
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 
-class LedgerError(Exception):
+class LedgerError(EngineError):
     """What was asked of the accounts database is not to be had, or not by this address."""
 
 
-class NameTaken(LedgerError):
+class NameTaken(LedgerError, ContentError):
     """Another account has this name."""
 
 
-class KeyTaken(LedgerError):
+class KeyTaken(LedgerError, ContentError):
     """The idempotency key was given with another request before."""
 
 
-class NoSuchAccount(LedgerError):
+class NoSuchAccount(LedgerError, ContentError):
     """There is no account of this id."""
 
 

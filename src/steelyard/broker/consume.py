@@ -1,29 +1,41 @@
 """The one loop of every consumer. The services differ in what they do with a record.
 
-`consume` is for services whose effects are messages: positions and outputs are one transaction. `follow` is for those
-whose effects lie in a database of their own, with the positions beside them. A malformed message is put aside
-(`quarantine.py`). Anything else that goes wrong ends the process, and the log delivers again.
+`consume` is for services whose effects are messages: positions and outputs are one transaction. `follow` (`follow.py`)
+is for those whose effects lie in a database of their own, with the positions beside them. A message that is malformed,
+or at which the step fails although no engine does, is put aside (`quarantine.py`), and the others go on without it. An
+engine that fails ends the process, and the log delivers again.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from steelyard.broker.log import Batch, Fenced, Log, Message, Record
-from steelyard.broker.quarantine import Malformed, Quarantine, quarantined, release, waiting_of
+from steelyard.broker.quarantine import (
+    Malformed,
+    Place,
+    Quarantine,
+    StepFailed,
+    StopPartition,
+    described,
+    drop,
+    release,
+    waiting_of,
+)
+from steelyard.broker.retries import Retries
+from steelyard.errors import is_engine_failure
 
 __all__ = [
     "Malformed",
-    "Outlet",
     "Step",
     "StopPartition",
     "consume",
     "consume_once",
-    "follow",
-    "quarantined",
+    "drop",
     "release",
+    "rest_until_changed",
     "waiting_of",
 ]
 
@@ -31,10 +43,6 @@ BATCH = 500
 WAIT_SECONDS = 5.0
 """A commit ends a wait; this only bounds how long a lease goes without being renewed."""
 _log = logging.getLogger(__name__)
-
-
-class StopPartition(Exception):
-    """A message that a newer program has to read: this one must not go past it."""
 
 
 class Step(Protocol):
@@ -49,26 +57,17 @@ class Step(Protocol):
         ...
 
 
-class Outlet(Protocol):
-    """A database that keeps positions beside its contents."""
-
-    async def positions(self, epoch: int) -> Mapping[int, int]:
-        """Where to go on in each partition; empty for a log of another epoch."""
-        ...
-
-    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
-        """Both or neither."""
-        ...
-
-
 Transact = Callable[[Batch, Sequence[Message]], Awaitable[Sequence[Record]]]
 
 
-async def consume(log: Log, group: str, topic: str, step: Step, *, stop: asyncio.Event) -> None:
+async def consume(
+    log: Log, group: str, topic: str, step: Step, *, stop: asyncio.Event, retries: Retries | None = None
+) -> None:
     """Until `stop`: each record once, in order per key, as far as the log can tell."""
     inbox = await log.inbox(group, topic)
+    retries = retries or Retries()
     try:
-        async with _rest(log, stop) as rest:
+        async with rest_until_changed(log, stop) as rest:
             while not stop.is_set():
                 version = log.version()
                 batch = await inbox.batch(BATCH, 0)
@@ -76,7 +75,7 @@ async def consume(log: Log, group: str, topic: str, step: Step, *, stop: asyncio
                     await rest(version)
                     continue
                 try:
-                    for partition in await consume_once(log, batch, inbox.transact, step):
+                    for partition in await consume_once(log, batch, inbox.transact, step, retries):
                         inbox.pause(partition)
                 except Fenced as error:
                     _log.warning("%s; that one goes on there", error)
@@ -84,67 +83,114 @@ async def consume(log: Log, group: str, topic: str, step: Step, *, stop: asyncio
         await inbox.close()
 
 
-async def consume_once(log: Log, batch: Batch, transact: Transact, step: Step) -> frozenset[int]:
-    """One batch: its outputs and positions in one transaction. The partitions that must not be read any further."""
-    if not batch.records:
-        return frozenset()
-    step.begin()
-    quarantine = Quarantine(log, step.step)
-    outputs: list[Message] = []
-    stopped: dict[int, int] = {}
-    for record in batch.records:
-        if record.partition in stopped:
-            continue
+async def consume_once(
+    log: Log, batch: Batch, transact: Transact, step: Step, retries: Retries | None = None
+) -> frozenset[int]:
+    """One batch: its outputs and positions in one transaction. The partitions that must not be read any further.
+
+    A batch in which a record fails is worked off in parts, each with the positions up to its own end, so that only
+    the record that fails alone is put aside. Every part begins anew: nothing of what failed is kept.
+    """
+    work = _Work(log, batch, transact, step, retries or Retries())
+    await work.off(batch.records)
+    return frozenset(work.stopped)
+
+
+class _Work:
+    """One batch, whole or in parts. `stopped`: partitions that must not be read any further, and where."""
+
+    def __init__(self, log: Log, batch: Batch, transact: Transact, step: Step, retries: Retries) -> None:
+        self._log, self._transact, self._step, self._retries = log, transact, step, retries
+        self._batch = batch
+        self._at = dict(batch.starts)
+        self._last = {record.partition: record.offset for record in batch.records}
+        self.stopped: dict[int, int] = {}
+
+    async def off(self, records: Sequence[Record]) -> None:
+        """Raises what a failing engine raises, Fenced among it."""
+        records = [record for record in records if record.partition not in self.stopped]
+        if not records:
+            return
         try:
-            outputs += await quarantine.look(record)
-        except StopPartition as error:
-            _log.critical(
-                "%s, partition %d, offset %d: %s; what comes after it waits: upgrade this program",
-                record.topic, record.partition, record.offset, error,
-            )  # fmt: skip
-            stopped[record.partition] = record.offset
-    await transact(Batch(batch.records, batch.starts, {**batch.positions, **stopped}), outputs)
-    return frozenset(stopped)
+            await self._attempt(records, {})
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            if len(records) == 1:
+                await self._alone(records[0], error)
+                return
+            middle = error.index if isinstance(error, StepFailed) else len(records) // 2
+            after = middle + 1 if isinstance(error, StepFailed) else middle
+            for part in (records[:middle], records[middle:after], records[after:]):
+                await self.off(part)
 
-
-async def follow(
-    log: Log,
-    topic: str,
-    outlet: Outlet,
-    *,
-    stop: asyncio.Event,
-    caught_up: Callable[[], None] = lambda: None,
-) -> None:
-    """Until `stop`: every record into the outlet. `caught_up` is called once what was there at the start is in it."""
-    ends = await log.ends(topic)
-    at = dict.fromkeys(ends, 0) | dict(await outlet.positions(log.epoch))
-    behind = {partition for partition, end in ends.items() if at[partition] < end}
-    ready = False
-    async with _rest(log, stop) as rest:
-        while not stop.is_set():
-            version = log.version()
-            moved = False
-            for partition in ends:
-                records = await log.read(topic, partition, at[partition], BATCH)
-                if records:
-                    at[partition] = records[-1].offset + 1
-                    await outlet.apply(records, log.epoch, {partition: at[partition]})
-                    moved = True
-                if (
-                    at[partition] >= ends[partition] or not records
-                ):  # the last ones may have been compacted away
-                    behind.discard(partition)
-            if not behind and not ready:
-                ready = True
-                caught_up()
-            if moved:
-                await asyncio.sleep(0)  # what never waits would let nobody else work
+    async def _alone(self, record: Record, error: Exception) -> None:
+        """Try again, then put aside what fails: the record, or of a release the message that was tried anew."""
+        refused: dict[Place, str] = {}
+        tries = 0
+        while True:
+            failed, cause = _blamed(record, error)
+            if not await self._retries.again(tries):
+                if Place.of(failed) in refused:
+                    raise error  # it cannot even be put aside: that is no record's fault
+                _log.error("%s: the step fails at %s", failed.topic, Place.of(failed), exc_info=cause)
+                refused[Place.of(failed)] = described(cause)
+                tries = 0
+            tries += 1
+            try:
+                await self._attempt([record], refused)
+            except Exception as again:
+                if is_engine_failure(again):
+                    raise
+                error = again
             else:
-                await rest(version)
+                return
+
+    async def _attempt(self, records: Sequence[Record], refused: dict[Place, str]) -> None:
+        self._step.begin()
+        quarantine = Quarantine(self._log, self._step.step, refused)
+        outputs: list[Message] = []
+        stopped: dict[int, int] = {}
+        for index, record in enumerate(records):
+            if record.partition in stopped:
+                continue
+            try:
+                outputs += await quarantine.look(record)
+            except StepFailed as failure:
+                failure.index = index
+                raise
+            except StopPartition as error:
+                _log.critical(
+                    "%s, partition %d, offset %d: %s; what comes after it waits: upgrade this program",
+                    record.topic, record.partition, record.offset, error,
+                )  # fmt: skip
+                stopped[record.partition] = record.offset
+        positions = self._positions(records) | stopped
+        starts = {partition: self._at[partition] for partition in positions}
+        await self._transact(Batch(records, starts, positions), outputs)
+        self._at |= positions
+        self.stopped |= stopped
+
+    def _positions(self, records: Sequence[Record]) -> dict[int, int]:
+        """Where to go on after these; after the last of a partition, where the batch says."""
+        reached = {record.partition: record.offset for record in records}
+        return {
+            partition: self._batch.positions[partition] if offset == self._last[partition] else offset + 1
+            for partition, offset in reached.items()
+        }
+
+
+def _blamed(record: Record, error: Exception) -> tuple[Record, BaseException]:
+    """Which record an error is put down to, and what it was."""
+    if isinstance(error, StepFailed):
+        return error.record, error.__cause__ or error
+    return record, error
 
 
 @contextlib.asynccontextmanager
-async def _rest(log: Log, stop: asyncio.Event) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+async def rest_until_changed(
+    log: Log, stop: asyncio.Event
+) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """Waits until the log changes or it is to end: neither is waited for longer than the other."""
     stopped = asyncio.ensure_future(stop.wait())
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import ContentError, EngineError, SteelyardError
 
 EVENTS = "workflows.events"
 """Commands, keyed by entity id; kept 14 days."""
@@ -32,8 +32,12 @@ PARTITIONS = 8
 """Of every topic, unless the settings say otherwise; fixed when the log is made."""
 
 
-class LogError(SteelyardError):
+class LogError(SteelyardError, EngineError):
     """The log refused or failed; the message names the topic."""
+
+
+class BadMessage(LogError, ContentError):
+    """A message that the log cannot write; the log itself is well."""
 
 
 class Fenced(LogError):

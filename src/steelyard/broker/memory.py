@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from steelyard.broker.log import COMPACTED, PARTITIONS, Batch, Fenced, LogError, Message, Record
+from steelyard.broker.log import COMPACTED, PARTITIONS, BadMessage, Batch, Fenced, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.sharing import gather, share
 
@@ -71,7 +71,7 @@ class MemoryLog:
         if message.partition is None:
             return partition_of(message.key, self.partitions)
         if not 0 <= message.partition < self.partitions:
-            raise LogError(
+            raise BadMessage(
                 f"{message.topic}: partition {message.partition} is not one of 0 to {self.partitions - 1}"
             )
         return message.partition

@@ -1,22 +1,32 @@
-"""What becomes of messages that cannot be read: dead letters, and entities whose later messages wait.
+"""What becomes of messages that a step cannot take: dead letters, and entities whose later messages wait.
 
-`consume` calls this for every record. A malformed message goes to DEAD with its reason; a mark in QUARANTINE says that
-its key is shut, and what comes for the key goes to WAITING, in order. Once somebody has looked, `release` lets it be
-worked off. A mark, or the tombstone that ends it, names the last message that it has seen: read again, that changes
-nothing. One group alone may work a topic off in this way.
+`consume` calls this for every record. A message that is malformed, or at which the step failed again and again, goes
+to DEAD with its reason; a mark in QUARANTINE says that its key is shut. The message itself and what comes for the key
+go to WAITING, in order. Once somebody has looked, a RELEASE lets all of it be worked off, a DROP all but the message
+that failed. A mark, or the tombstone that ends it, names the last message that it has seen: read again, that changes
+nothing. One group alone may work a topic off in this way. `quarantined.py` is for those who look.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
 
 from steelyard.broker.log import DEAD, QUARANTINE, WAITING, Log, Message, Record
+from steelyard.broker.partition import partition_of
+from steelyard.broker.scan import partition_records
+from steelyard.errors import is_engine_failure
 
 RELEASE = "release"
-"""Header of a message that ends the quarantine of its key."""
+"""Header of a message that ends the quarantine of its key: what failed is tried once more, then what waits."""
+DROP = "drop"
+"""Header of a message that does the same, without the message that failed."""
+COMMANDS = "commands"
+"""The name of the consumer whose marks bear the entity's id alone: the one that works a topic off."""
+REASON_LENGTH = 1000
 _ORIGIN = "origin"
+_FAILED = "failed"
 _log = logging.getLogger(__name__)
 
 Step = Callable[[Record], Awaitable[Sequence[Message]]]
@@ -24,6 +34,20 @@ Step = Callable[[Record], Awaitable[Sequence[Message]]]
 
 class Malformed(Exception):
     """A message that can never be read; its text says why."""
+
+
+class StopPartition(Exception):
+    """A message that a newer program has to read: this one must not go past it."""
+
+
+class StepFailed(Exception):
+    """A step raised what it does not promise to raise, while it worked on `record`; the cause is the error."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(f"{record.topic}/{record.partition}/{record.offset}")
+        self.record = record
+        self.index = 0
+        """The place, in its batch, of the record that led to it; `record` may be one that waited for that one."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +81,32 @@ class Place:
 class _Entity:
     """A key, as the log has it and as the batch has changed it."""
 
-    shut: bool
-    last: Place | None
+    last: Place | None = None
+    reason: str | None = None
+    """Why it is shut; None while it is open."""
+    since: str | None = None
+    count: int = 0
+    """Messages that wait, the one that failed among them."""
     waiting: list[Record] = field(default_factory=list)
     """Put aside in this batch: not in the log yet."""
+    failed: Place | None = None
+    """The one of `waiting` that failed."""
     emptied: bool = False
     """What waits in the log was taken in this batch."""
+
+    @classmethod
+    def of(cls, mark: Record | None) -> "_Entity":
+        if mark is None:
+            return cls()
+        last = Place.parse(mark.headers[_ORIGIN])
+        if mark.value is None:
+            return cls(last)
+        said = orjson.loads(mark.value)
+        return cls(last, said["reason"], said.get("since"), said.get("waiting", 0))
+
+    @property
+    def shut(self) -> bool:
+        return self.reason is not None
 
     def reach(self, record: Record) -> None:
         """The record has been dealt with; what waited before it may come after it."""
@@ -71,18 +115,19 @@ class _Entity:
 
 
 class Quarantine:
-    """Of one batch."""
+    """Of one batch. `refused` names messages at which the step has failed for good, with the reasons."""
 
-    def __init__(self, log: Log, step: Step) -> None:
+    def __init__(self, log: Log, step: Step, refused: Mapping[Place, str] | None = None) -> None:
         self._log, self._step = log, step
+        self._refused = refused or {}
         self._entities: dict[str, _Entity] = {}
 
     async def look(self, record: Record) -> list[Message]:
-        """What follows from a record. Raises what the step does, but for Malformed."""
+        """What follows from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
         entity = await self._entity(record.key)
         if entity.last is not None and entity.last.covers(record):
             return []  # read again: put aside before, or the end of an earlier quarantine
-        if RELEASE in record.headers:
+        if RELEASE in record.headers or DROP in record.headers:
             return await self._release(record, entity) if entity.shut else []
         if entity.shut:
             return self._wait(record, entity)
@@ -90,77 +135,113 @@ class Quarantine:
 
     async def _entity(self, key: str) -> _Entity:
         if key not in self._entities:
-            mark = await self._log.latest(QUARANTINE, key)
-            last = Place.parse(mark.headers[_ORIGIN]) if mark is not None else None
-            self._entities[key] = _Entity(mark is not None and mark.value is not None, last)
+            self._entities[key] = _Entity.of(await self._log.latest(QUARANTINE, key))
         return self._entities[key]
 
     async def _stepped(self, record: Record, entity: _Entity) -> list[Message]:
+        if (refusal := self._refused.get(Place.of(record))) is not None:
+            return self._put_aside(record, entity, refusal)
         try:
             return list(await self._step(record))
         except Malformed as error:
-            _log.error("%s: a malformed message of %s is put aside: %s", record.topic, record.key, error)
-            entity.shut = True
-            entity.reach(record)
-            headers = {**record.headers, "reason": str(error), _ORIGIN: str(Place.of(record))}
-            return [Message(DEAD, record.key, record.value, headers), _mark(record.key, entity, str(error))]
+            return self._put_aside(record, entity, str(error))
+        except StopPartition:
+            raise
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            raise StepFailed(record) from error
 
-    def _wait(self, record: Record, entity: _Entity) -> list[Message]:
+    def _put_aside(self, record: Record, entity: _Entity, reason: str) -> list[Message]:
+        entity.reason, entity.since, entity.count = printable(reason), record.written.isoformat(), 0
+        entity.failed = Place.of(record)
+        _log.critical(
+            "%s: a message of %s is put aside, and what comes after it waits: %s; see steelyard quarantine show %s",
+            record.topic, record.key, entity.reason, record.key,
+        )  # fmt: skip
+        headers = {**record.headers, "reason": entity.reason, _ORIGIN: str(Place.of(record))}
+        return [Message(DEAD, record.key, record.value, headers), *self._wait(record, entity, failed=True)]
+
+    def _wait(self, record: Record, entity: _Entity, *, failed: bool = False) -> list[Message]:
         entity.waiting.append(record)
+        entity.count += 1
         entity.reach(record)
-        headers = {**record.headers, _ORIGIN: str(Place.of(record))}
-        return [
-            Message(WAITING, record.key, record.value, headers),
-            _mark(record.key, entity, f"waits for {RELEASE}"),
-        ]
+        headers = {**record.headers, _ORIGIN: str(Place.of(record)), **({_FAILED: "1"} if failed else {})}
+        return [Message(WAITING, record.key, record.value, headers), _mark(record.key, entity)]
 
     async def _release(self, record: Record, entity: _Entity) -> list[Message]:
-        """What waited, in its order; one that is malformed begins a quarantine anew."""
+        """What waited, in its order; the first at which the step fails begins a quarantine anew."""
         key = record.key
-        waiting = [*([] if entity.emptied else await waiting_of(self._log, key)), *entity.waiting]
-        entity.shut, entity.emptied, entity.waiting = False, True, []
+        if (refusal := self._refused.get(Place.of(record))) is not None:
+            entity.reason = printable(f"cannot be released: {refusal}")
+            entity.reach(record)
+            return [_mark(key, entity)]
+        waiting = [] if entity.emptied else await _waiting(self._log, key)
+        waiting += [Waiting(each, Place.of(each) == entity.failed) for each in entity.waiting]
+        if DROP in record.headers:
+            waiting = [each for each in waiting if not each.failed]
+        entity.reason, entity.emptied, entity.waiting, entity.count = None, True, [], 0
         entity.reach(record)
-        outputs = [_mark(key, entity, None), Message(WAITING, key, None, {RELEASE: "1"})]
+        outputs = [_mark(key, entity), Message(WAITING, key, None, {RELEASE: "1"})]
         for each in waiting:
-            outputs += self._wait(each, entity) if entity.shut else await self._stepped(each, entity)
+            outputs += (
+                self._wait(each.record, entity) if entity.shut else await self._stepped(each.record, entity)
+            )
         return outputs
 
 
-def _mark(key: str, entity: _Entity, reason: str | None) -> Message:
-    value = None if reason is None else orjson.dumps({"reason": reason})
-    return Message(QUARANTINE, key, value, {_ORIGIN: str(entity.last)})
+def printable(reason: str) -> str:
+    """A reason that every log and every page can hold: of bounded length, without half characters."""
+    text = reason.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return text if len(text) <= REASON_LENGTH else text[:REASON_LENGTH] + " ..."
 
 
-async def quarantined(log: Log) -> list[str]:
-    """The keys that are shut."""
-    found = []
-    for partition in range(log.partitions):
-        start = 0
-        while batch := await log.read(QUARANTINE, partition, start):
-            start = batch[-1].offset + 1
-            found += [record.key for record in batch if record.value is not None]
+def described(error: BaseException) -> str:
+    """An exception in a line: its type, and what it says."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _mark(key: str, entity: _Entity) -> Message:
+    said = {"reason": entity.reason, "since": entity.since, "waiting": entity.count}
+    value = orjson.dumps(said) if entity.shut else None
+    return Message(QUARANTINE, key, value, {_ORIGIN: str(entity.last), "consumer": COMMANDS})
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A message that waits, as it stood in its own topic; `failed`: it is the one that was put aside."""
+
+    record: Record
+    failed: bool
+
+
+async def _waiting(log: Log, key: str) -> list[Waiting]:
+    found: list[Waiting] = []
+    async for record in partition_records(log, WAITING, partition_of(key, log.partitions)):
+        if record.key == key:
+            found = [] if RELEASE in record.headers else [*found, _original(record)]
     return found
 
 
 async def waiting_of(log: Log, key: str) -> list[Record]:
-    """The messages of a key that wait, as they stood in their own topic."""
-    found: list[Record] = []
-    for partition in range(log.partitions):
-        start = 0
-        while batch := await log.read(WAITING, partition, start):
-            start = batch[-1].offset + 1
-            for record in batch:
-                if record.key == key:
-                    found = [] if RELEASE in record.headers else [*found, _original(record)]
-    return found
+    """The messages of a key that wait, as they stood in their own topic; the first is the one that failed."""
+    return [each.record for each in await _waiting(log, key)]
 
 
-def _original(record: Record) -> Record:
+def _original(record: Record) -> Waiting:
     place = Place.parse(record.headers[_ORIGIN])
-    headers = {name: value for name, value in record.headers.items() if name != _ORIGIN}
-    return replace(record, topic=place.topic, partition=place.partition, offset=place.offset, headers=headers)
+    headers = {name: value for name, value in record.headers.items() if name not in {_ORIGIN, _FAILED}}
+    original = replace(
+        record, topic=place.topic, partition=place.partition, offset=place.offset, headers=headers
+    )
+    return Waiting(original, _FAILED in record.headers)
 
 
 async def release(log: Log, topic: str, key: str) -> None:
-    """Ends an entity's quarantine, once its dead letter has been looked at: what waited is worked off, in order."""
+    """Ends an entity's quarantine: what failed is tried once more, and what waited is worked off, in order."""
     await log.publish([Message(topic, key, None, {RELEASE: "1"})])
+
+
+async def drop(log: Log, topic: str, key: str) -> None:
+    """Ends an entity's quarantine without the message that failed: what came after it is worked off, in order."""
+    await log.publish([Message(topic, key, None, {DROP: "1"})])

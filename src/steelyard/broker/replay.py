@@ -11,12 +11,13 @@ from random import Random
 from steelyard.broker.consume import Step, consume_once
 from steelyard.broker.log import Log, Message
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.retries import Retries
 
 MakeStep = Callable[[Log], Step]
 
 
-class Crash(Exception):
-    """The process died here."""
+class Crash(BaseException):
+    """The process died here: no handler of exceptions sees it."""
 
 
 def woven(histories: Sequence[Sequence[Message]], random: Random) -> list[Message]:
@@ -46,7 +47,7 @@ async def work_off(log: Log, group: str, topic: str, make: MakeStep, limits: Seq
     step, number = make(log), 0
     try:
         while (batch := await inbox.batch(limits[number % len(limits)], wait=0)).records:
-            for partition in await consume_once(log, batch, inbox.transact, step):
+            for partition in await consume_once(log, batch, inbox.transact, step, Retries(())):
                 inbox.pause(partition)
             number += 1
     finally:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.broker.log import LogError
-from steelyard.sqlite import Database, DatabaseError
+from steelyard.broker.log import BadMessage, LogError
+from steelyard.sqlite import Database, DatabaseError, StatementError
 from steelyard.sqlite.writer import T, Work
 
 
@@ -44,5 +44,7 @@ class LogFile:
 def _ours() -> Iterator[None]:
     try:
         yield
+    except StatementError as error:
+        raise BadMessage(str(error)) from error
     except DatabaseError as error:
         raise LogError(str(error)) from error

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.broker.log import COMPACTED, LogError, Message, Record
+from steelyard.broker.log import COMPACTED, BadMessage, Message, Record
 from steelyard.broker.partition import partition_of
 
 MIGRATIONS = (
@@ -95,11 +95,13 @@ def topics(connection: sqlite3.Connection, names: Iterable[str] = ()) -> dict[st
 
 
 def placed(message: Message, partitions: int) -> int:
-    """The partition of a message. Raises LogError for one that is not there."""
+    """The partition of a message. Raises BadMessage for one that is not there."""
     if message.partition is None:
         return partition_of(message.key, partitions)
     if not 0 <= message.partition < partitions:
-        raise LogError(f"{message.topic}: partition {message.partition} is not one of 0 to {partitions - 1}")
+        raise BadMessage(
+            f"{message.topic}: partition {message.partition} is not one of 0 to {partitions - 1}"
+        )
     return message.partition
 
 

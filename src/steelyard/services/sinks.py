@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 
-from steelyard.broker.consume import follow
+from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
 from steelyard.schema.entities import PLURALS
 from steelyard.services.horizon import left_behind
@@ -39,7 +39,7 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
         if gone := await view.sweep(log.epoch, ends):
             _log.info("%d entities that the log does not know have left the view", gone)
 
-    await _following(log, ViewOutlet(view), sweep, stop)
+    await _following(log, ViewOutlet(view), "view-sink", sweep, stop)
 
 
 async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
@@ -47,12 +47,13 @@ async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> Non
     outlet = BackupOutlet(store)
     if await left_behind(log, await outlet.positions(log.epoch)):
         await outlet.restart(log.epoch)
-    await _following(log, outlet, lambda: outlet.sweep(log), stop)
+    await _following(log, outlet, "backup-sink", lambda: outlet.sweep(log), stop)
 
 
 async def _following(
     log: Log,
     outlet: "ViewOutlet | BackupOutlet",
+    consumer: str,
     caught_up: Callable[[], Awaitable[None]],
     stop: asyncio.Event,
 ) -> None:
@@ -64,7 +65,7 @@ async def _following(
 
     async with asyncio.TaskGroup() as group:
         after = group.create_task(then())
-        await follow(log, STATE, outlet, stop=stop, caught_up=ready.set)
+        await follow(log, STATE, outlet, consumer=consumer, stop=stop, caught_up=ready.set)
         if not ready.is_set():
             after.cancel()
 

@@ -8,7 +8,7 @@ from functools import partial
 import orjson
 import pytest
 
-from steelyard.broker.consume import Malformed, StopPartition, release
+from steelyard.broker.consume import Malformed, StopPartition, drop
 from steelyard.broker.contract import everything
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Log, Message
 from steelyard.broker.memory import MemoryLog
@@ -104,7 +104,7 @@ async def test_what_was_put_aside_is_not_put_aside_again() -> None:
     sent = [message(create(EVALUATION)), bad, message(labels(EVALUATION, b="2"))]
     await judged(log, *sent)
     assert len(await everything(log, DEAD)) == 1
-    await release(log, EVENTS, EVALUATION.id)
+    await drop(log, EVENTS, EVALUATION.id)
     await judged(log)
     assert await outcomes(log) == ["applied", "applied"]
     aggregator = Aggregator(log)
@@ -133,7 +133,7 @@ async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
     bad = replace(GOOD, value=b"{")
     await log.publish([*_history()[:2], bad, message(labels(EVALUATION, b="2"))])
     await _work_off(log)
-    await release(log, EVENTS, EVALUATION.id)
+    await drop(log, EVENTS, EVALUATION.id)
     await log.publish([*_history()[2:4], bad, message(labels(EVALUATION, c="3"))])
     await _work_off(log)
     assert await work_off_again(log, GROUP, EVENTS, Aggregator, {0: start}) == 0

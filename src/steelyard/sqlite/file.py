@@ -9,16 +9,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard import __version__
-from steelyard.errors import SteelyardError
+from steelyard.errors import ContentError, EngineError, SteelyardError
 from steelyard.sqlite.shape import difference, maker, promised, shape, sign
 
 BUSY_SECONDS = 30.0
+_STATEMENT_CODES = {
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+}
 PAUSE_SECONDS = 0.0005
 """Between two looks whether another process has finished writing; a commit takes about as long."""
 
 
-class DatabaseError(SteelyardError):
+class DatabaseError(SteelyardError, EngineError):
     """The database refused or failed; the message names its file."""
+
+
+class StatementError(DatabaseError, ContentError):
+    """A statement failed because of its values or its text, and would fail again; the file is well."""
 
 
 class WrongSchema(DatabaseError):
@@ -142,6 +152,19 @@ def ours(name: str, error: BaseException) -> BaseException:
     """In our words; what it was stays its cause, by which a full disk is recognised."""
     if not isinstance(error, sqlite3.Error | OSError):
         return error
-    made = DatabaseError(f"{name}: {error}")
+    kind = StatementError if _is_of_statement(error) else DatabaseError
+    made = kind(f"{name}: {error}")
     made.__cause__ = error
     return made
+
+
+def _is_of_statement(error: sqlite3.Error | OSError) -> bool:
+    """Whether the statement is at fault: a value that is too large, of no known type, or against a constraint.
+
+    Errors of the file, the disk, memory or a lock have codes of their own. Python's module raises ProgrammingError and
+    InterfaceError without a code, for values that it cannot bind.
+    """
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError)
+    return code & 0xFF in _STATEMENT_CODES

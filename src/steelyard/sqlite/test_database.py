@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from steelyard import __version__
-from steelyard.sqlite import Database, DatabaseError
+from steelyard.errors import is_engine_failure
+from steelyard.sqlite import Database, DatabaseError, StatementError
 from steelyard.sqlite.file import Turn
 
 SCHEMA = ["CREATE TABLE numbers (n INTEGER PRIMARY KEY);", "ALTER TABLE numbers ADD COLUMN said TEXT;"]
@@ -59,7 +60,7 @@ async def test_a_work_that_fails_changes_nothing_and_disturbs_no_other(database:
         database.write(adding(1)), database.write(half), database.write(adding(1)), database.write(adding(2)),
         return_exceptions=True,
     )  # fmt: skip
-    assert [type(each) for each in done] == [int, ValueError, DatabaseError, int]
+    assert [type(each) for each in done] == [int, ValueError, StatementError, int]
     assert "UNIQUE" in str(done[2])
     assert await database.read(count) == 2
 
@@ -261,3 +262,40 @@ async def test_another_process_is_noticed_within_milliseconds(tmp_path: Path) ->
         await waiting
     await mine.close()
     await theirs.close()
+
+
+def run(statement: str, *values: object) -> Callable[[sqlite3.Connection], object]:
+    return lambda connection: connection.execute(statement, values).fetchall()
+
+
+OF_THE_VALUE = {
+    "an integer beyond 64 bits": run("INSERT INTO numbers (n) VALUES (?)", 1 << 80),
+    "half a character": run("INSERT INTO numbers (said) VALUES (?)", "\ud800"),
+    "a value of no known type": run("INSERT INTO numbers (said) VALUES (?)", {}),
+    "a text where a number belongs": run("INSERT INTO numbers (n) VALUES ('x')"),
+    "a value that is there": run("INSERT INTO numbers (n) VALUES (1), (1)"),
+    "a value that is too large": run("INSERT INTO numbers (said) VALUES (zeroblob(2000000000))"),
+}
+OF_THE_FILE = {
+    "it is full": run("INSERT INTO numbers (said) VALUES (zeroblob(100000))"),
+    "a table is gone": run("SELECT * FROM elsewhere"),
+}
+
+
+@pytest.mark.parametrize("work", OF_THE_VALUE.values(), ids=OF_THE_VALUE)
+async def test_a_value_that_is_refused_is_no_failure_of_the_file(
+    database: Database, work: Callable[[sqlite3.Connection], object]
+) -> None:
+    with pytest.raises((StatementError, ValueError, OverflowError)) as refusal:
+        await database.write(work)
+    assert not is_engine_failure(refusal.value)
+
+
+@pytest.mark.parametrize("work", OF_THE_FILE.values(), ids=OF_THE_FILE)
+async def test_what_fails_whatever_is_written_is_a_failure_of_the_file(
+    database: Database, work: Callable[[sqlite3.Connection], object]
+) -> None:
+    await database.write(run("PRAGMA max_page_count = 10"))
+    with pytest.raises(DatabaseError) as failure:
+        await database.write(work)
+    assert is_engine_failure(failure.value)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from steelyard.storage.store import (
+    BadLocation,
     Full,
     ObjectExists,
     ObjectInfo,
@@ -135,6 +136,8 @@ class FileStore:
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise StorageFull(f"{where}: {error.strerror}") from error
+            if error.errno in {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP}:
+                raise BadLocation(f"{where}: {error.strerror}") from error
             raise StorageError(f"{where}: {error.strerror}") from error
 
 

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
+from steelyard.errors import ContentError, EngineError
+
 SCHEMES = ("file", "memory", "s3", "gs", "az")
 
 
-class StorageError(Exception):
+class StorageError(EngineError):
     """Storage refused or failed; the message names the store and the key."""
 
 
-class ObjectMissing(StorageError):
+class ObjectMissing(StorageError, ContentError):
     """There is no object of this key."""
 
 
-class ObjectExists(StorageError):
+class ObjectExists(StorageError, ContentError):
     """A create-only write met an object of this key."""
 
 
@@ -31,7 +33,7 @@ class StorageFull(StorageError):
     """No space, or no quota, is left."""
 
 
-class BadLocation(StorageError, ValueError):
+class BadLocation(StorageError, ContentError, ValueError):
     """A URL or a key is not one of ours."""
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
-from steelyard.views.view import BadQuery, Change, ViewError
+from steelyard.views.view import BadChange, BadQuery, Change
 
 Entity = Mapping[str, object]
 Path = tuple[str, ...]
@@ -64,16 +64,16 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def read(change: Change) -> tuple[str, Entity] | None:
-    """A change's kind and entity; None where it is forgotten. Raises ViewError for what has no place in a view."""
+    """A change's kind and entity; None where it is forgotten. Raises BadChange for what has no place in a view."""
     if change.json is None:
         return None
     try:
         entity = orjson.loads(change.json)
         kind = entity["kind"]
     except (ValueError, LookupError, TypeError) as error:
-        raise ViewError(f"{change.id}: not an entity's JSON: {error!r}") from error
+        raise BadChange(f"{change.id}: not an entity's JSON: {error!r}") from error
     if kind not in FILTERS:
-        raise ViewError(f"{change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
+        raise BadChange(f"{change.id}: its kind {kind!r} is none of {', '.join(sorted(FILTERS))}")
     return kind, entity
 
 

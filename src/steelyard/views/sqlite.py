@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from steelyard.sqlite import Database, DatabaseError, WrongSchema
+from steelyard.sqlite import Database, DatabaseError, StatementError, WrongSchema
 from steelyard.views import reading, writing
 from steelyard.views.fields import read
 from steelyard.views.matching import check
 from steelyard.views.plan import BOUNDS, Bounds
 from steelyard.views.tables import MIGRATIONS
-from steelyard.views.view import Change, Query, Stored, ViewError
+from steelyard.views.view import BadChange, Change, Query, Stored, ViewError
 
 # Ids are random, so that a write touches pages all over the indexes: the writer keeps up to 32 MB of them.
 _CACHE = "PRAGMA cache_size = -32768"
@@ -84,5 +84,7 @@ class SqliteView:
 def _ours() -> Iterator[None]:
     try:
         yield
+    except StatementError as error:
+        raise BadChange(str(error)) from error
     except DatabaseError as error:
         raise ViewError(str(error)) from error

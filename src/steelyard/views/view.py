@@ -7,16 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from steelyard.errors import ContentError, EngineError
 from steelyard.schema.account import Scope
 
 EVERYTHING = Scope(accounts=frozenset({"*"}), entities=frozenset())
 
 
-class ViewError(Exception):
+class ViewError(EngineError):
     """The view failed."""
 
 
-class BadQuery(ViewError, ValueError):
+class BadChange(ViewError, ContentError):
+    """A change has no place in a view; the view itself is well."""
+
+
+class BadQuery(ViewError, ContentError, ValueError):
     """A filter, an order or a cursor is not one of the kind's; `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:

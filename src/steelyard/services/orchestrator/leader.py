@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.accounts.ledger import Claim, Claims, LedgerError
 from steelyard.accounts.quotas import Rates
-from steelyard.broker.consume import follow
+from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, LogError, Message, Record
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
@@ -39,6 +39,8 @@ Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 NO_RATES = Rates()
+CONSUMER = "orchestrator"
+"""Under this name it puts aside what it cannot take."""
 FINISHED_FACTOR = 15
 """A resource that had finished when it was deleted is missed later: the news of its end may be on its way."""
 
@@ -123,7 +125,14 @@ class Leader:
     # ---- the consumer: the two methods of an outlet
 
     async def _follow(self) -> None:
-        await follow(self._means.log, STATE, self, stop=asyncio.Event(), caught_up=self._caught_up.set)
+        await follow(
+            self._means.log,
+            STATE,
+            self,
+            consumer=CONSUMER,
+            stop=asyncio.Event(),
+            caught_up=self._caught_up.set,
+        )
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
         return await self._means.claims.positions(epoch)

@@ -1,0 +1,135 @@
+"""The loop of consumers whose effects lie in a database of their own, with the positions beside them.
+
+Records go into an outlet, many at once. Of a batch that the outlet cannot take, the parts that it can take go in, and a
+record at which it fails alone is put aside: a mark in QUARANTINE, under the consumer's name, says so (`aside.py`). The
+topic is compacted and a record is its key's whole state, so that nothing needs to wait: the key's next record is tried
+as any other, and ends its quarantine. A release, and every start of the consumer, tries the newest record once more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from steelyard.broker.aside import Aside
+from steelyard.broker.consume import BATCH, rest_until_changed
+from steelyard.broker.log import Log, Record
+from steelyard.broker.quarantine import Place, described
+from steelyard.broker.retries import Retries
+from steelyard.errors import is_engine_failure
+
+_log = logging.getLogger(__name__)
+
+
+class Outlet(Protocol):
+    """A database that keeps positions beside its contents."""
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        """Where to go on in each partition; empty for a log of another epoch."""
+        ...
+
+    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
+        """Both or neither. Records that come again change nothing."""
+        ...
+
+
+async def follow(
+    log: Log,
+    topic: str,
+    outlet: Outlet,
+    *,
+    consumer: str,
+    stop: asyncio.Event,
+    caught_up: Callable[[], None] = lambda: None,
+    retries: Retries | None = None,
+) -> None:
+    """Until `stop`: every record into the outlet. `caught_up` is called once what was there at the start is in it.
+
+    `consumer` is the name under which records that it cannot take are put aside.
+    """
+    follower = _Follower(log, topic, outlet, await Aside.open(log, consumer), retries or Retries())
+    ends = await log.ends(topic)
+    at = dict.fromkeys(ends, 0) | dict(await outlet.positions(log.epoch))
+    behind = {partition for partition, end in ends.items() if at[partition] < end}
+    ready = False
+    await follower.take_up(follower.aside.keys)
+    async with rest_until_changed(log, stop) as rest:
+        while not stop.is_set():
+            version = log.version()
+            moved = False
+            for partition in ends:
+                records = await log.read(topic, partition, at[partition], BATCH)
+                if records:
+                    at[partition] = records[-1].offset + 1
+                    await follower.take(records)
+                    moved = True
+                if (
+                    at[partition] >= ends[partition] or not records
+                ):  # the last ones may have been compacted away
+                    behind.discard(partition)
+            await follower.take_up(await follower.aside.released())
+            if not behind and not ready:
+                ready = True
+                caught_up()
+            if moved:
+                await asyncio.sleep(0)  # what never waits would let nobody else work
+            else:
+                await rest(version)
+
+
+class _Follower:
+    """An outlet, and what it could not take."""
+
+    def __init__(self, log: Log, topic: str, outlet: Outlet, aside: Aside, retries: Retries) -> None:
+        self._log, self._topic, self._outlet, self._retries = log, topic, outlet, retries
+        self.aside = aside
+
+    async def take(self, records: Sequence[Record]) -> None:
+        """Records of one partition, and the position after them."""
+        try:
+            await self._apply(records)
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            if len(records) == 1:
+                await self._alone(records[0], error)
+                return
+            middle = len(records) // 2
+            await self.take(records[:middle])
+            await self.take(records[middle:])
+
+    async def _apply(self, records: Sequence[Record]) -> None:
+        position = {records[-1].partition: records[-1].offset + 1}
+        await self._outlet.apply(records, self._log.epoch, position)
+        for key in self.aside.keys & {record.key for record in records}:
+            await self.aside.clear(key)
+
+    async def _alone(self, record: Record, error: Exception) -> None:
+        tries = 0
+        while await self._retries.again(tries):
+            tries += 1
+            try:
+                await self._apply([record])
+            except Exception as again:
+                if is_engine_failure(again):
+                    raise
+                error = again
+            else:
+                return
+        _log.error("%s: cannot take %s", self.aside.consumer, Place.of(record), exc_info=error)
+        await self.aside.put(record.key, described(error))  # first: a crash puts it aside once more
+        await self._outlet.apply([], self._log.epoch, {record.partition: record.offset + 1})
+
+    async def take_up(self, keys: frozenset[str]) -> None:
+        """Try the newest records of what was put aside once more."""
+        for key in keys:
+            record = await self._log.latest(self._topic, key)
+            try:
+                if record is not None:
+                    await self._outlet.apply([record], self._log.epoch, {})
+            except Exception as error:
+                if is_engine_failure(error):
+                    raise
+                await self.aside.put(key, described(error))
+            else:
+                await self.aside.clear(key)

@@ -1,0 +1,58 @@
+"""What is in quarantine, for those who look and decide: the API, and with it the command line.
+
+All of it lies in the log, so that it says the same in whatever process a consumer runs, and survives all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.broker.aside import RELEASED, mark, whose
+from steelyard.broker.log import EVENTS, QUARANTINE, Log, Record
+from steelyard.broker.quarantine import COMMANDS, drop, release
+from steelyard.broker.scan import topic_pieces
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """An entity that a consumer has put aside; `waiting` messages are held back with it."""
+
+    key: str
+    consumer: str
+    reason: str
+    since: str
+    waiting: int = 0
+
+
+def quarantined_of(record: Record) -> Quarantined | None:
+    """What a record of QUARANTINE says; None once it is over."""
+    if record.value is None:
+        return None
+    said = orjson.loads(record.value)
+    consumer, key = whose(record)
+    since = said.get("since") or record.written.isoformat()
+    return Quarantined(key, consumer, said["reason"], since, said.get("waiting", 0))
+
+
+async def quarantined(log: Log) -> list[Quarantined]:
+    """All of them, the longest first."""
+    found = [
+        each
+        async for records in topic_pieces(log, QUARANTINE)
+        for record in records
+        if (each := quarantined_of(record)) is not None
+    ]
+    return sorted(found, key=lambda each: (each.since, each.key, each.consumer))
+
+
+async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:
+    """Let consumers try again what they have put aside, or `dropping` go on without it."""
+    for each in entities:
+        if each.consumer == COMMANDS:
+            await (drop if dropping else release)(log, EVENTS, each.key)
+        elif dropping:
+            await log.publish([mark(each.consumer, each.key, None)])
+        else:
+            said = {"reason": each.reason, "since": each.since, "waiting": 0, RELEASED: True}
+            await log.publish([mark(each.consumer, each.key, orjson.dumps(said))])
