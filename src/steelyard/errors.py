@@ -29,6 +29,12 @@ def is_engine_failure(error: BaseException) -> bool:
     return isinstance(error, EngineError | OSError) and not isinstance(error, ContentError)
 
 
+class Refused(SteelyardError, EngineError):
+    """A file or an engine is not what it should be, and a person has to decide: a new start alone helps nothing."""
+
+    exit_code = 3
+
+
 class UsageError(SteelyardError):
     """What was asked for cannot be done as asked."""
 

@@ -157,6 +157,17 @@ class Outbox(Protocol):
         """Rows that the view does not show yet, in the order in which they came."""
         ...
 
+    async def sent_rows(self) -> Sequence[OutboxRow]:
+        """Rows that were sent, visible or not, in the order in which they came."""
+        ...
+
+    async def unsend(self, commands: Mapping[str, int]) -> None:
+        """The log has lost these commands: they are to be sent again.
+
+        Each with the end of its partition: before it nobody needs to look for the command.
+        """
+        ...
+
     async def expire(self, before: datetime) -> int:
         """Remove visible rows that came before then; of those with a key, which request it was stays known."""
         ...

@@ -4,26 +4,30 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.accounts import sqlite_accounts, sqlite_claims, sqlite_outbox
+from steelyard.accounts import sqlite_accounts, sqlite_claims, sqlite_origin, sqlite_outbox
 from steelyard.accounts.ledger import Accounts, Claims, LedgerError, Outbox
 from steelyard.accounts.sqlite_accounts import SqliteAccounts
 from steelyard.accounts.sqlite_claims import SqliteClaims
+from steelyard.accounts.sqlite_origin import SqliteOrigin
 from steelyard.accounts.sqlite_outbox import SqliteOutbox
+from steelyard.origin import Outlet
 from steelyard.sqlite import Database
 
 MIGRATIONS = (
     sqlite_accounts.MIGRATION + sqlite_outbox.MIGRATION + sqlite_claims.MIGRATION,
     sqlite_accounts.SECOND_MIGRATION + sqlite_outbox.SECOND_MIGRATION + sqlite_claims.SECOND_MIGRATION,
+    sqlite_origin.MIGRATION,
 )
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The three parts of one database."""
+    """The parts of one database."""
 
     accounts: Accounts
     outbox: Outbox
     claims: Claims
+    origin: Outlet
     database: Database
 
     async def close(self) -> None:
@@ -39,7 +43,13 @@ async def open_ledger(url: str) -> Ledger:
         raise LedgerError(f"accounts {url!r}: should be sqlite:PATH or memory:")
     path = _private(Path(rest)) if rest else ":memory:"
     database = await Database.open(path, MIGRATIONS)
-    return Ledger(SqliteAccounts(database), SqliteOutbox(database), SqliteClaims(database), database)
+    return Ledger(
+        SqliteAccounts(database),
+        SqliteOutbox(database),
+        SqliteClaims(database),
+        SqliteOrigin(database),
+        database,
+    )
 
 
 def _private(path: Path) -> Path:

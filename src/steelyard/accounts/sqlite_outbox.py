@@ -1,7 +1,7 @@
 """The outbox in SQLite: what the API has accepted, until the view shows it."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import orjson
@@ -87,6 +87,14 @@ class SqliteOutbox:
         return self._select(
             " AND ".join(["visible = 0", *(f"{name} = ?" for name in given)]), *given.values()
         )
+
+    async def sent_rows(self) -> Sequence[OutboxRow]:
+        return self._select("partition IS NOT NULL")
+
+    async def unsend(self, commands: Mapping[str, int]) -> None:
+        query = "UPDATE outbox SET partition = NULL, offset = NULL, visible = 0, ends = ? WHERE command = ?"
+        rows = [(end, command) for command, end in commands.items()]
+        await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
 
     def _select(self, where: str, *values: str) -> list[OutboxRow]:
         query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number"

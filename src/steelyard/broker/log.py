@@ -112,10 +112,19 @@ class Inbox(Protocol):
 
 
 class Log(Protocol):
-    """A log. `epoch` grows when the log is rebuilt: offsets of another epoch cannot be compared."""
+    """A log. `id` is random and made once, with the log; it is kept in the log itself.
 
+    `epoch` grows when the log is rebuilt or accepted in another's place: offsets of another epoch cannot be compared. A
+    new log begins with epoch 1. In Kafka both are one record of a compacted topic.
+    """
+
+    id: str
     epoch: int
     partitions: int
+
+    async def begin_epoch(self, epoch: int) -> None:
+        """Raise the epoch, durably. Nobody else may have the log open. Raises LogError unless it grows."""
+        ...
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
         """Append all of them or none; durable when it returns."""

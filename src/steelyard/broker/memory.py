@@ -29,12 +29,13 @@ class MemoryLog:
         self,
         partitions: int = PARTITIONS,
         *,
+        id: str = "memory",
         epoch: int = 1,
         clock: Clock = lambda: datetime.now(UTC),
         crash: Crash = _go_on,
         crash_after: Crash = _go_on,
     ) -> None:
-        self.epoch, self.partitions = epoch, partitions
+        self.id, self.epoch, self.partitions = id, epoch, partitions
         self.crash, self.crash_after = crash, crash_after
         self._clock = clock
         self._records: dict[tuple[str, int], list[Record]] = defaultdict(list)
@@ -46,6 +47,11 @@ class MemoryLog:
         self.written = 0
         """Messages so far."""
         self._changed = asyncio.Event()
+
+    async def begin_epoch(self, epoch: int) -> None:
+        if epoch <= self.epoch:
+            raise LogError(f"the log has epoch {self.epoch}; {epoch} is no later one")
+        self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
         await asyncio.sleep(0)  # as with every real log, others get their turn

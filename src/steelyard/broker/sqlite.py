@@ -35,7 +35,7 @@ from steelyard.broker.log import (
 from steelyard.broker.sharing import gather
 from steelyard.broker.sqlite_file import LogFile
 from steelyard.broker.sqlite_members import Held, Member
-from steelyard.broker.sqlite_records import MOST_PARTITIONS, Topic
+from steelyard.broker.sqlite_records import MOST_PARTITIONS, Identity, Topic
 
 EXPIRE_CHUNK = 2000
 """Records that one commit removes: writers wait for no more than that."""
@@ -48,28 +48,34 @@ async def open_sqlite_log(path: Path | str, partitions: int = PARTITIONS) -> "Sq
     if not 0 < partitions <= MOST_PARTITIONS:
         raise LogError(f"{path}: {partitions} partitions; 1 to {MOST_PARTITIONS} are possible")
     file = await LogFile.open(path, records.MIGRATIONS)
+    new = Identity(secrets.token_hex(16), 1, partitions)
     try:
-        epoch, found = await file.write(lambda connection: records.begin(connection, partitions))
-        if found != partitions:
+        identity = await file.write(lambda connection: records.begin(connection, new))
+        if identity.partitions != partitions:
             raise PartitionsDiffer(
-                f"{path}: has {found} partitions, not {partitions}; the number is fixed when the log is made"
+                f"{path}: has {identity.partitions} partitions, not {partitions}; "
+                "the number is fixed when the log is made"
             )
         topics = await file.write(lambda connection: records.topics(connection, _TOPICS))
     except BaseException:
         await file.close()
         raise
-    return SqliteLog(file, epoch, partitions, topics)
+    return SqliteLog(file, identity, topics)
 
 
 class SqliteLog:
     """Made by `open_sqlite_log`."""
 
-    def __init__(self, file: LogFile, epoch: int, partitions: int, topics: Mapping[str, Topic]) -> None:
-        self.epoch, self.partitions = epoch, partitions
+    def __init__(self, file: LogFile, identity: Identity, topics: Mapping[str, Topic]) -> None:
+        self.id, self.epoch, self.partitions = identity.id, identity.epoch, identity.partitions
         self.file = file
         self._topics = topics
         self._lock = threading.Lock()
         self._joined: _Publication | None = None
+
+    async def begin_epoch(self, epoch: int) -> None:
+        await self.file.write(lambda connection: records.begin_epoch(connection, epoch))
+        self.epoch = epoch
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
         placed = await self.placed(messages)

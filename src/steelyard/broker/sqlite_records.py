@@ -50,6 +50,7 @@ MIGRATIONS = (
         PRIMARY KEY (member_group, topic, partition)
     ) WITHOUT ROWID;
     """,
+    "ALTER TABLE log ADD COLUMN id TEXT NOT NULL DEFAULT '';",
 )
 """`compacted` is the number of a compacted topic: `newest` finds a key in it, and lets one row replace another."""
 
@@ -78,13 +79,33 @@ class Topic:
         return (self.number * MOST_PARTITIONS + partition) * _PLACE
 
 
-def begin(connection: sqlite3.Connection, partitions: int) -> tuple[int, int]:
-    """Epoch and number of partitions; a new log's epoch is the time at which it is made, in milliseconds."""
-    found = connection.execute("SELECT epoch, partitions FROM log").fetchone()
-    if found is None:
-        found = (time.time_ns() // 1_000_000, partitions)
-        connection.execute("INSERT INTO log VALUES (?, ?, 0)", found)
-    return int(found[0]), int(found[1])
+@dataclass(frozen=True)
+class Identity:
+    """What is decided when a log is made; the epoch alone changes, and only grows."""
+
+    id: str
+    epoch: int
+    partitions: int
+
+
+def begin(connection: sqlite3.Connection, new: Identity) -> Identity:
+    """The log's identity: `new` in an empty file. A log of a version without ids gets the id of `new`."""
+    row = connection.execute("SELECT id, epoch, partitions FROM log").fetchone()
+    if row is None:
+        values = (new.epoch, new.partitions, new.id)
+        connection.execute("INSERT INTO log (epoch, partitions, next, id) VALUES (?, ?, 0, ?)", values)
+        return new
+    if not row[0]:
+        connection.execute("UPDATE log SET id = ?", (new.id,))
+    return Identity(row[0] or new.id, int(row[1]), int(row[2]))
+
+
+def begin_epoch(connection: sqlite3.Connection, epoch: int) -> None:
+    """Raise the epoch. Raises LogError unless it grows."""
+    (current,) = connection.execute("SELECT epoch FROM log").fetchone()
+    if epoch <= current:
+        raise LogError(f"the log has epoch {current}; {epoch} is no later one")
+    connection.execute("UPDATE log SET epoch = ?", (epoch,))
 
 
 def topics(connection: sqlite3.Connection, names: Iterable[str] = ()) -> dict[str, Topic]:

@@ -15,9 +15,11 @@ from random import Random
 import pytest
 
 from steelyard.broker.contract import everything, message
-from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, Message
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, LogError, Message
 from steelyard.broker.open import open_log
 from steelyard.broker.sqlite_members import may_live, this_process
+from steelyard.broker.sqlite_records import MIGRATIONS
+from steelyard.sqlite import Database
 
 WORKER = """
 import asyncio, sys
@@ -215,14 +217,30 @@ async def test_processes_may_make_a_log_at_once(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_a_log_made_anew_has_a_greater_epoch(tmp_path: Path) -> None:
-    epochs = []
-    for name in ("a", "a", "b"):
-        log = await open_log(f"sqlite:{tmp_path / name}")
-        epochs.append(log.epoch)
-        await log.close()
-        await asyncio.sleep(0.002)
-    assert epochs[0] == epochs[1] < epochs[2]
+async def test_a_log_has_an_id_of_its_own_and_an_epoch_that_grows(tmp_path: Path) -> None:
+    logs = [await open_log(f"sqlite:{tmp_path / name}") for name in ("a", "b")]
+    assert [each.epoch for each in logs] == [1, 1]
+    assert logs[0].id != logs[1].id
+    await logs[0].begin_epoch(7)
+    with pytest.raises(LogError, match="has epoch 7; 7 is no later one"):
+        await logs[0].begin_epoch(7)
+    for each in logs:
+        await each.close()
+    again = await open_log(f"sqlite:{tmp_path / 'a'}")
+    assert (again.id, again.epoch) == (logs[0].id, 7)
+    await again.close()
+
+
+async def test_a_log_of_a_version_without_ids_gets_one(tmp_path: Path) -> None:
+    early = await Database.open(tmp_path / "log.db", MIGRATIONS[:1])
+    insert = "INSERT INTO log (epoch, partitions, next) VALUES (1760000000000, 8, 5)"
+    await early.write(lambda connection: connection.execute(insert).rowcount)
+    await early.close()
+    logs = [await open_log(f"sqlite:{tmp_path / 'log.db'}") for _ in range(2)]
+    assert logs[0].id == logs[1].id != ""
+    assert {each.epoch for each in logs} == {1760000000000}
+    for each in logs:
+        await each.close()
 
 
 def test_a_process_is_known_by_its_start() -> None:

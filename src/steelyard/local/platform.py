@@ -10,73 +10,25 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
-from steelyard.accounts.ledger import Accounts, LedgerError
-from steelyard.accounts.open import Ledger, open_ledger
-from steelyard.broker.log import Log, LogError
-from steelyard.broker.open import open_log
-from steelyard.errors import UsageError
+from steelyard.accounts.ledger import Accounts
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
+from steelyard.local.engines import Engines, advice, engines
 from steelyard.local.identity import process_candidate
-from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import address, default_address, served
 from steelyard.room import once_room
 from steelyard.settings import Settings
-from steelyard.sqlite import DatabaseError
-from steelyard.storage.store import Store, open_store
-from steelyard.views.open import open_view
-from steelyard.views.view import View, ViewError
 
 _log = logging.getLogger(__name__)
 ADMINISTRATOR = "administrator"
 Service = Callable[[asyncio.Event], Coroutine[None, None, None]]
-
-
-@dataclass(frozen=True)
-class Engines:
-    """What the services work on."""
-
-    log: Log
-    view: View
-    ledger: Ledger
-    store: Store
-    backup: Store
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    """Figures of every service of the process, for `/metrics`."""
-
-
-@asynccontextmanager
-async def engines(settings: Settings) -> AsyncIterator[Engines]:
-    """Opened by the addresses in the settings; closed in the opposite order. Raises UsageError."""
-    check_engines({"log": settings.log, "view": settings.view, "accounts": settings.accounts})
-    async with AsyncExitStack() as stack:
-        with _in_words():
-            log = await open_log(settings.log)
-            stack.push_async_callback(log.close)
-            view = await open_view(settings.view)
-            stack.push_async_callback(view.close)
-            ledger = await open_ledger(settings.accounts)
-            stack.push_async_callback(ledger.close)
-        yield Engines(log, view, ledger, open_store(settings.storage), open_store(settings.backup))
-
-
-@contextmanager
-def _in_words() -> Iterator[None]:
-    """What keeps an engine from being opened is told in a line, without a traceback."""
-    try:
-        yield
-    except (DatabaseError, LedgerError, LogError, ViewError) as error:
-        raise UsageError(str(error)) from error
 
 
 async def run_platform(
@@ -87,9 +39,10 @@ async def run_platform(
     port: int,
     stop: asyncio.Event,
     ready: Callable[[], None],
+    settings_file: Path | None = None,
 ) -> None:
     """The named services until `stop`. `ready` is called once they run, and the API answers where it is among them."""
-    async with engines(settings) as opened, AsyncExitStack() as stack:
+    async with engines(settings, advice(state, settings_file)) as opened, AsyncExitStack() as stack:
         running = [name for name in names if name != "api"]
         chosen = [_service(name, opened, settings, state, stack) for name in running]
         async with asyncio.TaskGroup() as group:

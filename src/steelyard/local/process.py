@@ -78,8 +78,9 @@ async def _run(part: Part) -> None:
 
             settings = load(part.settings, part.state.path)
             await run_platform(
-                part.state, settings, part.services, port=part.port, stop=orders.stop, ready=ready
-            )
+                part.state, settings, part.services, port=part.port, stop=orders.stop, ready=ready,
+                settings_file=part.settings,
+            )  # fmt: skip
 
 
 def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":

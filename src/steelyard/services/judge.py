@@ -23,6 +23,8 @@ MARKER_FOR = timedelta(days=14)
 """As long as commands are kept: none about the entity can come any more."""
 RECENT = 16
 """How many command ids a state remembers, so that one that comes twice is known."""
+RECENT_ID = 12
+"""As much of a command's id is remembered."""
 LIMIT_BYTES = 512 * 1024
 
 
@@ -166,4 +168,4 @@ def _outcome(record: Record, outcome: str, reason: str | None, message: str | No
 
 
 def _short(record: Record) -> str:
-    return record.headers.get("id", "")[:12]
+    return record.headers.get("id", "")[:RECENT_ID]

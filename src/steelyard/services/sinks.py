@@ -1,9 +1,12 @@
 """The sinks: `workflows.state` into the view that queries read, and into the backup.
 
-Both can be built anew from the log. Started by the platform's process, or each by `steelyard service NAME`.
+The view is a consequence of the log. The backup is not: it only ever grows, but for what ForgetEntity removes, and a
+log that was lost is rebuilt from it (`restore.py`). Started by the platform's process, or each by `steelyard service
+NAME`.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -11,6 +14,7 @@ import orjson
 
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Record
+from steelyard.origin import Origin, OriginUnreadable
 from steelyard.schema.entities import PLURALS
 from steelyard.services.horizon import left_behind
 from steelyard.services.judge import state_of
@@ -44,15 +48,12 @@ async def run_view_sink(log: Log, view: View, *, stop: asyncio.Event) -> None:
 
 async def run_backup_sink(log: Log, store: Store, *, stop: asyncio.Event) -> None:
     """Until `stop`: the newest JSON of each entity as `entities/<plural>/<id>.json`."""
-    outlet = BackupOutlet(store)
-    if await left_behind(log, await outlet.positions(log.epoch)):
-        await outlet.restart(log.epoch)
-    await _following(log, outlet, "backup-sink", lambda: outlet.sweep(log), stop)
+    await follow(log, STATE, BackupOutlet(store), consumer="backup-sink", stop=stop)
 
 
 async def _following(
     log: Log,
-    outlet: "ViewOutlet | BackupOutlet",
+    outlet: "ViewOutlet",
     consumer: str,
     caught_up: Callable[[], Awaitable[None]],
     stop: asyncio.Event,
@@ -96,48 +97,59 @@ def change_of(record: Record) -> Change | None:
 class BackupOutlet:
     """Objects first, positions last: a crash between writes the same objects once more.
 
-    `swept`: what the log does not know has been removed since its epoch began, or since the last restart.
+    It removes an entity's object where a record says that the entity was forgotten, and for no other reason: an entity
+    that the log does not name stays.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._at: dict[str, int] = {}
-        self._swept = False
+        self._origin: Origin | None = None
 
-    async def positions(self, epoch: int) -> Mapping[int, int]:
+    async def origin(self) -> Origin | None:
+        """Raises OriginUnreadable where objects are there and nothing says of which log they are."""
         try:
             content = orjson.loads(await self._store.get(POSITIONS))
+            positions = {int(partition): int(offset) for partition, offset in content["positions"].items()}
+            return Origin(str(content.get("log", "")), int(content["epoch"]), {STATE: positions})
         except ObjectMissing:
-            return {}
-        if content["epoch"] == epoch:
-            self._at, self._swept = content["positions"], content.get("swept", False)
-        return {int(partition): offset for partition, offset in self._at.items()}
+            if not await self._holds_entities():
+                return None
+            found = "is not there, though entities are"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            found = "cannot be read"
+        raise OriginUnreadable(f"{POSITIONS}, which says of which log this is the backup, {found}")
+
+    async def set_origin(self, log: str, epoch: int) -> None:
+        known = await self._readable_origin()
+        same = known is not None and known.log in ("", log) and known.epoch == epoch
+        await self._keep(Origin(log, epoch, known.positions if same and known else {}))
+
+    async def positions(self, epoch: int) -> Mapping[int, int]:
+        origin = self._origin = await self.origin()
+        return origin.positions[STATE] if origin is not None and origin.epoch == epoch else {}
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
+        known = self._origin or await self.origin() or Origin("", epoch)
         for record in {each.key: each for each in records}.values():
             await self._write(record)
-        self._at |= {str(partition): offset for partition, offset in positions.items()}
-        await self._keep(epoch)
+        before = known.positions.get(STATE, {}) if known.epoch == epoch else {}
+        await self._keep(Origin(known.log, epoch, {STATE: {**before, **positions}}))
 
-    async def restart(self, epoch: int) -> None:
-        """After a long absence: read everything anew, then sweep."""
-        self._at, self._swept = {}, False
-        await self._keep(epoch)
+    async def _holds_entities(self) -> bool:
+        async for _ in self._store.list(ENTITIES):
+            return True
+        return False
 
-    async def sweep(self, log: Log) -> None:
-        """Once per epoch and restart: objects of entities that the log does not have go."""
-        if self._swept:
-            return
-        async for found in self._store.list(ENTITIES):
-            state = state_of(await log.latest(STATE, found.key.rpartition("/")[2].removesuffix(".json")))
-            if state is None or state.content is None:
-                await self._store.delete(found.key)
-        self._swept = True
-        await self._keep(log.epoch)
+    async def _readable_origin(self) -> Origin | None:
+        with contextlib.suppress(OriginUnreadable):
+            return await self.origin()
+        return None
 
-    async def _keep(self, epoch: int) -> None:
-        content = {"epoch": epoch, "positions": self._at, "swept": self._swept}
+    async def _keep(self, origin: Origin) -> None:
+        positions = {str(partition): offset for partition, offset in origin.positions.get(STATE, {}).items()}
+        content = {"log": origin.log, "epoch": origin.epoch, "positions": positions}
         await self._store.put(POSITIONS, orjson.dumps(content))
+        self._origin = origin
 
     async def _write(self, record: Record) -> None:
         state = state_of(record)

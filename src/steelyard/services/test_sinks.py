@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import orjson
+import pytest
 
 from steelyard.broker.contract import everything
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.memory import MemoryLog
+from steelyard.origin import Origin, OriginUnreadable
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
 from steelyard.services.doubles import create, forget, labels, message, status
@@ -238,25 +240,34 @@ async def test_the_backup_goes_on_where_it_was() -> None:
     assert await BackupOutlet(store).positions(2) == {}
 
 
-async def test_a_new_log_sweeps_the_backup_also_after_a_kill() -> None:
+async def test_the_backup_keeps_what_a_log_does_not_name() -> None:
+    """Whatever log it is: of an epoch that an administrator accepted, or one whose tombstones have gone."""
     store = backup()
     async with running(backup_sink(await log_of(create(EVALUATION), create(MODEL)), store)):
         await kept(store, "evaluations/e1", "models/m1")
-    log = await log_of(create(MODEL), epoch=2)
-    outlet = BackupOutlet(store)
-    await outlet.positions(2)
-    for partition in range(log.partitions):  # read, and killed before the sweep
-        await outlet.apply(await log.read(STATE, partition, 0), 2, {partition: 1})
-    await kept(store, "evaluations/e1", "models/m1")
-    async with running(backup_sink(log, store)):
-        await kept(store, "models/m1")
-
-
-async def test_a_backup_that_was_away_for_too_long_is_swept() -> None:
-    log, store = await log_of(create(EVALUATION), create(MODEL)), backup()
-    async with running(backup_sink(log, store)):
-        await kept(store, "evaluations/e1", "models/m1")
-    await deleted(log, EVALUATION, buried=True)
+    async with running(backup_sink(await log_of(create(DATASET), epoch=2), store)):
+        await kept(store, "datasets/d1", "evaluations/e1", "models/m1")
+    log = await log_of(create(MODEL), epoch=3)
+    await deleted(log, MODEL, buried=True)
     await reap(log, LATER)
+    await judged(log, message(create(DATASET)))
     async with running(backup_sink(log, store)):
-        await kept(store, "models/m1")
+        await kept(store, "datasets/d1", "evaluations/e1", "models/m1")
+
+
+async def test_the_backup_says_of_which_log_it_is() -> None:
+    log, store = await log_of(create(EVALUATION)), backup()
+    assert await BackupOutlet(store).origin() is None
+    await BackupOutlet(store).set_origin("one", 1)
+    async with running(backup_sink(log, store)):
+        await kept(store, "evaluations/e1")
+    ends = {each: end for each, end in (await log.ends(STATE)).items() if end}
+    assert await BackupOutlet(store).origin() == Origin("one", 1, {STATE: ends})
+    await BackupOutlet(store).set_origin("one", 2)
+    assert await BackupOutlet(store).origin() == Origin("one", 2, {STATE: {}})
+    await store.put("positions.json", b"{")
+    with pytest.raises(OriginUnreadable, match="cannot be read"):
+        await BackupOutlet(store).origin()
+    await store.delete("positions.json")
+    with pytest.raises(OriginUnreadable, match="is not there, though entities are"):
+        await BackupOutlet(store).origin()

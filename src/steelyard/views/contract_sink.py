@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Mapping
 
+from steelyard.origin import Origin
 from steelyard.views.contract import Case, change, dataset, gone, ids, put
-from steelyard.views.view import Change, Position, Query, View, ViewError
+from steelyard.views.view import STATE, Change, Position, Query, View, ViewError
 
 
 async def an_older_change_is_left_out(view: View) -> None:
@@ -88,6 +89,29 @@ async def a_view_that_was_away_reads_everything_anew(view: View) -> None:
     assert await ids(view, Query("Dataset", labels={"x": "1"})) == ["d1"]
 
 
+async def a_view_belongs_to_one_log(view: View) -> None:
+    """Another log, or a later epoch of it, is read anew; the same one goes on."""
+    assert await view.origin() is None
+    await view.set_origin("one", 3)
+    await view.apply([change(dataset("d1"), 1, 3), change(dataset("d2"), 2, 3)], 3, {0: 3})
+    await view.set_origin("one", 3)
+    assert await view.origin() == Origin("one", 3, {STATE: {0: 3}})
+    for log, epoch in (("one", 4), ("two", 1)):
+        await view.set_origin(log, epoch)
+        assert await view.origin() == Origin(log, epoch, {STATE: {}})
+        assert await ids(view, Query("Dataset")) == ["d1", "d2"], "nothing goes before the log is read"
+    await view.apply([change(dataset("d2"), 1, 1)], 1, {0: 2})
+    assert await view.sweep(1, {0: 2}) == 1
+    assert await ids(view, Query("Dataset")) == ["d2"]
+
+
+async def a_view_of_an_earlier_version_is_adopted(view: View) -> None:
+    await put(view, dataset("d1"))
+    assert await view.origin() == Origin("", 1, {STATE: {0: 1}})
+    await view.set_origin("one", 1)
+    assert await view.origin() == Origin("one", 1, {STATE: {0: 1}})
+
+
 async def a_change_that_is_none_changes_nothing(view: View) -> None:
     for wrong in (b"{", b"[]", b"{}", b'{"kind": "Spoon", "id": "x"}'):
         changes = [change(dataset("d1"), 1), Change("x", wrong, Position(1, 2))]
@@ -124,6 +148,8 @@ CASES: Mapping[str, Case] = {
         a_rebuilt_log_is_the_truth,
         an_empty_rebuilt_log_empties_the_view,
         a_view_that_was_away_reads_everything_anew,
+        a_view_belongs_to_one_log,
+        a_view_of_an_earlier_version_is_adopted,
         a_change_that_is_none_changes_nothing,
         a_change_wakes_those_who_wait,
     )

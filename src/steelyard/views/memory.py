@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from steelyard.origin import Origin
 from steelyard.views.fields import Entity, read
 from steelyard.views.matching import check, matches, page, row
-from steelyard.views.view import Change, Position, Query, Stored, ViewError
+from steelyard.views.view import STATE, Change, Position, Query, Stored, ViewError
 
 
 @dataclass
@@ -25,6 +26,7 @@ class MemoryView:
 
     def __init__(self) -> None:
         self._known: dict[str, Known] = {}
+        self._log = ""
         self._epoch = -1
         self._positions: dict[int, int] = {}
         self._resync = 0
@@ -89,6 +91,14 @@ class MemoryView:
         self._swept = self._resync
         self._tell()
         return count
+
+    async def origin(self) -> Origin | None:
+        return Origin(self._log, self._epoch, {STATE: dict(self._positions)}) if self._epoch >= 0 else None
+
+    async def set_origin(self, log: str, epoch: int) -> None:
+        if self._epoch >= 0 and (self._log not in ("", log) or epoch != self._epoch):
+            self._begin(epoch)
+        self._log, self._epoch = log, epoch
 
     def version(self) -> int:
         return self._version

@@ -5,10 +5,11 @@ from itertools import product
 
 import orjson
 
+from steelyard.origin import Origin
 from steelyard.views.fields import CREATED, OWN
 from steelyard.views.matching import Row, page
 from steelyard.views.plan import Bounds, Conjunction, Search, Statement, by_rarity, conjunctions, count
-from steelyard.views.view import Position, Query, Stored
+from steelyard.views.view import STATE, Position, Query, Stored
 
 _STORED = "e.id, e.epoch, e.position, CAST(e.json AS BLOB)"
 _ONE = {kind: f"SELECT {_STORED} FROM {kind} e WHERE e.id = ?" for kind in OWN}
@@ -112,6 +113,11 @@ def _rarest(
 
 def _counted(connection: sqlite3.Connection, statement: Statement) -> int:
     return int(connection.execute(statement.sql, statement.parameters).fetchone()[0])
+
+
+def origin(connection: sqlite3.Connection) -> Origin | None:
+    log, epoch = connection.execute("SELECT log, epoch FROM state").fetchone()
+    return Origin(log, epoch, {STATE: positions(connection, epoch)}) if epoch >= 0 else None
 
 
 def positions(connection: sqlite3.Connection, epoch: int) -> dict[int, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from steelyard.origin import Origin
 from steelyard.sqlite import Database, DatabaseError, StatementError, WrongSchema
 from steelyard.views import reading, writing
 from steelyard.views.fields import read
@@ -68,6 +69,14 @@ class SqliteView:
     async def sweep(self, epoch: int, before: Mapping[int, int]) -> int:
         with _ours():
             return await self._database.write(lambda connection: writing.sweep(connection, epoch, before))
+
+    async def origin(self) -> Origin | None:
+        with _ours():
+            return await self._database.read(reading.origin)
+
+    async def set_origin(self, log: str, epoch: int) -> None:
+        with _ours():
+            await self._database.write(lambda connection: writing.set_origin(connection, log, epoch))
 
     def version(self) -> int:
         return self._database.version()

@@ -61,7 +61,7 @@ def _table(kind: str) -> str:
 
 
 # `forgotten` keeps a doubled or delayed record from reviving what is gone; a resync ends such rows. `state` has one
-# row: the log's epoch, how many resyncs there were, and up to which of them was swept.
+# row: the log's id and epoch, how many resyncs there were, and up to which of them was swept.
 _COMMON = """
 CREATE TABLE forgotten (id TEXT PRIMARY KEY, resync INTEGER NOT NULL, epoch INTEGER NOT NULL,
   position INTEGER NOT NULL) WITHOUT ROWID;
@@ -70,4 +70,7 @@ CREATE TABLE state (epoch INTEGER NOT NULL, resync INTEGER NOT NULL, swept INTEG
 INSERT INTO state VALUES (-1, 0, 0);
 """
 
-MIGRATIONS = (_COMMON + "".join(_table(kind) for kind in OWN),)
+MIGRATIONS = (
+    _COMMON + "".join(_table(kind) for kind in OWN),
+    "ALTER TABLE state ADD COLUMN log TEXT NOT NULL DEFAULT '';",
+)

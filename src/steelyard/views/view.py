@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from steelyard.errors import ContentError, EngineError
+from steelyard.origin import Origin
 from steelyard.schema.account import Scope
 
+STATE = "workflows.state"
+"""The topic that a view is written from; what a view's origin calls it."""
 EVERYTHING = Scope(accounts=frozenset({"*"}), entities=frozenset())
 
 
@@ -116,6 +119,14 @@ class View(Protocol):
         A sink calls it whenever it has caught up with the ends that it saw at its start, so that a resync that was
         cut short ends all the same. Raises ViewError where the positions have not come to `before`, those ends.
         """
+        ...
+
+    async def origin(self) -> Origin | None:
+        """The log that the view was written from; None for a new view."""
+        ...
+
+    async def set_origin(self, log: str, epoch: int) -> None:
+        """Record the log that the view belongs to from now on. Another log, or a later epoch, begins a resync."""
         ...
 
     def version(self) -> int:

@@ -46,6 +46,14 @@ def restart(connection: sqlite3.Connection, epoch: int) -> None:
     begin(connection, epoch, resync + 1)
 
 
+def set_origin(connection: sqlite3.Connection, log: str, epoch: int) -> None:
+    """The log that the view belongs to. Another log, or another epoch, begins a resync; the first one does not."""
+    known, current, resync = connection.execute("SELECT log, epoch, resync FROM state").fetchone()
+    if current >= 0 and (known not in ("", log) or epoch != current):
+        begin(connection, epoch, resync + 1)
+    connection.execute("UPDATE state SET log = ?, epoch = ?", (log, epoch))
+
+
 def apply(
     connection: sqlite3.Connection,
     changes: Sequence[tuple[Change, Found]],

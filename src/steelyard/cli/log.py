@@ -1,0 +1,107 @@
+"""`steelyard log`: the event log of one state folder, where its identity is in doubt."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.connection import FolderOption
+
+if TYPE_CHECKING:
+    from steelyard.local.acceptance import Accepted, Report
+    from steelyard.local.state import StateDir
+    from steelyard.settings import Settings
+
+log = typer.Typer(
+    help="Look at the event log, accept it in place of another, or rebuild it from its backup.",
+    no_args_is_help=True,
+)
+SettingsOption = Annotated[
+    Path | None, typer.Option("--settings", help="The settings file (steelyard.toml) that up is given.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@log.command()
+def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
+    """Show which log the view, the backup, the storage and the accounts belong to. Exit status 3 if refused."""
+    import asyncio
+
+    from steelyard.local.acceptance import nothing_runs, report
+    from steelyard.local.engines import advice, check_files
+
+    state, loaded = _loaded(state_dir, settings)
+    with nothing_runs(state):
+        asyncio.run(check_files(loaded, advice(state, settings)))
+        seen = asyncio.run(report(loaded))
+    _show(seen)
+    if seen.inspection.faults:
+        raise typer.Exit(3)
+
+
+@log.command()
+def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
+    """Go on with the log as it is, also where it is another one, an older copy or empty.
+
+    What it does not know leaves the view, and its running work is ended; the backup keeps it.
+    """
+    import asyncio
+
+    from steelyard.local.acceptance import accept_log, nothing_runs, report
+
+    state, loaded = _loaded(state_dir, settings)
+    with nothing_runs(state):
+        seen = asyncio.run(report(loaded))
+        _show(seen)
+        if seen.missing:
+            typer.echo(
+                f"{seen.missing} entities of the backup are not in this log: they leave the view, and their work ends"
+            )
+        if not yes and not typer.confirm("Accept it?"):
+            raise typer.Exit(1)
+        _accepted(asyncio.run(accept_log(loaded)))
+
+
+@log.command()
+def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
+    """Write to the log what the backup has and the log has not, and accept it. A log that is lost is made anew."""
+    import asyncio
+    from datetime import UTC, datetime
+
+    from steelyard.local.acceptance import nothing_runs, report, restore_log
+
+    state, loaded = _loaded(state_dir, settings)
+    with nothing_runs(state):
+        _show(asyncio.run(report(loaded)))
+        if not yes and not typer.confirm("Restore it?"):
+            raise typer.Exit(1)
+        _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
+
+
+def _loaded(given: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
+    from steelyard.cli.connection import choose_state_dir
+    from steelyard.errors import UsageError
+    from steelyard.settings import load
+
+    state = choose_state_dir(given)
+    if not state.path.is_dir():
+        raise UsageError(f"--state-dir {state.path}: there is no such folder")
+    return state, load(settings, state.path)
+
+
+def _show(seen: "Report") -> None:
+    typer.echo(f"log {seen.address}: id {seen.id}, epoch {seen.epoch}")
+    for name, origin in seen.inspection.origins.items():
+        fault = seen.inspection.faults.get(name)
+        word = f"REFUSED: {fault}" if fault else "is new" if origin is None else "belongs to it"
+        typer.echo(f"  {name}: {word}")
+
+
+def _accepted(done: "Accepted") -> None:
+    if done.restored is not None:
+        typer.echo(f"{done.restored.entities} entities were written to the log from the backup")
+        for key in done.restored.unreadable:
+            typer.echo(f"  left out, since it is no entity: {key}")
+    typer.echo(f"the log {done.id[:8]} is accepted from epoch {done.epoch} on")
+    if done.resent:
+        typer.echo(f"{done.resent} creates that were acknowledged and are not in the log will be sent again")

@@ -1,0 +1,95 @@
+"""What an administrator does about a log that is refused: look at it, accept it, or rebuild it from its backup.
+
+`steelyard log` calls these, on the engines of one state folder while no service runs on it.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from steelyard.broker.log import STATE
+from steelyard.errors import UsageError
+from steelyard.local.engines import Engines, open_engines, outlets
+from steelyard.local.lock import FileLock, Held
+from steelyard.local.process import SERVICES
+from steelyard.local.state import StateDir
+from steelyard.services.identity import Inspection, accept, inspect, next_epoch
+from steelyard.services.restore import Restored, restore
+from steelyard.services.sinks import ENTITIES
+from steelyard.settings import Settings
+
+
+@dataclass(frozen=True)
+class Report:
+    """A log and its outlets. `missing`: how many entities of the backup the log does not know."""
+
+    address: str
+    id: str
+    epoch: int
+    inspection: Inspection
+    missing: int
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The epoch from which on the log counts, and how many acknowledged creates are sent to it again."""
+
+    id: str
+    epoch: int
+    resent: int
+    restored: Restored | None = None
+
+
+async def report(settings: Settings) -> Report:
+    """Compare the log with its outlets."""
+    async with open_engines(settings) as opened:
+        log = opened.log
+        inspection = await inspect(log, outlets(opened, settings))
+        return Report(settings.log, log.id, log.epoch, inspection, await _missing(opened))
+
+
+async def accept_log(settings: Settings) -> Accepted:
+    """Let everything follow the log that is there, from a new epoch on."""
+    async with open_engines(settings) as opened:
+        return await _accept(opened, settings, None)
+
+
+async def restore_log(settings: Settings, now: datetime) -> Accepted:
+    """Write to the log what the backup has and the log has not, then accept it."""
+    async with open_engines(settings) as opened:
+        known = outlets(opened, settings)
+        inspection = await inspect(opened.log, known)
+        epoch = next_epoch(opened.log, inspection)
+        restored = await restore(opened.log, opened.backup, inspection.origins[known.backup[0]], epoch, now)
+        return await _accept(opened, settings, restored)
+
+
+async def _accept(opened: Engines, settings: Settings, restored: Restored | None) -> Accepted:
+    resent = await accept(opened.log, outlets(opened, settings), opened.ledger.outbox)
+    return Accepted(opened.log.id, opened.log.epoch, resent, restored)
+
+
+async def _missing(opened: Engines) -> int:
+    missing = 0
+    async for found in opened.backup.list(ENTITIES):
+        id = found.key.rpartition("/")[2].removesuffix(".json")
+        missing += await opened.log.latest(STATE, id) is None
+    return missing
+
+
+@contextmanager
+def nothing_runs(state: StateDir) -> Iterator[None]:
+    """Keep every service of the folder from starting meanwhile. Raises UsageError where one runs."""
+    with ExitStack() as locks:
+        for name in SERVICES:
+            lock = FileLock(state.lock(name))
+            try:
+                lock.acquire()
+            except Held:
+                raise UsageError(
+                    f"--state-dir {state.path}: its {name} runs; end it first: "
+                    f"steelyard down --state-dir {state.path}"
+                ) from None
+            locks.callback(lock.release)
+        yield

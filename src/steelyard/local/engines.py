@@ -1,0 +1,139 @@
+"""The platform's engines, opened once per process, and only if they belong together.
+
+`platform.py` opens them for its services, `acceptance.py` for an administrator who says that they do belong together.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from steelyard.accounts.ledger import LedgerError
+from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.broker.log import STATE, Log, LogError
+from steelyard.broker.open import open_log
+from steelyard.errors import Refused, SteelyardError
+from steelyard.local.machine import check_engines
+from steelyard.local.state import StateDir
+from steelyard.services.identity import Outlets, StorageOutlet, enter
+from steelyard.services.sinks import BackupOutlet
+from steelyard.settings import Settings
+from steelyard.sqlite import DatabaseError
+from steelyard.storage.store import StorageError, Store, open_store
+from steelyard.views.open import open_view
+from steelyard.views.view import View, ViewError
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What the services work on."""
+
+    log: Log
+    view: View
+    ledger: Ledger
+    store: Store
+    backup: Store
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """Figures of every service of the process, for `/metrics`."""
+
+
+@asynccontextmanager
+async def engines(settings: Settings, advice: str) -> AsyncIterator[Engines]:
+    """Opened by the addresses in the settings; closed in the opposite order.
+
+    Raises Refused, with `advice` where they do not belong together; nothing has been changed then.
+    """
+    await check_files(settings, advice)
+    async with open_engines(settings) as opened:
+        with _in_words():
+            await enter(opened.log, settings.log, outlets(opened, settings), advice)
+        yield opened
+
+
+@asynccontextmanager
+async def open_engines(settings: Settings) -> AsyncIterator[Engines]:
+    """The same, whether or not they belong together; files that are not there are made."""
+    check_engines({"log": settings.log, "view": settings.view, "accounts": settings.accounts})
+    async with AsyncExitStack() as stack:
+        with _in_words():
+            log = await open_log(settings.log)
+            stack.push_async_callback(log.close)
+            ledger = await open_ledger(settings.accounts)
+            stack.push_async_callback(ledger.close)
+            view = await open_view(settings.view)
+            stack.push_async_callback(view.close)
+        yield Engines(log, view, ledger, open_store(settings.storage), open_store(settings.backup))
+
+
+def outlets(opened: Engines, settings: Settings) -> Outlets:
+    return Outlets(
+        view=(f"view {settings.view}", opened.view),
+        backup=(f"backup {settings.backup}", BackupOutlet(opened.backup)),
+        storage=(f"storage {settings.storage}", StorageOutlet(opened.store)),
+        accounts=(f"accounts {settings.accounts}", opened.ledger.origin),
+    )
+
+
+def advice(state: StateDir, settings_file: Path | None) -> str:
+    """How an administrator goes on, as commands."""
+    options = f"--state-dir {state.path}" + (f" --settings {settings_file}" if settings_file else "")
+    return (
+        "Nothing was changed. Put the right file back; or rebuild what the log lacks from the backup: "
+        f"steelyard log restore {options}; or accept things as they are: steelyard log accept {options}"
+    )
+
+
+async def check_files(settings: Settings, advice: str) -> None:
+    """Raises Refused where the file of log or accounts is gone from an installation: an empty one must not be made."""
+    losses = {name: _loss(getattr(settings, name)) for name in ("log", "accounts")}
+    if not any(losses.values()) or not (witness := await _witness(settings)):
+        return
+    lost = "; ".join(f"{name} {getattr(settings, name)}: {loss}" for name, loss in losses.items() if loss)
+    raise Refused(f"{lost}, and {witness} belongs to an installation. {advice}")
+
+
+def _loss(address: str) -> str | None:
+    """Says of a file that the address names that it is not there, or has nothing in it."""
+    scheme, _, path = address.partition(":")
+    if scheme != "sqlite":
+        return None
+    try:
+        return None if Path(path).stat().st_size else "is empty"
+    except FileNotFoundError:
+        return "is not there"
+
+
+async def _witness(settings: Settings) -> str | None:
+    """An engine which is there and was used before."""
+    store, backup = open_store(settings.storage), open_store(settings.backup)
+    with _in_words():
+        for outlet, name in ((StorageOutlet(store), "storage"), (BackupOutlet(backup), "backup")):
+            if await outlet.origin() is not None:
+                return f"{name} {getattr(settings, name)}"
+        if _loss(settings.log) is None:
+            log = await open_log(settings.log)
+            ends = await log.ends(STATE)
+            await log.close()
+            return f"log {settings.log}" if any(ends.values()) else None
+        if _loss(settings.accounts) is None:
+            ledger = await open_ledger(settings.accounts)
+            origin = await ledger.origin.origin()
+            await ledger.close()
+            return f"accounts {settings.accounts}" if origin is not None else None
+    return None
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """What keeps an engine from being opened is told in a line, without a traceback."""
+    try:
+        yield
+    except Refused:
+        raise
+    except StorageError as error:
+        raise SteelyardError(str(error)) from error
+    except (DatabaseError, LedgerError, LogError, ViewError) as error:
+        raise Refused(str(error)) from error
