@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from steelyard.broker.log import COMPACTED, PARTITIONS, BadMessage, Batch, Fenced, Message, Record
+from steelyard.broker.log import COMPACTED, PARTITIONS, BadMessage, Batch, Fenced, LogError, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.sharing import gather, share
 

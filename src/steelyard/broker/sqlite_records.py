@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.broker.log import COMPACTED, BadMessage, Message, Record
+from steelyard.broker.log import COMPACTED, BadMessage, LogError, Message, Record
 from steelyard.broker.partition import partition_of
 
 MIGRATIONS = (
