@@ -19,6 +19,8 @@ from steelyard.operator.main import LEASE, Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
 
 Json = dict[str, Any]
+PATIENCE = 30.0
+"""Seconds, on a machine that has other work to do."""
 SETTINGS = OperatorSettings(storage="file:///storage")
 
 
@@ -40,18 +42,29 @@ def make_cluster() -> MemoryCluster:
 
 @asynccontextmanager
 async def running(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """The work, which is cancelled and has ended afterwards."""
     task = asyncio.ensure_future(work())
     try:
         yield
     finally:
-        await asyncio.sleep(
-            0.02
-        )  # what was just written is seen first: 3.11 may lose a cancellation that meets it
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        while not task.done():  # Python 3.11 may lose a cancellation that meets the end of a wait
+            task.cancel()
+            await asyncio.wait([task], timeout=1)
 
 
-async def until(holds: Callable[[], object], within: float = 5.0) -> None:
+@asynccontextmanager
+async def leading(cluster: MemoryCluster, identity: str) -> AsyncIterator[None]:
+    """An operator that is asked to stop, and has given its lease back afterwards."""
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(run_operator(cluster, SETTINGS, candidate=standing(identity), stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, PATIENCE)
+
+
+async def until(holds: Callable[[], object], within: float = PATIENCE) -> None:
     async with asyncio.timeout(within):
         while not holds():  # noqa: ASYNC110 - the store has no event to wait for
             await asyncio.sleep(0.005)
@@ -107,13 +120,10 @@ async def test_an_operator_that_takes_over_goes_on() -> None:
     cluster = make_cluster()
     evaluation = make_evaluation("e", inferenceSessionReference="b1")
     await cluster.create(EVALUATIONS, bare(evaluation))
-    stop = asyncio.Event()
-    async with running(lambda: run_operator(cluster, SETTINGS, candidate=standing("first"), stop=stop)):
+    async with leading(cluster, "first"):
         await until(lambda: cluster.store.objects(JOBS))
-        stop.set()
     complete_jobs(cluster)
-    second = asyncio.Event()
-    async with running(lambda: run_operator(cluster, SETTINGS, candidate=standing("second"), stop=second)):
+    async with leading(cluster, "second"):
         await until(lambda: len(cluster.store.objects(JOBS)) == 2)
         lease = await cluster.get(LEASES, LEASE, "default")
         assert lease["spec"]["holderIdentity"] == "second"
