@@ -1,8 +1,9 @@
 """A local copy of one kind of object, kept up to date by a list and a watch.
 
 Controllers read from it instead of asking the API, and learn of changes by `on_change`. What it holds may lag
-behind, never differ for good: a watch that breaks goes on where it was, one whose history is lost begins with
-a new list, one that has been silent for too long is taken for dead, and all is listed anew from time to time.
+behind, never differ for good: a watch that has run its time goes on where it was. After any other end all is listed
+anew, because the server that answers next may be one that was restored, whose versions went back; so it is when a
+watch has been silent for too long, and from time to time. A list is the truth, whatever its versions are.
 """
 
 import asyncio
@@ -20,6 +21,10 @@ from steelyard.kube.shelf import Index, ObjectKey, Shelf
 _log = logging.getLogger(__name__)
 
 Change = Callable[[Json | None, Json | None], None]
+"""An object before and after; both are of one uid."""
+
+_IN_TIME = 0.9
+"""The share of the asked time after which the end of a watch is the one that was asked for."""
 
 
 def drop_managed_fields(obj: Json) -> Json:
@@ -109,15 +114,16 @@ class Informer:
     def wrote(self, obj: Json) -> bool:
         """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.
 
-        Whether the cache shows the object now. What the watch has passed already, it has shown or taken away.
+        Whether the cache shows the object now, or a later state of it. What the watch has passed already stays as the
+        watch left it: it may be gone.
         """
-        version = obj["metadata"]["resourceVersion"]
+        uid, version = obj["metadata"].get("uid", ""), obj["metadata"]["resourceVersion"]
         if not (version.isdigit() and self._version.isdigit()):
             return False
         key = key_of(obj)
         if _newer(version, self._version) and _newer(version, self._shelf.version(key) or "0"):
             self._shelf.put(key, self._transform(obj))
-        return True
+        return bool(self._shelf.uid(key) == uid)
 
     # ---- following
 
@@ -130,6 +136,7 @@ class Informer:
                 self._version = ""
                 self._failures += 1
             except ApiError as error:
+                self._version = ""
                 if self._optional and isinstance(error, NotFound | Forbidden):
                     self._without(error)
                     await asyncio.sleep(self._pace.absent)
@@ -154,18 +161,23 @@ class Informer:
         if not self._version or clock() - self._listed > self._pace.relist:
             await self._list()
             self._listed = clock()
+        began, seconds = clock(), round(self._chance.uniform(self._pace.watch, 2 * self._pace.watch))
         try:
             async with asyncio.timeout(self._pace.quiet) as quiet:
-                async with aclosing(self._watch()) as events:
+                async with aclosing(self._watch(seconds)) as events:
                     async for event in events:
-                        self._failures = 0
                         quiet.reschedule(clock() + self._pace.quiet)
                         self._see(event)
         except TimeoutError:
             _log.info("the watch of %s was silent; beginning another", self._resource.plural)
+        finally:
+            if clock() - began > self._pace.backoff_cap:
+                self._failures = 0
+        if clock() - began < _IN_TIME * seconds:  # its server went away
+            self._version = ""
+            self._failures += 1
 
-    def _watch(self) -> Any:
-        seconds = round(self._chance.uniform(self._pace.watch, 2 * self._pace.watch))
+    def _watch(self, seconds: int) -> Any:
         return self._cluster.watch(
             self._resource,
             self._namespace,
@@ -176,9 +188,12 @@ class Informer:
         )
 
     async def _list(self) -> None:
-        """Page by page: of many objects, most are never in memory as they come."""
+        """Page by page: of many objects, most are never in memory as they come.
+
+        Until it is complete no write is taken for known: the pages may be older, and would take it away again.
+        """
         listed: set[ObjectKey] = set()
-        version = ""
+        version = self._version = ""
         async with aclosing(self._pages()) as pages:
             async for page in pages:
                 version = version or page.resource_version  # what changes between two pages is watched
@@ -204,8 +219,10 @@ class Informer:
         if event.type == "ERROR":
             raise error_from_status(event.object)
         version = event.object["metadata"]["resourceVersion"]
+        if version == self._version:
+            return  # it came twice
         if not _newer(version, self._version):
-            return  # told twice
+            raise Gone(f"the watch of {self._resource.plural} went back from {self._version} to {version}")
         self._version = version
         if event.type == "BOOKMARK":
             return
@@ -214,10 +231,15 @@ class Informer:
             self._set(key, None if event.type == "DELETED" else event.object)
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
-        if self._shelf.version(key) == (obj["metadata"]["resourceVersion"] if obj else ""):
-            return
+        """Another uid is another object, and two changes: the end of the one and the beginning of the other."""
         old = self._shelf.get(key)
         new = self._transform(obj) if obj else None
+        if (old is None and new is None) or (new and self._shelf.holds(key, new)):
+            return
+        if old and new and self._shelf.uid(key) != new["metadata"].get("uid", ""):
+            self._shelf.put(key, None)
+            self._on_change(old, None)
+            old = None
         self._shelf.put(key, new)
         self._on_change(old, new)
 

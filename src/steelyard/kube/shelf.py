@@ -16,6 +16,7 @@ Index = Callable[[Json], Iterable[str]]
 
 
 class _Held(NamedTuple):
+    uid: str
     version: str
     content: Json | bytes
     values: tuple[tuple[str, ...], ...]
@@ -39,6 +40,19 @@ class Shelf:
         """The resourceVersion of what is kept; empty where nothing is."""
         held = self._objects.get(key)
         return held.version if held else ""
+
+    def uid(self, key: ObjectKey) -> str:
+        """The uid of what is kept; empty where nothing is."""
+        held = self._objects.get(key)
+        return held.uid if held else ""
+
+    def holds(self, key: ObjectKey, obj: Json) -> bool:
+        """Whether exactly this is kept. The content counts too: a server that was restored gives versions again."""
+        held = self._objects.get(key)
+        metadata = obj["metadata"]
+        if held is None or (held.uid, held.version) != (metadata.get("uid", ""), metadata["resourceVersion"]):
+            return False
+        return held.content == self._pack(obj) or _content(held) == obj
 
     def names(self) -> list[ObjectKey]:
         return list(self._objects)
@@ -67,7 +81,9 @@ class Shelf:
         for index, found in zip(self._indexes.values(), values, strict=True):
             for value in found:
                 index.setdefault(value, {})[key] = None
-        self._objects[key] = _Held(obj["metadata"]["resourceVersion"], self._pack(obj), values)
+        metadata = obj["metadata"]
+        held = _Held(metadata.get("uid", ""), metadata["resourceVersion"], self._pack(obj), values)
+        self._objects[key] = held
 
     def _pack(self, obj: Json) -> Json | bytes:
         """The copy is what makes it small: orjson's own bytes keep the room of the buffer that they were written to."""

@@ -18,10 +18,21 @@ from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.kube.store import key_of
 
 EAGER = Pace(backoff=0)
+AT_ONCE = Pace(backoff=0, watch=0)
+"""Watches that end in time, and again and again."""
 Seen = list[tuple[str | None, str | None]]
 
 
-class LossyCluster(MemoryCluster):
+EMPTY = MemoryCluster().snapshot()
+
+
+class SavedCluster(MemoryCluster):
+    """One of which there is a backup, at first of nothing."""
+
+    saved = EMPTY
+
+
+class LossyCluster(SavedCluster):
     """Its watches suffer the next faults of a plan, one for each event; a plan that is used up is honest.
 
     A skipped event is followed by Gone sooner or later: no server leaves a gap without saying so.
@@ -66,7 +77,9 @@ class LossyCluster(MemoryCluster):
 FAULTS = st.sampled_from(["", "", "skip", "double", "replay", "cut", "end", "gone", "away"])
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["put", "put", "write", "remove", "compact", "bookmark", "end"]),
+        st.sampled_from(
+            ["put", "put", "write", "remove", "compact", "bookmark", "end", "save", "restore", "reset"]
+        ),
         st.sampled_from("abc"),
         st.integers(0, 3),
     ),
@@ -78,7 +91,7 @@ def names(objects: list[Json]) -> dict[str, str]:
     return {each["metadata"]["name"]: each["data"]["n"] for each in objects}
 
 
-def apply(cluster: MemoryCluster, change: str, name: str, number: int) -> None:
+def apply(cluster: "SavedCluster", change: str, name: str, number: int) -> None:
     store = cluster.store
     match change:
         case "put" | "write":
@@ -92,6 +105,12 @@ def apply(cluster: MemoryCluster, change: str, name: str, number: int) -> None:
             store.bookmark()
         case "end":
             cluster.end_watches()
+        case "save":
+            cluster.saved = store.snapshot()
+        case "restore":  # from a backup: versions and objects are as they were
+            cluster.restore(cluster.saved)
+        case "reset":  # a new database: versions begin anew
+            cluster.restore(EMPTY)
 
 
 async def turns(count: int = 30) -> None:
@@ -160,7 +179,7 @@ async def converges(
 class Following:
     """An informer at work, and what it told."""
 
-    def __init__(self, cluster: MemoryCluster, **options: Any) -> None:
+    def __init__(self, cluster: SavedCluster, **options: Any) -> None:
         self.told: Seen = []
         self.changed = asyncio.Event()
         self.informer = Informer(
@@ -188,7 +207,7 @@ def _number(obj: Json | None) -> str | None:
 
 
 async def test_it_tells_each_change_once() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     apply(cluster, "put", "a", 0)
     async with Following(cluster) as following:
         apply(cluster, "put", "a", 1)
@@ -207,21 +226,118 @@ async def test_what_is_told_late_is_not_believed() -> None:
         assert following.told == [(None, "0"), ("0", "1")]
 
 
-async def test_a_broken_watch_goes_on_without_a_list() -> None:
-    cluster, calls = MemoryCluster(), list[str]()
+async def test_a_watch_that_has_run_its_time_goes_on_without_a_list() -> None:
+    cluster, calls = SavedCluster(), list[str]()
     cluster.before_call = lambda verb, resource, name: calls.append(verb)
-    async with Following(cluster) as following:
+    async with Following(cluster, pace=AT_ONCE) as following:
         for number in range(3):
-            cluster.end_watches()
             apply(cluster, "put", "a", number)
             await turns()
-        assert following.told[-1] == ("1", "2")
+        assert following.told == [(None, "0"), ("0", "1"), ("1", "2")]
     assert calls.count("list") == 1
-    assert calls.count("watch") == 4
+    assert calls.count("watch") > 4
+
+
+async def test_a_watch_that_breaks_off_is_followed_by_a_list() -> None:
+    """The server may have been restored, and its versions may have passed by now those that were seen before."""
+    cluster = SavedCluster()
+    async with Following(cluster) as following:
+        apply(cluster, "save", "", 0)
+        apply(cluster, "put", "a", 0)
+        await turns()
+        apply(cluster, "restore", "", 0)
+        for number in range(7):
+            apply(cluster, "put", "b", number)
+        await turns()
+        assert names(following.informer.items()) == {"b": "6"}
+        assert following.told[-1] == ("0", None)
+
+
+async def test_a_watch_that_goes_back_is_followed_by_a_list() -> None:
+    """As behind a proxy that keeps the connection while the server is restored."""
+    cluster, calls = LossyCluster(["", "", "replay"]), list[str]()
+    cluster.before_call = lambda verb, resource, name: calls.append(verb)
+    async with Following(cluster) as following:
+        apply(cluster, "put", "a", 0)
+        apply(cluster, "put", "a", 1)
+        await turns()
+        assert names(following.informer.items()) == {"a": "1"}
+    assert calls.count("list") == 2
+
+
+async def test_another_uid_is_another_object_even_with_an_older_version() -> None:
+    uids = list[tuple[str, str]]()
+
+    def uid(obj: Json | None) -> str:
+        return obj["metadata"]["uid"] if obj else ""
+
+    def on_change(old: Json | None, new: Json | None) -> None:
+        uids.append((uid(old), uid(new)))
+
+    cluster = SavedCluster()
+    for number in range(5):
+        apply(cluster, "put", "a", number)
+    first = uid(cluster.store.find(CONFIG_MAPS, "a", "default"))
+    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, chance=Random(0))
+    running = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await turns()
+    apply(cluster, "reset", "", 0)
+    again = config_map("default", "a", {"n": "4"})
+    again["metadata"]["uid"] = "another"
+    cluster.store.put(again)
+    await turns()
+    assert uids == [("", first), (first, ""), ("", "another")]
+    assert uid(informer.get("default", "a")) == "another"
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_an_object_of_a_restored_server_is_believed_although_its_version_was_seen_before() -> None:
+    cluster = SavedCluster()
+    async with Following(cluster) as following:
+        apply(cluster, "save", "", 0)
+        apply(cluster, "put", "a", 0)
+        await turns()
+        apply(cluster, "restore", "", 0)
+        apply(cluster, "put", "a", 1)
+        await turns()
+        assert names(following.informer.items()) == {"a": "1"}
+
+
+async def test_what_was_written_while_a_list_was_made_is_known_from_the_watch_alone() -> None:
+    gate, listed = asyncio.Event(), asyncio.Event()
+    gate.set()
+
+    class Slow(SavedCluster):
+        async def pages(self, *args: Any, **options: Any) -> AsyncIterator[ObjectList]:
+            async for page in super().pages(*args, **options):
+                listed.set()
+                await gate.wait()
+                yield page
+
+    cluster = Slow()
+    for name in "ab":
+        apply(cluster, "put", name, 0)
+    async with Following(cluster) as following:
+        following.told.clear()
+        gate.clear()
+        listed.clear()
+        cluster.end_watches()
+        await listed.wait()
+        changed = cluster.store.put(config_map("default", "a", {"n": "1"}))
+        made = cluster.store.put(config_map("default", "c", {"n": "2"}))
+        assert not following.informer.wrote(changed)
+        assert not following.informer.wrote(made)
+        gate.set()
+        await turns()
+        assert names(following.informer.items()) == {"a": "1", "b": "0", "c": "2"}
+        assert following.told == [("0", "1"), (None, "2")]
 
 
 async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     for name, number in (("a", 1), ("b", 2), ("c", 3)):
         apply(cluster, "put", name, number)
     async with Following(cluster) as following:
@@ -235,22 +351,22 @@ async def test_lost_history_leads_to_a_list_that_tells_what_was_missed() -> None
 
 
 async def test_bookmarks_keep_a_quiet_watch_resumable() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     apply(cluster, "put", "a", 0)
-    async with Following(cluster, label_selector="parity=0"):
+    async with Following(cluster, label_selector="parity=0", pace=AT_ONCE):
         calls: list[str] = []
         cluster.before_call = lambda verb, resource, name: calls.append(verb)
         apply(cluster, "put", "b", 1)  # not selected
         apply(cluster, "bookmark", "", 0)
         await turns()
         cluster.store.compact()
-        cluster.end_watches()
         await turns()
+        assert calls.count("watch") > 1
         assert "list" not in calls
 
 
 async def test_an_index_follows_its_objects() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     apply(cluster, "put", "a", 0)
     async with Following(cluster, indexes={"number": by_number}) as following:
         apply(cluster, "put", "a", 1)
@@ -261,7 +377,7 @@ async def test_an_index_follows_its_objects() -> None:
 
 
 async def test_a_silent_watch_is_taken_for_dead() -> None:
-    class Silent(MemoryCluster):
+    class Silent(SavedCluster):
         watches = 0
 
         async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
@@ -279,7 +395,7 @@ async def test_a_silent_watch_is_taken_for_dead() -> None:
 
 
 async def test_all_is_listed_anew_from_time_to_time() -> None:
-    cluster, calls = MemoryCluster(), list[str]()
+    cluster, calls = SavedCluster(), list[str]()
     cluster.before_call = lambda verb, resource, name: calls.append(verb)
     async with Following(cluster, pace=Pace(backoff=0, relist=-1)):
         cluster.end_watches()
@@ -288,7 +404,7 @@ async def test_all_is_listed_anew_from_time_to_time() -> None:
 
 
 async def test_a_kind_that_is_not_served_yet_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, left = MemoryCluster(), [3]
+    cluster, left = SavedCluster(), [3]
 
     def absent(verb: str, resource: Resource, name: str) -> None:
         left[0] -= 1
@@ -302,7 +418,7 @@ async def test_a_kind_that_is_not_served_yet_is_waited_for(caplog: pytest.LogCap
 
 
 async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     async with Following(cluster) as following:
         made = cluster.store.put(config_map("default", "a", {"n": "0"}))
         assert following.informer.wrote(made)
@@ -316,18 +432,18 @@ async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told(
 
 
 async def test_what_was_written_and_has_gone_meanwhile_does_not_come_back() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     async with Following(cluster) as following:
         made = cluster.store.put(config_map("default", "a", {"n": "0"}))
         apply(cluster, "put", "a", 1)
         apply(cluster, "remove", "a", 0)
         await turns()
-        assert following.informer.wrote(made)
+        assert not following.informer.wrote(made)
         assert following.informer.items() == []
 
 
 async def test_an_older_answer_does_not_hide_a_newer_one() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     async with Following(cluster) as following:
         first = cluster.store.put(config_map("default", "a", {"n": "0"}))
         second = cluster.store.put(config_map("default", "a", {"n": "1"}))
@@ -337,7 +453,7 @@ async def test_an_older_answer_does_not_hide_a_newer_one() -> None:
 
 
 async def test_what_happened_before_a_write_does_not_undo_it() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     async with Following(cluster) as following:
         apply(cluster, "put", "a", 0)
         apply(cluster, "remove", "a", 0)
@@ -349,7 +465,7 @@ async def test_what_happened_before_a_write_does_not_undo_it() -> None:
 
 
 async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, missing = MemoryCluster(), True
+    cluster, missing = SavedCluster(), True
 
     def absent(verb: str, resource: Resource, name: str) -> None:
         if missing:
@@ -370,7 +486,7 @@ async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogC
 
 
 async def test_managed_fields_are_dropped() -> None:
-    cluster = MemoryCluster()
+    cluster = SavedCluster()
     obj = config_map("default", "a", {"n": "0"})
     obj["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     cluster.store.put(obj)
