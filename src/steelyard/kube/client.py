@@ -17,6 +17,7 @@ from yarl import URL
 
 from steelyard.kube.cluster import Json, LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
+from steelyard.kube.exec_login import ExecLogin
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
 
@@ -31,7 +32,7 @@ _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)  # a quiet w
 async def connect(kubeconfig: Path | None = None, *, context: str | None = None) -> "RestCluster":
     """A client of the cluster that a kubeconfig names; without one, as kubectl and Pods find it."""
     access = load(kubeconfig, context=context)
-    return RestCluster(access.url, tls=access.tls, token=access.token)
+    return RestCluster(access.url, tls=access.tls, token=access.token, login=access.login)
 
 
 def trust(ca: Path) -> ssl.SSLContext:
@@ -40,14 +41,23 @@ def trust(ca: Path) -> ssl.SSLContext:
 
 
 class RestCluster:
-    """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request."""
+    """`tls` carries the authorities trusted and any client certificate; `token` is asked at each request.
+
+    `login` gives credentials that end, and others where the API refuses one.
+    """
 
     def __init__(
-        self, url: str, *, tls: ssl.SSLContext | None = None, token: Token | str | None = None
+        self,
+        url: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        token: Token | str | None = None,
+        login: ExecLogin | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._tls = tls
         self._token: Token | None = (lambda: token) if isinstance(token, str) else token
+        self._login = login
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
@@ -211,17 +221,25 @@ class RestCluster:
         headers = {"Accept": _JSON}
         if data is not None:
             headers["Content-Type"] = content_type
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token()}"
-        try:
-            async with self._open().request(
-                method, url, data=data, headers=headers, timeout=timeout
-            ) as answer:
-                if answer.status >= 400:
-                    raise _error(answer, await answer.read())
-                yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{method} {url.path}: {str(error) or type(error).__name__}") from error
+        for last in (False, True):
+            credential = await self._login.current() if self._login else None
+            token = credential.token if credential else self._token() if self._token else ""
+            if token:
+                headers["Authorization"] = f"Bearer {token}"
+            tls = (credential.tls if credential else None) or self._tls or True
+            try:
+                async with self._open().request(
+                    method, url, data=data, headers=headers, timeout=timeout, ssl=tls
+                ) as answer:
+                    if answer.status == 401 and self._login and credential and not last:
+                        self._login.refused(credential)  # nothing was done: the request may be sent again
+                        continue
+                    if answer.status >= 400:
+                        raise _error(answer, await answer.read())
+                    yield answer
+                    return
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise Unreachable(f"{method} {url.path}: {str(error) or type(error).__name__}") from error
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, which needs a running loop and therefore begins with the first request."""

@@ -1,21 +1,35 @@
 """Where the API is and how to log in: from a kubeconfig file, or from the account of the Pod that we run in.
 
-Reading the files is lightkube's work; `client.connect` uses what comes out.
+Reading the files is lightkube's work, but for logins by a program (`exec_login.py`); `client.connect` uses what comes
+out.
 """
 
+import base64
 import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+    from lightkube.config.models import User
 
+Json = dict[str, Any]
 Token = Callable[[], str]
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT = Path("~/.kube/config")
+_EXTENSION = "client.authentication.k8s.io/exec"
+"""Of a cluster: settings for its login program."""
+_LEFT = {
+    "gcp": "install gke-gcloud-auth-plugin, and run: gcloud container clusters get-credentials CLUSTER",
+    "azure": "install kubelogin, and run: kubelogin convert-kubeconfig",
+    "oidc": "use an exec plugin, such as kubectl oidc-login",
+}
+"""What came in the place of the logins by `auth-provider`, which Kubernetes 1.26 has no more."""
 
 
 class KubeconfigError(Exception):
@@ -29,6 +43,8 @@ class Access:
     url: str
     tls: ssl.SSLContext | None = None
     token: Token | None = None
+    login: ExecLogin | None = None
+    """Instead: a program that gives credentials, and is asked again when they are over."""
 
 
 class FileToken:
@@ -52,11 +68,15 @@ def load(path: Path | None = None, *, context: str | None = None) -> Access:
 
     Without a path: the file that KUBECONFIG names, else the Pod's account, else ~/.kube/config.
     """
+    import msgspec
+    import yaml
     from lightkube.core.exceptions import ConfigError
 
     try:
         return _access(_config(path).get(context))
-    except (ConfigError, KeyError, OSError) as error:
+    except BadPlugin as error:
+        raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
+    except (ConfigError, KeyError, OSError, msgspec.ValidationError, yaml.YAMLError, TypeError) as error:
         raise KubeconfigError(f"cannot use the kubeconfig: {error}") from error
 
 
@@ -71,22 +91,69 @@ def _config(path: Path | None) -> "KubeConfig":
 
 
 def _access(config: "SingleConfig | None") -> Access:
-    from lightkube.config.client_adapter import verify_cluster
     from lightkube.config.models import User
 
     if config is None:
         raise KubeconfigError("the kubeconfig has no current context")
     user, url = config.user or User(), config.cluster.server.rstrip("/")
-    for unsupported in ("exec", "auth_provider", "username"):
-        if getattr(user, unsupported):
-            # Not silently anonymous: the server's refusal would not say what is missing.
-            raise KubeconfigError(
-                f"login by {unsupported!r} is not implemented; use a token or a certificate"
-            )
-    tls = None
-    if url.startswith("https:"):
-        tls = verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
-    return Access(url, tls, _token(user.token, config.abs_file(user.token_file) if user.token_file else None))
+    if user.auth_provider:
+        name = str(user.auth_provider.get("name"))
+        instead = _LEFT.get(name, "use an exec plugin, a token or a certificate")
+        raise KubeconfigError(f"login by auth-provider {name!r} is no part of Kubernetes any more; {instead}")
+    if user.username:
+        # Not silently anonymous: the server's refusal would not say what is missing.
+        raise KubeconfigError(
+            "login by 'username' is no part of Kubernetes any more; use a token or a certificate"
+        )
+    token = _token(user.token, config.abs_file(user.token_file) if user.token_file else None)
+    # As in client-go, a token or a certificate that is written down goes before a program.
+    program = user.exec is not None and token is None and not (user.client_cert or user.client_cert_data)
+    return Access(url, _tls(config, user), token, _login(config) if program else None)
+
+
+def _tls(config: "SingleConfig", user: "User") -> ssl.SSLContext | None:
+    from lightkube.config.client_adapter import verify_cluster
+
+    if not config.cluster.server.startswith("https:"):
+        return None
+    return verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
+
+
+def _login(config: "SingleConfig") -> ExecLogin:
+    """The login program, of which lightkube keeps less than the file says."""
+    import yaml
+    from lightkube.config.models import User
+
+    file = Path(config.fname or _DEFAULT).expanduser()
+    written = yaml.safe_load(file.read_text())
+    given = _named(written, "user", config.context.user)["exec"]
+    cluster = _named(written, "cluster", config.context.cluster)
+    plugin = plugin_of(given, _information(config, cluster), file.absolute().parent)
+    return ExecLogin(plugin, lambda *pair: with_certificate(_tls(config, User()), *pair))
+
+
+def _named(written: Json, kind: str, name: str | None) -> Json:
+    found: Json = next(each[kind] for each in written[f"{kind}s"] if each["name"] == name)
+    return found
+
+
+def _information(config: "SingleConfig", written: Json) -> Json:
+    """What `provideClusterInfo` tells the program."""
+    names = (
+        "server",
+        "tls-server-name",
+        "insecure-skip-tls-verify",
+        "certificate-authority-data",
+        "proxy-url",
+    )
+    told: Json = {name: written[name] for name in names if name in written}
+    if authority := written.get("certificate-authority"):
+        content = Path(config.abs_file(authority)).read_bytes()
+        told["certificate-authority-data"] = base64.b64encode(content).decode()
+    for each in written.get("extensions") or ():
+        if each.get("name") == _EXTENSION:
+            told["config"] = each.get("extension")
+    return told
 
 
 def _token(token: str | None, file: "str | os.PathLike[str] | None") -> Token | None:

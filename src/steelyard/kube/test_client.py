@@ -164,11 +164,19 @@ def test_the_environment_names_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("user", "context", "text"),
     [
-        ({"exec": {"apiVersion": "v1", "command": "login"}}, None, "'exec' is not implemented"),
-        ({"username": "u", "password": "p"}, None, "'username' is not implemented"),
+        ({"auth-provider": {"name": "gcp"}}, None, "install gke-gcloud-auth-plugin"),
+        ({"auth-provider": {"name": "mine"}}, None, "'mine' is no part of Kubernetes any more; use an exec"),
+        ({"username": "u", "password": "p"}, None, "'username' is no part of Kubernetes any more"),
+        ({"token": ["t"]}, None, "cannot use the kubeconfig"),
         ({}, "elsewhere", "elsewhere"),
     ],
-    ids=["an exec plugin", "a password", "an unknown context"],
+    ids=[
+        "a login of old",
+        "an unknown login of old",
+        "a password",
+        "a token that is none",
+        "an unknown context",
+    ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, user: Json, context: str | None, text: str) -> None:
     path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user))
