@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 import httpx
 import pytest
@@ -18,7 +17,6 @@ from tests.platform_api.world import (
     Engines,
     Json,
     World,
-    grant,
     make_engines,
     make_world,
     model,
@@ -95,27 +93,6 @@ async def nothing_pending(world: World) -> None:
 
 async def test_equal_requests_one_after_another_are_two(world: World) -> None:
     assert (await post(world))["id"] != (await post(world))["id"]
-
-
-async def test_a_request_repeated_before_its_answer_is_one(world: World) -> None:
-    made = await asyncio.gather(*(post(world) for _ in range(5)), post(world, name="another"))
-    assert len({each["id"] for each in made}) == 2
-    assert len(await creates(world.engines.log)) == 2
-
-
-async def test_a_request_whose_answer_was_lost_finds_its_entity() -> None:
-    """The process ends between sending the command and answering: the client asks the next one."""
-    engines = await make_engines()
-    async with make_world(engines) as world:
-        client = await world.holder(grant("models", ["*"], ["acme"]))
-        token = client.headers["authorization"].split()[1]
-        world.app.api.settling.answered = lambda command: None  # type: ignore[method-assign]
-        made = await post(world, client=client)
-    async with make_world(engines) as world, world.client(token) as client:
-        assert (await post(world, client=client))["id"] == made["id"]
-        world.engines.clock.now += timedelta(seconds=61)
-        assert (await post(world, client=client))["id"] != made["id"]
-    await engines.ledger.close()
 
 
 async def test_a_key_gives_one_entity_whenever_it_comes(world: World) -> None:

@@ -67,7 +67,7 @@ async def a_key_gives_the_same_row_for_ever(outbox: Outbox) -> None:
     await outbox.answered(["c1"])
     await outbox.visible(["c1"])
     again = await outbox.add(row("c3", key="k", request="another", seconds=9000), [row("c4")])
-    assert again == replace(first, position=(3, 14), answered=True)
+    assert again == replace(first, position=(3, 14), delivery="answered")
     assert commands(await outbox.pending()) == "c2"
 
 
@@ -77,31 +77,60 @@ async def a_key_is_its_accounts_own(outbox: Outbox) -> None:
     assert (await outbox.add(row("c3", key="other"))).command == "c3"
 
 
-async def a_repeated_request_gives_the_unanswered_row(outbox: Outbox) -> None:
+async def equal_requests_in_flight_are_rows_of_their_own(outbox: Outbox) -> None:
+    rows = [row(f"c{n}", request="r") for n in range(20)]
+    assert list(await asyncio.gather(*map(outbox.add, rows))) == rows
+    assert list(await outbox.pending()) == rows
+
+
+async def a_repeated_request_gives_the_row_whose_answer_was_lost(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
-    assert (await outbox.add(row("c2", request="r", seconds=59))).command == "c1"
+    await outbox.lost(["c1", "unknown"])
     assert (await outbox.add(row("c3", request="r", seconds=59, account="b"))).command == "c3"
     assert (await outbox.add(row("c4", request="other"))).command == "c4"
+    assert await outbox.add(row("c2", request="r", seconds=59)) == row("c1", request="r")
+
+
+async def a_lost_row_is_found_by_one_repeat(outbox: Outbox) -> None:
+    for number in range(3):
+        await outbox.add(row(f"c{number}", request="r"))
+    await outbox.lost(["c2", "c0"])
+    repeats = [await outbox.add(row(f"d{number}", request="r", seconds=1)) for number in range(3)]
+    assert commands(repeats) == "c0 c2 d2"
+    await outbox.lost(["c0"])
+    assert (await outbox.add(row("e0", request="r", seconds=2))).command == "c0"
+
+
+async def what_a_process_left_open_is_lost(outbox: Outbox) -> None:
+    await outbox.add(row("c1", request="r"))
+    await outbox.add(row("c2", request="answered"))
+    await outbox.answered(["c2"])
+    await outbox.lost()
+    assert (await outbox.add(row("d1", request="r", seconds=1))).command == "c1"
+    assert (await outbox.add(row("d2", request="answered", seconds=1))).command == "d2"
 
 
 async def a_request_is_new_once_the_earlier_one_was_answered(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
     await outbox.answered(["c1", "unknown"])
+    await outbox.lost(["c1"])
     assert (await outbox.add(row("c2", request="r", seconds=1))).command == "c2"
 
 
 async def a_request_is_new_after_its_window(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r"))
+    await outbox.lost(["c1"])
     assert (await outbox.add(row("c2", request="r", seconds=61))).command == "c2"
     assert (await outbox.add(row("c3", request="r", seconds=66), window_seconds=1)).command == "c3"
 
 
 async def a_request_without_a_key_is_no_repeat_of_one_with(outbox: Outbox) -> None:
     await outbox.add(row("c1", request="r", key="k"))
+    await outbox.lost(["c1"])
     assert (await outbox.add(row("c2", request="r"))).command == "c2"
 
 
-async def of_many_at_once_one_is_kept(outbox: Outbox) -> None:
+async def of_many_with_one_key_at_once_one_is_kept(outbox: Outbox) -> None:
     added = await asyncio.gather(*(outbox.add(row(f"c{n}", key="k")) for n in range(20)))
     assert len({each.command for each in added}) == 1
     assert len(await outbox.pending()) == 1
@@ -154,11 +183,14 @@ CASES: dict[str, Case] = {
         rows_of_one_request_are_kept_all_or_none,
         a_key_gives_the_same_row_for_ever,
         a_key_is_its_accounts_own,
-        a_repeated_request_gives_the_unanswered_row,
+        equal_requests_in_flight_are_rows_of_their_own,
+        a_repeated_request_gives_the_row_whose_answer_was_lost,
+        a_lost_row_is_found_by_one_repeat,
+        what_a_process_left_open_is_lost,
         a_request_is_new_once_the_earlier_one_was_answered,
         a_request_is_new_after_its_window,
         a_request_without_a_key_is_no_repeat_of_one_with,
-        of_many_at_once_one_is_kept,
+        of_many_with_one_key_at_once_one_is_kept,
         what_is_unsent_is_told_in_order,
         what_is_pending_is_found_by_kind_and_by_entity,
         what_is_visible_and_old_goes,

@@ -7,7 +7,7 @@ DatabaseError. On a cluster PostgreSQL will. Everything is durable when a method
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from steelyard.errors import ContentError, EngineError
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
@@ -105,12 +105,21 @@ class Accounts(Protocol):
         ...
 
 
+Delivery = Literal["open", "answered", "lost"]
+"""What is known of the answer to the request that brought a command about.
+
+`open`: the request is in flight, as far as anybody knows. `answered`: its answer was handed to its connection. `lost`:
+the connection broke, or the process ended, before that; the same request again is its repeat.
+"""
+
+
 @dataclass(frozen=True)
 class OutboxRow:
     """A command that the API has accepted.
 
-    `request` is the digest of token, route and body; `ends` are the log's ends of the entity's partition before it
-    was sent, so that one who starts again can look whether it was. `position` is where it lies in the log.
+    `request` is the digest of token, route and body, empty where the command only accompanies another one; `ends` are
+    the log's ends of the entity's partition before it was sent, so that one who starts again can look whether it was.
+    `position` is where it lies in the log.
     """
 
     command: str
@@ -125,7 +134,7 @@ class OutboxRow:
     idempotency_key: str | None = None
     ends: int = 0
     position: tuple[int, int] | None = None
-    answered: bool = False
+    delivery: Delivery = "open"
 
 
 class Outbox(Protocol):
@@ -136,14 +145,19 @@ class Outbox(Protocol):
     ) -> OutboxRow:
         """The row, kept together with the others that its request brings about; or an earlier row, and nothing new.
 
-        An earlier row is that of the same account and idempotency key, or without a key the unanswered one of the
-        same request younger than `window_seconds`.
+        An earlier row is that of the same account and idempotency key, or without a key the oldest lost one of the
+        same request younger than `window_seconds`. That one is open again: it belongs to this request from now on, and
+        the next one is not its repeat.
         """
         ...
 
     async def sent(self, command: str, position: tuple[int, int]) -> None: ...
 
     async def answered(self, commands: Sequence[str]) -> None: ...
+
+    async def lost(self, commands: Sequence[str] | None = None) -> None:
+        """Marks those of the commands that are open; None means every open one, of a process that has ended."""
+        ...
 
     async def unsent(self) -> Sequence[OutboxRow]:
         """In the order in which they came."""

@@ -2,11 +2,12 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.ledger import OutboxRow
+from steelyard.accounts.ledger import Delivery, OutboxRow
 from steelyard.sqlite import Database
 
 MIGRATION = """
@@ -29,6 +30,8 @@ CREATE TABLE outbox_keys (
     PRIMARY KEY (account, idempotency_key)
 ) WITHOUT ROWID;
 """
+_DELIVERIES: tuple[Delivery, ...] = ("open", "answered", "lost")
+"""By their numbers in the column `answered`."""
 _COLUMNS = (
     "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
     "partition, offset, answered"
@@ -48,7 +51,7 @@ class SqliteOutbox:
         def insert(connection: sqlite3.Connection) -> OutboxRow:
             earlier = _earlier(connection, row, window_seconds)
             if earlier is not None:
-                return earlier
+                return _taken_over(connection, earlier)
             connection.executemany(
                 f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
                 [_values(each) for each in (row, *others)],
@@ -66,6 +69,15 @@ class SqliteOutbox:
 
     async def answered(self, commands: Sequence[str]) -> None:
         await self._mark("answered", commands)
+
+    async def lost(self, commands: Sequence[str] | None = None) -> None:
+        if commands is None:
+            query = "UPDATE outbox SET answered = 2 WHERE answered = 0"
+            await self._database.write(lambda connection: connection.execute(query).rowcount)
+            return
+        rows = [(command,) for command in commands]
+        query = "UPDATE outbox SET answered = 2 WHERE command = ? AND answered = 0"
+        await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
 
     async def visible(self, commands: Sequence[str]) -> None:
         await self._mark("visible", commands)
@@ -125,7 +137,7 @@ class SqliteOutbox:
 
 def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
     values: tuple[str | float, ...] = (row.account, row.request, row.created.timestamp() - window)
-    where = "account = ? AND request = ? AND created > ? AND answered = 0 AND idempotency_key IS NULL"
+    where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"
     if row.idempotency_key is not None:
         where, values = "account = ? AND idempotency_key = ?", (row.account, row.idempotency_key)
     query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT 1"
@@ -133,12 +145,20 @@ def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> O
     return _row(found) if found else None
 
 
+def _taken_over(connection: sqlite3.Connection, earlier: OutboxRow) -> OutboxRow:
+    """The row, open again where it was lost: one repeat finds it."""
+    if earlier.delivery != "lost":
+        return earlier
+    connection.execute("UPDATE outbox SET answered = 0 WHERE command = ?", (earlier.command,))
+    return replace(earlier, delivery="open")
+
+
 def _values(row: OutboxRow) -> tuple[object, ...]:
     partition, offset = row.position or (None, None)
     return (
         row.command, row.account, row.kind, row.entity, row.created.timestamp(), row.topic_key, row.value,
         orjson.dumps(dict(row.headers)), row.request, row.idempotency_key, row.ends, partition, offset,
-        int(row.answered),
+        _DELIVERIES.index(row.delivery),
     )  # fmt: skip
 
 
@@ -149,5 +169,5 @@ def _row(values: _Row) -> OutboxRow:
         command=command, account=account, kind=kind, entity=entity, created=datetime.fromtimestamp(created, UTC),
         topic_key=topic_key, value=value, headers=orjson.loads(headers), request=request, idempotency_key=key,
         ends=ends, position=None if partition is None or offset is None else (partition, offset),
-        answered=bool(answered),
+        delivery=_DELIVERIES[answered],
     )  # fmt: skip

@@ -29,6 +29,7 @@ from steelyard.api.errors import (
 )
 from steelyard.api.platform import Api, Platform
 from steelyard.api.replicas import Replicas
+from steelyard.api.reply import Reply
 from steelyard.api.routing import Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
@@ -95,22 +96,29 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         match = self.router.find(scope["method"], scope["path"])
-        call: Call | None = None
+        reply = Reply(self.api.settling)
         try:
-            access = await self._access(match, scope)
-            assert match.route is not None
-            call = self._call(match.route, match, Request(scope, receive), access)
-            response = await match.route.handler(call)
+            response = await self._response(match, Request(scope, receive), reply)
+            try:
+                await reply.deliver(response, scope, receive, send)
+            finally:
+                self.api.metrics.answered(match.route, response.status_code, time.perf_counter() - began)
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
-            response = _answer_to(error, scope["path"])
-        try:
-            await response(scope, receive, send)
         finally:
-            for command in call.answering if call else ():
-                self.api.settling.answered(command)
-            self.api.metrics.answered(match.route, response.status_code, time.perf_counter() - began)
+            reply.close()
+
+    async def _response(self, match: Match, request: Request, reply: Reply) -> Response:
+        """Raises ClientDisconnect, where nobody waits for one."""
+        try:
+            access = await self._access(match, request.scope)
+            assert match.route is not None
+            return await match.route.handler(self._call(match.route, match, request, access, reply))
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
+            reply.fail()
+            return _answer_to(error, request.scope["path"])
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = self.router.find("WEBSOCKET", scope["path"])
@@ -118,7 +126,9 @@ class App:
         try:
             access = await self._access(match, scope)
             assert match.route is not None
-            await match.route.handler(self._call(match.route, match, socket, access))
+            await match.route.handler(
+                self._call(match.route, match, socket, access, Reply(self.api.settling))
+            )
         except Exception as error:  # noqa: BLE001 - the outermost edge
             refusal = _answer_to(error, scope["path"])
             if socket.application_state is WebSocketState.CONNECTING:
@@ -146,8 +156,10 @@ class App:
             raise Forbidden(f"the token lacks {check.resource}/{check.function}")
         return access
 
-    def _call(self, route: Route, match: Match, connection: HTTPConnection, access: Access) -> Call:
-        return Call(self.api, route, match.values, connection, self.api.platform.clock(), access)
+    def _call(
+        self, route: Route, match: Match, connection: HTTPConnection, access: Access, reply: Reply
+    ) -> Call:
+        return Call(self.api, route, match.values, connection, self.api.platform.clock(), access, reply)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket
 from steelyard.api.auth import Access
 from steelyard.api.commands import Asker
 from steelyard.api.errors import JSON, BadRequest, TooLarge, UnsupportedMediaType, invalid
+from steelyard.api.reply import Reply
 from steelyard.api.routing import Route
 from steelyard.schema.base import SchemaModel
 
@@ -39,8 +40,7 @@ class Call:
     connection: HTTPConnection
     now: datetime
     access: Access
-    answering: list[str] = field(default_factory=list)
-    """Commands whose rows are answered once the response is out."""
+    reply: Reply
     _body: bytes = b""
 
     @property

@@ -63,6 +63,7 @@ class Collection:
     async def created(self, call: Call) -> bytes:
         """The JSON of the new entity, or of the one that an earlier request like this one has made."""
         content = await call.json()
+        call.reply.watch(call.request.receive)
         more = self._privileges(call, content)
         try:
             request = self.request.model_validate(content)
@@ -77,8 +78,7 @@ class Collection:
         key = asker.idempotency_key
         id = derived_id(request.account, key) if key is not None else uuid.uuid4().hex
         entities = await self._built(call, request, Base(id, request.account, call.now, more))
-        row, new = await call.api.commands.create(entities, asker, call.now)
-        call.answering.append(row.command)
+        row, new = await call.api.commands.create(entities, asker, call.now, call.reply)
         return created(row) if new else await call.api.entities.get(row.kind, row.entity) or created(row)
 
     async def get(self, call: Call) -> Response:

@@ -9,12 +9,13 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from steelyard.accounts.ledger import Outbox, OutboxRow
 from steelyard.api.errors import ApiError, Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.outcomes import Outcome, Outcomes
+from steelyard.api.reply import Reply
 from steelyard.api.settle import Settling
 from steelyard.broker.log import EVENTS, Log, LogError, Message
 from steelyard.broker.partition import partition_of
@@ -59,17 +60,22 @@ class Commands:
         self._seconds = seconds
 
     async def create(
-        self, entities: Sequence[AnyEntity], asker: Asker, now: datetime
+        self, entities: Sequence[AnyEntity], asker: Asker, now: datetime, reply: Reply
     ) -> tuple[OutboxRow, bool]:
-        """All of the entities or none: the first one's row, and whether it is new.
+        """All of the entities or none: the first one's row, which the reply acknowledges, and whether it is new.
 
         Otherwise it is that of an earlier request, which this one repeats. Raises Unavailable when they could not be
-        sent: a repeat finds the row.
+        sent: a repeat finds the row. Raises ClientDisconnect, and accepts nothing, where nobody waits for the reply.
         """
-        rows = [self._row(each, asker, now) for each in entities]
+        first, *others = (self._row(entity, asker, now) for entity in entities)
+        # A repeat has to find the first, whatever else its request brings about.
+        rows = [first, *(replace(row, request="", idempotency_key=None) for row in others)]
         await self._check_key(rows[0])
+        reply.check_connected()
+        reply.acknowledge(rows[0].command)  # before it is kept: the connection may break meanwhile
         kept = await self._settling.add(rows)
         if kept.command != rows[0].command:
+            reply.acknowledge(kept.command)
             await self._check_repeat(kept, rows[0])
             return kept, False
         if asker.idempotency_key is not None and await self._made_before(rows):

@@ -39,6 +39,7 @@ class Settling:
         self._sending: set[str] = set()
         self._sent: dict[str, tuple[int, int]] = {}
         self._answered: dict[str, None] = {}
+        self._lost: list[str] = []
         self._judged: dict[str, OutboxRow] = {}
         self._settled: list[str] = []
         self._unsent = False
@@ -56,18 +57,24 @@ class Settling:
         self._answered[command] = None
         self._nudge.set()
 
+    def lost(self, command: str) -> None:
+        """The connection broke before the response was out: the same request again is its repeat."""
+        self._lost.append(command)
+        self._nudge.set()
+
     async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
         """As the outbox's; a row that is kept has to be sent next.
 
-        What was answered until now is noted in the same commit, and before.
+        What was answered or lost until now is noted in the same commit, and before.
         """
-        answered, commands = list(self._answered), {row.command for row in rows}
+        answered, lost, commands = list(self._answered), self._take_lost(), {row.command for row in rows}
         self._sending |= commands  # a repeat that comes meanwhile leaves the sending to this one
         try:
-            _, kept = await asyncio.gather(
-                self._outbox.answered(answered), self._outbox.add(rows[0], rows[1:])
+            *_, kept = await asyncio.gather(
+                self._outbox.answered(answered), self._outbox.lost(lost), self._outbox.add(rows[0], rows[1:])
             )
         except BaseException:
+            self._lost += lost
             self._sending -= commands
             raise
         if kept.command != rows[0].command:
@@ -77,6 +84,7 @@ class Settling:
 
     async def begin(self) -> None:
         """Take over from the process before: send what it did not, and wait for the rest."""
+        await self._outbox.lost()  # what the process before has not answered
         self._ends = dict(await self._log.ends(EVENTS))
         pending = await self._outbox.pending()
         futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
@@ -129,14 +137,25 @@ class Settling:
             await self._pause()
 
     async def flush(self) -> None:
-        """Note what was sent and answered."""
+        """Note what was sent, answered and lost."""
         sent, answered = dict(self._sent), list(self._answered)
         await asyncio.gather(*(self._outbox.sent(*each) for each in sent.items()))
         if answered:
             await self._outbox.answered(answered)
+        if lost := self._take_lost():
+            try:
+                await self._outbox.lost(lost)
+            except DatabaseError:
+                self._lost += lost
+                raise
         for command in sent:
             self._sent.pop(command, None)
         self._forget(answered)
+
+    def _take_lost(self) -> list[str]:
+        """To be written once: a second write might come after a repeat has taken the row over."""
+        lost, self._lost = self._lost, []
+        return lost
 
     def _forget(self, answered: Sequence[str]) -> None:
         for command in answered:
