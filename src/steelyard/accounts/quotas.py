@@ -119,7 +119,7 @@ def _said(
     claim: Claim, counted: Sequence[Claim], principal: str, resource: str, limit: Decimal, within: str = ""
 ) -> str | None:
     """None where there is room."""
-    wanted, used = amount(claim.quantities[resource]), usage(counted, resource)
+    wanted, used = _taken(claim.quantities[resource]), usage(counted, resource)
     if total((used, wanted)) <= limit:
         return None
     whose = "Global" if principal == GLOBAL else "Account"
@@ -129,7 +129,15 @@ def _said(
 
 def usage(claims: Iterable[Claim], resource: str) -> Decimal:
     """How much of a resource the claims take together."""
-    return total(amount(each.quantities[resource]) for each in claims if resource in each.quantities)
+    return total(_taken(each.quantities[resource]) for each in claims if resource in each.quantities)
+
+
+def _taken(text: str) -> Decimal:
+    """What a claim counts as. Less than nothing would lift the quota of all others, and what is no number bar them."""
+    try:
+        return max(amount(text), Decimal(0))
+    except ValueError:
+        return Decimal(0)
 
 
 def _name(resource: str) -> str:
@@ -159,7 +167,12 @@ def _gpus(session: InferenceSessionSpec) -> dict[str, str]:
     """GPUs of all replicas, the runner's own where the session names none; of types that would do, each counts."""
     runner = session.inferenceService.runner
     accelerator = session.accelerator or (runner.accelerator if runner else None)
-    if accelerator is None or accelerator.kind != "GPU" or accelerator.gpu is None:
+    if (
+        accelerator is None
+        or accelerator.kind != "GPU"
+        or accelerator.gpu is None
+        or accelerator.gpu.count < 1
+    ):
         return {}
     count = accelerator.gpu.count * (runner.nodes if runner else 1) * session.replicas
     return {each: str(count) for each in accelerator.gpu.hardwareTypes}

@@ -70,6 +70,15 @@ def limits(**fields: Any) -> Quotas:
     return Quotas(QuotaSettings.model_validate({"everything": {}, "account": {}, **fields}))
 
 
+@pytest.mark.parametrize("stored", ["-100", "much", "1e9999", ""])
+def test_a_quantity_that_an_older_program_kept_lifts_no_quota_and_bars_nobody(stored: str) -> None:
+    quotas = limits(everything={T4: "2"})
+    held = [replace(claim(), quantities={T4: stored}), gpus(T4, 2)]
+    assert usage(held, T4) == 2
+    assert said(quotas, gpus(T4, 1), held) == ["Global quota exceeded: T4 GPUs: 2/2"]
+    assert said(quotas, replace(claim(), quantities={T4: stored}), []) == []
+
+
 # ---- what is said
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from steelyard.api.call import Call
+from steelyard.api.errors import Invalid
 from steelyard.schema.base import DyffEntity, SchemaModel
 from steelyard.schema.entities import AnyEntity
 
@@ -26,6 +27,16 @@ class Base:
         fields = content if isinstance(content, dict) else content.dump()
         said = {"id": self.id, "account": self.account, "creationTime": self.now, "status": status}
         return kind.model_validate({**fields, **self.more, **said})
+
+
+def check_replicas(call: Call, replicas: int, field: str) -> None:
+    """Raises Invalid for more replicas than the platform's settings let one session have."""
+    most = call.api.platform.settings.session_replicas
+    if replicas > most:
+        raise Invalid(
+            f"{field}: {replicas} should be at most {most}, which the setting api.session_replicas allows one session",
+            field=field,
+        )
 
 
 Build = Callable[[Call, Any, Base], Awaitable[Sequence[AnyEntity]]]

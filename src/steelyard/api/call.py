@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
+from steelyard.api.acceptance import check_body
 from steelyard.api.auth import Access
 from steelyard.api.commands import Asker
 from steelyard.api.errors import JSON, BadRequest, TooLarge, UnsupportedMediaType, invalid
@@ -81,7 +82,7 @@ class Call:
             raise invalid(error) from error
 
     async def json(self) -> dict[str, object]:
-        """The body as an object; an absent one is empty."""
+        """The body as an object; an absent one is empty. Raises TooLarge, BadRequest, Invalid."""
         kind = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
         data = self._body = await self._read(self.api.platform.settings.entity_bytes)
         if data and kind != JSON:
@@ -92,7 +93,7 @@ class Call:
             raise BadRequest(f"body: is not JSON: {error}", field="body") from error
         if not isinstance(content, dict):
             raise BadRequest("body: should be a JSON object", field="body")
-        check_size(content, len(data), self.api.platform.settings.entity_bytes)
+        check_body(content, len(data), self.api.platform.settings.entity_bytes)
         return content
 
     def asker(self) -> Asker:
@@ -130,17 +131,6 @@ class Call:
 
     async def _read(self, limit: int) -> bytes:
         return b"".join([piece async for piece in self.stream(_PEEK * limit)])
-
-
-def check_size(content: Mapping[str, object], size: int, limit: int) -> None:
-    """Raises TooLarge, which names the largest field."""
-    if size <= limit:
-        return
-    sizes = {name: len(orjson.dumps(value)) for name, value in content.items()}
-    name = max(sizes, key=lambda each: sizes[each], default="body")
-    raise TooLarge(
-        f"{name}: has {sizes.get(name, size)} of {size} bytes, where {limit} are allowed in all", field=name
-    )
 
 
 def json_response(content: bytes, status: int = 200) -> Response:

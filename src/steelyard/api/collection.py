@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from steelyard.api.building import Base, Build
-from steelyard.api.call import Call, answer, check_size, json_of, json_response
+from steelyard.api.call import Call, answer, json_of, json_response
 from steelyard.api.commands import Edit, derived_id
 from steelyard.api.entities import created
 from steelyard.api.errors import Conflict, Forbidden, Invalid, invalid
@@ -129,15 +129,9 @@ class Collection:
 
     async def _built(self, call: Call, request: CreateRequest, base: Base) -> list[AnyEntity]:
         try:
-            entities = list(await self.build(call, request, base))
+            return list(await self.build(call, request, base))
         except ValidationError as error:
             raise invalid(error) from error
-        limit = call.api.platform.settings.entity_bytes
-        for entity in entities:
-            size = len(entity.dump_json())
-            if size > limit:
-                check_size(entity.dump(), size, limit)
-        return entities
 
     def _privileges(self, call: Call, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.api.acceptance import check_entity
 from steelyard.api.errors import ApiError, Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.outcomes import Outcome, Outcomes
 from steelyard.api.reply import Reply
+from steelyard.api.settings import ApiSettings
 from steelyard.api.settle import Settling
 from steelyard.broker.log import EVENTS, Log, LogError, Message
 from steelyard.broker.partition import partition_of
@@ -50,22 +52,30 @@ class Commands:
     """Creates and edits of one API process."""
 
     def __init__(
-        self, log: Log, view: View, outbox: Outbox, outcomes: Outcomes, settling: Settling, seconds: float
+        self,
+        log: Log,
+        view: View,
+        outbox: Outbox,
+        outcomes: Outcomes,
+        settling: Settling,
+        settings: ApiSettings,
     ) -> None:
         self._log = log
         self._view = view
         self._outbox = outbox
         self._outcomes = outcomes
         self._settling = settling
-        self._seconds = seconds
+        self._seconds = settings.outcome_seconds
+        self._entity_bytes = settings.entity_bytes
 
     async def create(
         self, entities: Sequence[AnyEntity], asker: Asker, now: datetime, reply: Reply
     ) -> tuple[OutboxRow, bool]:
         """All of the entities or none: the first one's row, which the reply acknowledges, and whether it is new.
 
-        Otherwise it is that of an earlier request, which this one repeats. Raises Unavailable when they could not be
-        sent: a repeat finds the row. Raises ClientDisconnect, and accepts nothing, where nobody waits for the reply.
+        Otherwise it is that of an earlier request, which this one repeats. Raises TooLarge, Invalid for what the
+        aggregator would not take, and Unavailable when they could not be sent: a repeat finds the row. Raises
+        ClientDisconnect, and accepts nothing, where nobody waits for the reply.
         """
         first, *others = (self._row(entity, asker, now) for entity in entities)
         # A repeat has to find the first, whatever else its request brings about.
@@ -144,6 +154,7 @@ class Commands:
         command = uuid.uuid4().hex  # of one attempt: the row that is kept decides which attempt counts
         message = self._message(CreateEntity(data=entity), command, asker, now)
         assert message.value is not None
+        check_entity(entity.dump(), message.value, command, self._entity_bytes)
         return OutboxRow(
             command=command,
             account=entity.account,

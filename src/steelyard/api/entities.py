@@ -1,9 +1,13 @@
 """Reading entities: the view's, and those that were accepted and that the view does not show yet.
 
-Every answer, and every reference in a request, is read through this, so that who has created something finds it.
+Every answer, and every reference in a request, is read through this, so that who has created something finds it. One
+entity that cannot be read is left out of a listing, logged and counted: it must not hide all others.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import orjson
 
@@ -11,7 +15,10 @@ from steelyard.accounts.ledger import Outbox, OutboxRow
 from steelyard.views.matching import merge, widened
 from steelyard.views.view import Position, Query, Stored, View
 
+_log = logging.getLogger(__name__)
 _BEFORE = Position(0, 0)
+_TURN = 500
+"""So many entities are looked at before others have a turn."""
 
 
 class Entities:
@@ -21,9 +28,10 @@ class Entities:
     from one to the other between the two looks.
     """
 
-    def __init__(self, view: View, outbox: Outbox) -> None:
+    def __init__(self, view: View, outbox: Outbox, left_out: Callable[[str], None]) -> None:
         self._view = view
         self._outbox = outbox
+        self._left_out = left_out
 
     async def get(self, kind: str, id: str) -> bytes | None:
         """The entity's JSON."""
@@ -41,7 +49,7 @@ class Entities:
             for id, json in (await self._accepted(query.kind)).items()
             if await self._view.get(query.kind, id) is None
         ]
-        found = await self._view.query(widened(query, lacking))
+        found = await self._readable(await self._view.query(widened(query, lacking)))
         return [each.json for each in merge(query, found, lacking)]
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
@@ -49,12 +57,41 @@ class Entities:
         for _ in range(2):
             if stored := await self._view.find(id):
                 return stored.kind, stored.json
-            if rows := await self._outbox.pending(entity=id):
-                return rows[0].kind, created(rows[0])
+            for row in await self._outbox.pending(entity=id):
+                if json := self._created(row):
+                    return row.kind, json
         return None
 
     async def _accepted(self, kind: str, id: str | None = None) -> Mapping[str, bytes]:
-        return {row.entity: created(row) for row in await self._outbox.pending(kind, id)}
+        rows = await self._outbox.pending(kind, id)
+        return {row.entity: json for row in rows if (json := self._created(row)) is not None}
+
+    def _created(self, row: OutboxRow) -> bytes | None:
+        try:
+            return created(row)
+        except (LookupError, TypeError, ValueError) as error:
+            self._leave_out(row.kind, row.entity, error)
+            return None
+
+    async def _readable(self, found: Sequence[Stored]) -> list[Stored]:
+        readable: list[Stored] = []
+        rows = iter(found)
+        while batch := list(islice(rows, _TURN)):
+            readable += filter(self._is_readable, batch)
+            await asyncio.sleep(0)
+        return readable
+
+    def _is_readable(self, stored: Stored) -> bool:
+        try:
+            orjson.loads(stored.json)
+        except orjson.JSONDecodeError as error:
+            self._leave_out(stored.kind, stored.id, error)
+            return False
+        return True
+
+    def _leave_out(self, kind: str, id: str, error: Exception) -> None:
+        _log.error("%s %s cannot be read, and is left out: %s", kind, id, error)
+        self._left_out(kind)
 
 
 def created(row: OutboxRow) -> bytes:

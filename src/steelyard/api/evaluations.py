@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 
-from steelyard.api.building import Base
+from steelyard.api.building import Base, check_replicas
 from steelyard.api.call import Call
 from steelyard.api.errors import Invalid
 from steelyard.api.references import foreign_service, resolve
 from steelyard.schema.dataset import Dataset
-from steelyard.schema.dependencies import naming
+from steelyard.schema.dependencies import data_mounts, naming
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation
 from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession, InferenceSessionSpec
 from steelyard.schema.requests import EvaluationCreateRequest, EvaluationInferenceSessionRequest
+
+OWN_INPUT = "dataset"
+"""The name under which an evaluation's resource has its dataset among its inputs."""
 
 
 async def evaluation(call: Call, request: EvaluationCreateRequest, base: Base) -> Sequence[AnyEntity]:
@@ -34,7 +37,13 @@ async def own_session(call: Call, request: EvaluationInferenceSessionRequest) ->
     if request.expires is not None and request.expires <= call.now:
         field = "inferenceSession.expires"
         raise Invalid(f"{field}: {request.expires.isoformat()} is past", field=field)
+    check_replicas(call, request.replicas, "inferenceSession.replicas")
     field = "inferenceSession.inferenceService"
     service = await resolve(call, InferenceService, request.inferenceService, field)
+    if any(mount.name == OWN_INPUT for mount in data_mounts(service)):
+        raise Invalid(
+            f"{field}: a mount of its runner is called {OWN_INPUT!r}, as the evaluation's own dataset is",
+            field=field,
+        )
     content = {**request.dump(), "inferenceService": foreign_service(service).dump()}
     return InferenceSessionSpec.parse(content)

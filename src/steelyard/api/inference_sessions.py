@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
-from steelyard.api.building import Base
+from steelyard.api.building import Base, check_replicas
 from steelyard.api.call import Call, json_of
 from steelyard.api.errors import Conflict, Invalid
 from steelyard.api.existing import load
@@ -21,6 +21,7 @@ from steelyard.schema.status import TERMINAL
 async def inference_session(
     call: Call, request: InferenceSessionCreateRequest, base: Base
 ) -> Sequence[AnyEntity]:
+    check_replicas(call, request.replicas, "replicas")
     expires = request.expires or call.now + timedelta(seconds=call.api.platform.settings.session_seconds)
     _check_future(expires, call.now)
     service = await resolve(call, InferenceService, request.inferenceService, "inferenceService")

@@ -23,9 +23,18 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._left_out = Counter(
+            "steelyard_api_entities_left_out",
+            "Entities that could not be read, left out of an answer.",
+            ["kind"],
+            registry=self.registry,
+        )
         # A look-up by labels costs as much as the count itself.
         self._counters: dict[tuple[int, int], Counter] = {}
         self._timers: dict[int, Histogram] = {}
+
+    def left_out(self, kind: str) -> None:
+        self._left_out.labels(kind).inc()
 
     def answered(self, route: Route | None, status: int, seconds: float) -> None:
         key = id(route)

@@ -50,13 +50,11 @@ class Api:
         self.platform = platform
         self.outcomes = Outcomes(log)
         self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
-        self.entities = Entities(view, outbox)
-        self.commands = Commands(
-            log, view, outbox, self.outcomes, self.settling, platform.settings.outcome_seconds
-        )
+        self.metrics = Metrics(platform.registry)
+        self.entities = Entities(view, outbox, self.metrics.left_out)
+        self.commands = Commands(log, view, outbox, self.outcomes, self.settling, platform.settings)
         self.tokens = Tokens(platform.ledger.accounts)
         self.replicas = replicas or Replicas()
-        self.metrics = Metrics(platform.registry)
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None
 

@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from steelyard.schema.bounds import ENTITY_BYTES, INT32
+
 
 class ApiSettings(BaseModel):
     """What the API needs to know besides its engines. Times are in seconds, sizes in bytes."""
@@ -17,7 +19,12 @@ class ApiSettings(BaseModel):
     outcome_seconds: float = Field(
         default=5.0, gt=0, description="How long an edit waits until it is applied, before it answers 503."
     )
-    entity_bytes: int = Field(default=512 * 1024, ge=1024, description="Largest entity, and largest request.")
+    entity_bytes: int = Field(
+        default=ENTITY_BYTES, ge=1024, le=ENTITY_BYTES, description="Largest entity, and largest request."
+    )
+    session_replicas: int = Field(
+        default=1000, ge=1, le=INT32, description="Most replicas of one inference session."
+    )
     query_limit: int = Field(default=10_000, ge=1, description="Most entities that one query answers.")
     upload_url_seconds: int = Field(default=3600, ge=1, description="How long a URL for an upload is good.")
     download_url_seconds: int = Field(

@@ -1,11 +1,12 @@
 """Accounts, their API keys, and what a key may do."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import SchemaModel, Time
+from steelyard.schema.bounds import MANY, Word
 from steelyard.schema.ids import NULL_ID
 
 APIFunction = Literal[
@@ -24,13 +25,13 @@ APIResource = Literal[
 class AccessGrant(SchemaModel):
     """Lets its holder call functions of resources, of accounts' entities and of single entities; grants add up."""
 
-    resources: list[APIResource] = Field(min_length=1)
+    resources: list[APIResource] = Field(min_length=1, max_length=100)
     """Resources, such as datasets; `*` is any."""
-    functions: list[APIFunction] = Field(min_length=1)
+    functions: list[APIFunction] = Field(min_length=1, max_length=100)
     """Functions, such as create; `*` is any."""
-    accounts: list[str] = Field(default_factory=list)
+    accounts: Annotated[list[Word], MANY] = Field(default_factory=list)
     """Accounts whose entities it covers; `*` is any."""
-    entities: list[str] = Field(default_factory=list)
+    entities: Annotated[list[Word], MANY] = Field(default_factory=list)
     """Ids of single entities that it covers; `*` is any."""
 
 
@@ -56,13 +57,13 @@ class APIKey(SchemaModel):
 class Identity(SchemaModel):
     """Who the account is elsewhere."""
 
-    google: str | None = None
+    google: Word | None = None
     """At Google."""
-    github: str | None = None
+    github: Word | None = None
     """At GitHub."""
-    gitlab: str | None = None
+    gitlab: Word | None = None
     """At GitLab."""
-    authentik: str | None = None
+    authentik: Word | None = None
     """At Authentik."""
 
 

@@ -1,18 +1,19 @@
 """Audit and AuditProcedure: several reports about one inference service, in one document."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.bounds import FEW, Id, Rubric, Word
 
 
 class AuditRequirement(SchemaModel):
     """A report that an audit needs."""
 
-    dataset: str
+    dataset: Id
     """Id of the dataset."""
-    rubric: str
+    rubric: Rubric
     """Name of the rubric."""
 
 
@@ -21,18 +22,18 @@ class AuditProcedure(DyffEntity):
 
     kind: Literal["AuditProcedure"] = "AuditProcedure"
     """Always AuditProcedure."""
-    name: str
+    name: Word
     """A name for people."""
-    requirements: list[AuditRequirement] = Field(default_factory=list)
+    requirements: Annotated[list[AuditRequirement], FEW] = Field(default_factory=list)
     """The reports."""
 
 
 class AuditFields(SchemaModel):
     """What an Audit is besides an entity."""
 
-    auditProcedure: str
+    auditProcedure: Id
     """Id of the procedure."""
-    inferenceService: str
+    inferenceService: Id
     """Id of the inference service."""
 
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
 
+from steelyard.schema.bounds import FEW, MANY, Float, Id, LabelKey, Text, Word
+
 _LABEL = "[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 LABEL_KEY_PATTERN = rf"^({_LABEL}(\.{_LABEL})*/)?{_LABEL}$"
 
@@ -19,12 +21,22 @@ EntityKind = Literal[
 ]  # fmt: skip
 
 
-def _to_utc(value: datetime) -> datetime:
+LAST_TIME = datetime(9000, 1, 1, tzinfo=UTC)
+"""Times end before Python's own do, so that a duration can be added to each."""
+
+
+def to_utc(value: datetime) -> datetime:
     """The published schema normalises every time to UTC and takes a time without a zone for UTC."""
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        utc = None
+    if utc is None or utc >= LAST_TIME:
+        raise ValueError(f"{value.isoformat()} should be a time before the year {LAST_TIME.year}")
+    return utc
 
 
-Time = Annotated[datetime, AfterValidator(_to_utc)]
+Time = Annotated[datetime, AfterValidator(to_utc)]
 
 
 class SchemaModel(BaseModel):
@@ -48,7 +60,7 @@ class SchemaModel(BaseModel):
 class EntityIdentifier(SchemaModel):
     """Names one entity."""
 
-    id: str
+    id: Id
     """The entity's id."""
     kind: EntityKind
     """The entity's kind."""
@@ -59,25 +71,25 @@ class Annotation(SchemaModel):
 
     key: str = Field(max_length=317, pattern=LABEL_KEY_PATTERN)
     """Key, in the syntax of label keys."""
-    value: str
+    value: Text
     """Value."""
 
 
 class MetricValue(SchemaModel):
     """One measurement of a metric."""
 
-    labels: dict[str, str]
+    labels: Annotated[dict[LabelKey, Text], FEW]
     """What was measured."""
     timestamp: Time
     """When."""
-    value: float
+    value: Float
     """The number."""
 
 
 class Metrics(SchemaModel):
     """Metrics captured when a workflow completed."""
 
-    data: dict[str, list[MetricValue]] = Field(default_factory=dict)
+    data: Annotated[dict[Word, Annotated[list[MetricValue], MANY]], FEW] = Field(default_factory=dict)
     """Measurements by the metric's name."""
 
     @field_serializer("data")
@@ -89,11 +101,11 @@ class Metrics(SchemaModel):
 class DocumentationBase(SchemaModel):
     """What a person reads about an entity."""
 
-    title: str | None = None
+    title: Text | None = None
     """At most 140 characters."""
-    summary: str | None = None
+    summary: Text | None = None
     """Markdown, at most 280 characters."""
-    fullPage: str | None = None
+    fullPage: Text | None = None
     """Markdown."""
 
 
@@ -102,45 +114,45 @@ class DyffEntityMetadata(SchemaModel):
 
     metrics: Metrics | None = None
     """Metrics captured at completion."""
-    revision: str | None = None
+    revision: Word | None = None
     """Id of the current revision."""
     documentation: DocumentationBase = Field(default_factory=DocumentationBase)
     """What a person reads about the entity."""
-    preconditions: list[EntityIdentifier] = Field(default_factory=list)
+    preconditions: Annotated[list[EntityIdentifier], MANY] = Field(default_factory=list)
     """Entities that must have succeeded first."""
 
 
 class DyffEntity(SchemaModel):
     """The base of all entities: identity, status, labels, times."""
 
-    id: str
+    id: Id
     """Identifier: 32 lower-case hexadecimal digits."""
-    account: str
+    account: Word
     """The account that owns the entity."""
     schemaVersion: Literal["0.1"] = SCHEMA_VERSION
     """Version of the schema."""
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Annotated[dict[LabelKey, Word], FEW] = Field(default_factory=dict)
     """Key and value pairs in the syntax of Kubernetes labels."""
     creationTime: Time
     """When the entity was created."""
     lastTransitionTime: Time | None = None
     """When the status last changed."""
-    status: str
+    status: Word
     """The last milestone that was reached."""
-    reason: str | None = None
+    reason: Text | None = None
     """Why the status is what it is, in one word."""
-    message: str | None = None
+    message: Text | None = None
     """The same in a sentence."""
     metadata: DyffEntityMetadata = Field(default_factory=DyffEntityMetadata)
     """Documentation, metrics, preconditions."""
-    annotations: list[Annotation] = Field(default_factory=list)
+    annotations: Annotated[list[Annotation], FEW] = Field(default_factory=list)
     """Kept and not read."""
 
 
 class Foreign(SchemaModel):
     """What an entity embeds of another one: its identity without its status."""
 
-    id: str
+    id: Id
     """Identifier of the entity."""
-    account: str
+    account: Word
     """The account that owns it."""

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from steelyard.schema.base import EntityIdentifier, EntityKind, SchemaModel
+from steelyard.schema.bounds import Id, Text
 from steelyard.schema.entities import Entity
 from steelyard.schema.labels import Labels
 
@@ -69,7 +70,7 @@ class DocumentationPatch(_Patch):
     """At most 140 characters."""
     summary: str | None = Field(default=None, max_length=SUMMARY_LENGTH)
     """Markdown, at most 280 characters."""
-    fullPage: str | None = None
+    fullPage: Text | None = None
     """Markdown."""
 
 
@@ -81,7 +82,7 @@ class DocumentationAttributes(_Patch):
 
 
 class _Data(SchemaModel):
-    id: str
+    id: Id
     """Id of the entity."""
     kind: EntityKind
     """Its kind."""

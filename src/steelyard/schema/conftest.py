@@ -5,17 +5,21 @@ what fields have to do with each other.
 """
 
 import base64
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from steelyard.schema.base import LAST_TIME
+
 Json = Any
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 WORD = st.text("abcdefghij", min_size=1, max_size=8)
 IMAGE = {"host": "registry.example", "name": "a/b", "digest": "sha256:" + "0" * 64}
 _IDS = ("id", "dataset", "evaluation", "inferenceService", "inferenceSessionReference", "model", "modules")
+LAST = LAST_TIME.replace(tzinfo=None) - timedelta(seconds=1)
 SPECIAL: dict[str, st.SearchStrategy[str]] = {
     "capacity": st.just("1Gi"),
     "cpu": st.just("100m"),
@@ -74,7 +78,7 @@ def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
         case "null":
             return st.none()
         case "string" if node.get("format") == "date-time":
-            return st.datetimes().map(lambda when: when.isoformat() + "Z")
+            return st.datetimes(max_value=LAST).map(lambda when: when.isoformat() + "Z")
     return WORD
 
 

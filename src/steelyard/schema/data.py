@@ -1,28 +1,29 @@
 """Parts that describe data: files, digests, schemas, views, adapters."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import SchemaModel
+from steelyard.schema.bounds import FEW, MANY, Bytes, FreeForm, Text, Word
 
 PATH_PATTERN = r"^[.]*[^/.\x00][^/\x00]*(/[.]*[^/.\x00][^/\x00]*)*$"
 """No empty, `.` or `..` segment, so that a path stays below its root; RE2 and ECMA 262 agree on it."""
 
-RelativePath = Annotated[str, Field(pattern=PATH_PATTERN)]
+RelativePath = Annotated[str, Field(pattern=PATH_PATTERN, max_length=4096)]
 
 
 class Digest(SchemaModel):
     """Digests of a file's content."""
 
-    md5: str | None = None
+    md5: Word | None = None
     """Base64 of the 16 bytes of the MD5, as in Content-MD5."""
 
 
 class Artifact(SchemaModel):
     """A file of a dataset or a module."""
 
-    kind: str | None = None
+    kind: Word | None = None
     """Kind of the file, such as `parquet`."""
     path: RelativePath
     """Path below the entity's root, with `/` between segments."""
@@ -33,11 +34,11 @@ class Artifact(SchemaModel):
 class File(SchemaModel):
     """A file of a volume."""
 
-    mediaType: str | None = None
+    mediaType: Word | None = None
     """Media type (RFC 6838)."""
     path: RelativePath
     """Path below the volume's root, with `/` between segments."""
-    size: int = Field(ge=0)
+    size: Bytes
     """Size in bytes."""
     digest: Digest = Field(default_factory=Digest)
     """Digests of the content."""
@@ -46,14 +47,14 @@ class File(SchemaModel):
 class Volume(SchemaModel):
     """A tree of files."""
 
-    files: list[File]
+    files: Annotated[list[File], MANY]
     """The files; an empty list stands for all that lies at the source."""
 
 
 class DyffDataSchema(SchemaModel):
     """A schema made of named components."""
 
-    components: list[str] = Field(min_length=1)
+    components: list[Word] = Field(min_length=1, max_length=1000)
     """Names such as `text.Text`; their fields are joined."""
     schemaVersion: Literal["0.1"] = "0.1"
     """Version of the component catalogue."""
@@ -62,31 +63,31 @@ class DyffDataSchema(SchemaModel):
 class DataSchema(SchemaModel):
     """The schema of rows, in one to three forms."""
 
-    arrowSchema: str
+    arrowSchema: Text
     """Base64 of the serialised Arrow schema."""
     dyffSchema: DyffDataSchema | None = None
     """The same as named components."""
-    jsonSchema: dict[str, Any] | None = None
+    jsonSchema: FreeForm | None = None
     """The same as JSON Schema."""
 
 
 class SchemaAdapter(SchemaModel):
     """One step of a pipeline that rewrites JSON objects."""
 
-    kind: str
+    kind: Word
     """Drop, ExplodeCollections, FileUpload, FlattenHierarchy, Map, Pipeline, Rename, Select or TransformJSON."""
-    configuration: dict[str, Any] | None = None
+    configuration: FreeForm | None = None
     """What the kind needs."""
 
 
 class DataView(SchemaModel):
     """Another form of a dataset or of outputs, computed when it is read."""
 
-    id: str
+    id: Word
     """Identifier."""
-    viewOf: str
+    viewOf: Word
     """Identifier of what it is a view of."""
     schema_: DataSchema = Field(alias="schema")
     """Schema of the view's rows."""
-    adapterPipeline: list[SchemaAdapter] | None = None
+    adapterPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
     """How a row is rewritten; absent: not at all."""

@@ -1,23 +1,24 @@
 """Dataset: rows that never change once they are Ready."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.bounds import FEW, Word
 from steelyard.schema.data import Artifact, DataSchema, DataView
 
 
 class DatasetFields(SchemaModel):
     """What a Dataset is besides an entity."""
 
-    name: str
+    name: Word
     """A name for people."""
-    artifacts: list[Artifact] = Field(min_length=1)
+    artifacts: list[Artifact] = Field(min_length=1, max_length=10_000)
     """The files."""
     schema_: DataSchema = Field(alias="schema")
     """Schema of the rows."""
-    views: list[DataView] = Field(default_factory=list)
+    views: Annotated[list[DataView], FEW] = Field(default_factory=list)
     """Other forms of the rows."""
 
 

@@ -1,12 +1,14 @@
 """InferenceService: how a model is served, and how it is asked."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from steelyard.schema.base import DyffEntity, EntityIdentifier, Foreign, SchemaModel
+from steelyard.schema.bounds import FEW, MANY, Argument, Count, Line, Word
 from steelyard.schema.data import DataSchema, DataView, SchemaAdapter
-from steelyard.schema.model import Accelerator, ForeignModel, ModelResources, Quantity
+from steelyard.schema.kubernetes import Quantity, VariableName
+from steelyard.schema.model import Accelerator, ForeignModel, ModelResources
 
 RunnerKind = Literal["bentoml_service_openllm", "container", "huggingface", "mock", "standalone", "vllm"]
 
@@ -20,22 +22,22 @@ IMAGE_PATTERN = r"^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z
 class ContainerImageSource(SchemaModel):
     """An image in a registry."""
 
-    host: str = Field(pattern=HOST_PATTERN)
+    host: Word = Field(pattern=HOST_PATTERN)
     """Host of the registry, without scheme or path."""
-    name: str = Field(pattern=IMAGE_PATTERN)
+    name: Word = Field(pattern=IMAGE_PATTERN)
     """Name of the image, such as steelyard/runner-sklearn."""
-    digest: str = Field(pattern="^sha256:[0-9a-f]{64}$")
+    digest: str = Field(pattern="^sha256:[0-9a-f]{64}$", max_length=71)
     """sha256: and 64 hexadecimal digits."""
-    tag: str | None = None
+    tag: Word | None = None
     """For people; the digest decides."""
 
 
 class EnvVar(SchemaModel):
     """An environment variable."""
 
-    name: str
+    name: VariableName
     """Its name."""
-    value: str
+    value: Argument
     """Its value."""
 
 
@@ -58,9 +60,9 @@ class VolumeMount(SchemaModel):
 
     kind: Literal["Data", "Scratch"]
     """Data or Scratch."""
-    name: str
+    name: Word
     """Its name; `storage.inputs` has the location of a data mount under it."""
-    mountPath: str = Field(pattern=MOUNT_PATTERN)
+    mountPath: Line = Field(pattern=MOUNT_PATTERN)
     """Absolute path in the Pod."""
     data: VolumeMountData | None = None
     """For Data."""
@@ -80,20 +82,20 @@ class VolumeMount(SchemaModel):
 class InferenceServiceBuilder(SchemaModel):
     """Builds an image from a model."""
 
-    kind: str
+    kind: Word
     """Kind of builder."""
-    args: list[str] | None = None
+    args: Annotated[list[Argument], MANY] | None = None
     """Its arguments."""
 
 
 class InferenceServiceRunner(SchemaModel):
     """The program that serves the model."""
 
-    args: list[str] | None = None
+    args: Annotated[list[Argument], MANY] | None = None
     """Arguments; `$(POD_IP)` is the address to listen on."""
-    command: list[str] | None = None
+    command: Annotated[list[Argument], MANY] | None = None
     """Command, in place of the image's own."""
-    env: list[EnvVar] | None = None
+    env: Annotated[list[EnvVar], FEW] | None = None
     """Environment variables."""
     image: ContainerImageSource | None = None
     """The image; or `imageRef`."""
@@ -101,15 +103,15 @@ class InferenceServiceRunner(SchemaModel):
     """An image kept by the platform; or `image`."""
     resources: ModelResources
     """What one replica needs."""
-    volumeMounts: list[VolumeMount] | None = None
+    volumeMounts: Annotated[list[VolumeMount], FEW] | None = None
     """Folders in the Pod."""
-    workingDir: str | None = None
+    workingDir: Line | None = None
     """Working directory."""
     kind: RunnerKind
     """Which runner."""
     accelerator: Accelerator | None = None
     """Accelerator of each node."""
-    nodes: int = Field(default=1, ge=1)
+    nodes: Count = 1
     """Nodes of one replica."""
 
     @model_validator(mode="after")
@@ -122,20 +124,20 @@ class InferenceServiceRunner(SchemaModel):
 class InferenceInterface(SchemaModel):
     """How the service is asked and what it answers."""
 
-    endpoint: str
+    endpoint: Line
     """Path below the replica's root, such as v1/completions."""
     outputSchema: DataSchema
     """Schema of the output rows."""
-    inputPipeline: list[SchemaAdapter] | None = None
+    inputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
     """Rewrites a dataset row into a request body."""
-    outputPipeline: list[SchemaAdapter] | None = None
+    outputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
     """Rewrites an answer into response records."""
 
 
 class InferenceServiceFields(SchemaModel):
     """What an InferenceService is besides an entity."""
 
-    name: str
+    name: Word
     """A name for people."""
     builder: InferenceServiceBuilder | None = None
     """Builds the image; most services have none."""
@@ -143,7 +145,7 @@ class InferenceServiceFields(SchemaModel):
     """The program that serves the model."""
     interface: InferenceInterface
     """How it is asked and what it answers."""
-    outputViews: list[DataView] = Field(default_factory=list)
+    outputViews: Annotated[list[DataView], FEW] = Field(default_factory=list)
     """Other forms of its outputs."""
     model: ForeignModel | None = None
     """The model that it serves."""

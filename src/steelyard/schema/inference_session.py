@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel, Time
+from steelyard.schema.bounds import Count, Id
 from steelyard.schema.inference_service import ForeignInferenceService, InferenceInterface
 from steelyard.schema.model import Accelerator
 from steelyard.schema.security import SecurityContext
@@ -15,7 +16,7 @@ class InferenceSessionSpec(SchemaModel):
 
     expires: Time | None = None
     """When it ends by itself."""
-    replicas: int = Field(default=1, ge=1)
+    replicas: Count = 1
     """How many replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
@@ -42,7 +43,7 @@ class InferenceSession(InferenceSessionFields, DyffEntity):
 class InferenceSessionReference(SchemaModel):
     """A session that runs already."""
 
-    session: str
+    session: Id
     """Its id."""
     interface: InferenceInterface
     """How it is asked and what it answers."""

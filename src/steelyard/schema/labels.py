@@ -3,9 +3,10 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from steelyard.schema.base import LABEL_KEY_PATTERN
+from steelyard.schema.bounds import LabelKey
 
 KEY_LENGTH, VALUE_LENGTH = 317, 63
 _KEY = re.compile(LABEL_KEY_PATTERN)
@@ -25,4 +26,8 @@ def check_labels(labels: dict[str, str | None]) -> dict[str, str | None]:
     return labels
 
 
-Labels = Annotated[dict[str, str | None], AfterValidator(check_labels)]
+Labels = Annotated[
+    dict[LabelKey, Annotated[str, Field(max_length=VALUE_LENGTH)] | None],
+    Field(max_length=1000),
+    AfterValidator(check_labels),
+]

@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from steelyard.schema.base import DyffEntity, Foreign, SchemaModel
+from steelyard.schema.bounds import FEW, Line, Natural, Word
 from steelyard.schema.data import Volume
+from steelyard.schema.kubernetes import ACCELERATOR_PATTERN, Quantity, check_accelerator
 
 ModelArtifactKind = Literal["HuggingFaceCache", "Mock", "Volume"]
 ModelSourceKind = Literal["GitLFS", "HuggingFaceHub", "Mock", "OpenLLM", "Upload"]
@@ -21,9 +23,9 @@ def _http(url: str) -> str:
 class ModelArtifactHuggingFaceCache(SchemaModel):
     """A snapshot in the layout of the Hugging Face cache."""
 
-    repoID: str
+    repoID: Word
     """Repository on the hub."""
-    revision: str
+    revision: Word
     """Commit, tag or branch."""
 
 
@@ -41,31 +43,31 @@ class ModelArtifact(SchemaModel):
 class ModelSourceGitLFS(SchemaModel):
     """A git repository with large files."""
 
-    url: Annotated[str, AfterValidator(_http)]
+    url: Annotated[Line, AfterValidator(_http)]
     """http or https URL of the repository."""
 
 
 class ModelSourceHuggingFaceHub(SchemaModel):
     """A repository of the Hugging Face hub."""
 
-    repoID: str
+    repoID: Word
     """Repository on the hub."""
-    revision: str
+    revision: Word
     """Commit, tag or branch."""
-    allowPatterns: list[str] | None = None
+    allowPatterns: Annotated[list[Line], FEW] | None = None
     """Only files that match one of these patterns."""
-    ignorePatterns: list[str] | None = None
+    ignorePatterns: Annotated[list[Line], FEW] | None = None
     """No file that matches one of these patterns."""
 
 
 class ModelSourceOpenLLM(SchemaModel):
     """A model of the OpenLLM catalogue."""
 
-    modelKind: str
+    modelKind: Word
     """Kind of model."""
-    modelID: str
+    modelID: Word
     """Its id."""
-    modelVersion: str
+    modelVersion: Word
     """Its version."""
 
 
@@ -89,11 +91,6 @@ class ModelStorage(SchemaModel):
     """Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
 
 
-QUANTITY_PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
-Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN)]
-"""An amount as Kubernetes writes it."""
-
-
 class ModelResources(SchemaModel):
     """Resources in Kubernetes quantities."""
 
@@ -105,12 +102,17 @@ class ModelResources(SchemaModel):
     """Processors, such as 500m."""
 
 
+HardwareType = Annotated[
+    str, Field(pattern=ACCELERATOR_PATTERN, max_length=317), AfterValidator(check_accelerator)
+]
+
+
 class AcceleratorGPU(SchemaModel):
     """Which GPUs."""
 
-    hardwareTypes: list[str] = Field(min_length=1)
+    hardwareTypes: list[HardwareType] = Field(min_length=1, max_length=1000)
     """Acceptable types, such as nvidia.com/gpu-t4."""
-    count: int = 1
+    count: Natural = 1
     """How many per node."""
     memory: Quantity | None = None
     """Least memory of each."""
@@ -119,7 +121,7 @@ class AcceleratorGPU(SchemaModel):
 class Accelerator(SchemaModel):
     """An accelerator; the field of the kind is set."""
 
-    kind: str
+    kind: Word
     """GPU."""
     gpu: AcceleratorGPU | None = None
     """For GPU."""
@@ -128,7 +130,7 @@ class Accelerator(SchemaModel):
 class ModelFields(SchemaModel):
     """What a Model is besides an entity."""
 
-    name: str
+    name: Word
     """A name for people."""
     artifact: ModelArtifact
     """The form in which the model is kept."""
@@ -138,7 +140,7 @@ class ModelFields(SchemaModel):
     """Where it comes from."""
     resources: ModelResources
     """What it takes to keep and to run it."""
-    accelerators: list[Accelerator] | None = None
+    accelerators: Annotated[list[Accelerator], FEW] | None = None
     """Accelerators that it can run on."""
 
 
@@ -152,7 +154,7 @@ class Model(ModelFields, DyffEntity):
 class ForeignModel(Foreign):
     """What an InferenceService embeds of its Model."""
 
-    name: str
+    name: Word
     """A name for people."""
     artifact: ModelArtifact
     """The form in which the model is kept."""

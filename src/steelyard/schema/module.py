@@ -5,15 +5,16 @@ from typing import Literal
 from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.bounds import Word
 from steelyard.schema.data import Artifact
 
 
 class ModuleFields(SchemaModel):
     """What a Module is besides an entity."""
 
-    name: str
+    name: Word
     """A name for people."""
-    artifacts: list[Artifact] = Field(min_length=1)
+    artifacts: list[Artifact] = Field(min_length=1, max_length=10_000)
     """The files."""
 
 

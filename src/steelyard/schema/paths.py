@@ -2,8 +2,12 @@
 
 import base64
 import re
+from collections.abc import Iterator, Sequence
+
+from steelyard.schema.names import OWN_LOGS, OWN_RECORDS
 
 PATH_BYTES, SEGMENT_BYTES = 900, 255
+_OWN = frozenset({OWN_RECORDS, OWN_LOGS})
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f#?%<>:"|*\\]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 
@@ -20,6 +24,30 @@ def check_artifact_path(path: str) -> str:
         if fault := _fault(segment):
             raise ValueError(f"path {path!r}: segment {segment!r} {fault}")
     return path
+
+
+def check_artifact_paths(paths: Sequence[str]) -> None:
+    """Raises ValueError for a path that is not allowed, there twice, a folder of another, or the platform's own."""
+    known: set[str] = set()
+    for path in paths:
+        check_artifact_path(path)
+        if path in known:
+            raise ValueError(f"path {path!r} is there twice")
+        if f"{path.partition('/')[0].casefold()}/" in _OWN:
+            raise ValueError(f"path {path!r}: {OWN_RECORDS} and {OWN_LOGS} hold the platform's own files")
+        known.add(path)
+    for path in known:
+        for folder in _folders(path):
+            if folder in known:
+                raise ValueError(f"path {path!r}: {folder!r} is a file, and so no folder of other files")
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Every folder that the path lies in."""
+    at = path.find("/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 def _fault(segment: str) -> str:

@@ -1,27 +1,28 @@
 """Report: the verified outputs of an evaluation, scored by a rubric."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from steelyard.schema.base import DyffEntity, SchemaModel
+from steelyard.schema.bounds import FEW, Id, Rubric
 from steelyard.schema.data import DataView
 
 
 class ReportFields(SchemaModel):
     """What a Report is besides an entity."""
 
-    rubric: str
+    rubric: Rubric
     """Name of the rubric, such as classification.Classification, with arguments after `?` where it takes any."""
-    evaluation: str
+    evaluation: Id
     """Id of the evaluation."""
-    modules: list[str] = Field(default_factory=list)
+    modules: Annotated[list[Id], FEW] = Field(default_factory=list)
     """Ids of modules that hold the rubric's code."""
-    dataset: str
+    dataset: Id
     """Id of the dataset."""
-    inferenceService: str
+    inferenceService: Id
     """Id of the inference service."""
-    model: str | None = None
+    model: Id | None = None
     """Id of the model, where there is one."""
     datasetView: DataView | None = None
     """How the rubric sees the dataset; absent: as it is."""

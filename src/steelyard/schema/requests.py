@@ -9,11 +9,12 @@ from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.audit import AuditRequirement
-from steelyard.schema.base import SCHEMA_VERSION, SchemaModel
+from steelyard.schema.base import SCHEMA_VERSION, SchemaModel, to_utc
+from steelyard.schema.bounds import FEW, Count, Rubric, Word
 from steelyard.schema.commands import DocumentationPatch
 from steelyard.schema.data import Artifact, DataView
 from steelyard.schema.dataset import DatasetFields
-from steelyard.schema.evaluation import EvaluationClientConfiguration
+from steelyard.schema.evaluation import EvaluationClientConfiguration, Replications
 from steelyard.schema.inference_service import (
     InferenceInterface,
     InferenceServiceBuilder,
@@ -22,13 +23,16 @@ from steelyard.schema.inference_service import (
 from steelyard.schema.labels import Labels
 from steelyard.schema.model import Accelerator, ModelFields
 from steelyard.schema.module import ModuleFields
-from steelyard.schema.paths import check_artifact_path, check_md5
+from steelyard.schema.mounts import check_mounts
+from steelyard.schema.paths import check_artifact_paths, check_md5
 from steelyard.schema.resources import LABEL_VALUE_PATTERN
 
 NAME_LENGTH = 255
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
 AccountName = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)]
-EntityId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+EntityId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", max_length=32)]
+End = Annotated[AwareDatetime, AfterValidator(to_utc)]
+"""A time that names its zone."""
 
 
 class Request(SchemaModel):
@@ -46,13 +50,9 @@ class CreateRequest(Request):
 
 
 def _checked(artifacts: list[Artifact]) -> list[Artifact]:
-    seen: set[str] = set()
     for artifact in artifacts:
-        check_artifact_path(artifact.path)
         check_md5(artifact.digest.md5, artifact.path)
-        if artifact.path in seen:
-            raise ValueError(f"path {artifact.path!r} is there twice")
-        seen.add(artifact.path)
+    check_artifact_paths([artifact.path for artifact in artifacts])
     return artifacts
 
 
@@ -61,7 +61,7 @@ class DatasetCreateRequest(DatasetFields, CreateRequest):
 
     name: Name
     """A name for people."""
-    artifacts: Annotated[list[Artifact], Field(min_length=1), AfterValidator(_checked)]
+    artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
     """The files, with their MD5 in base64."""
 
 
@@ -70,7 +70,7 @@ class ModuleCreateRequest(ModuleFields, CreateRequest):
 
     name: Name
     """A name for people."""
-    artifacts: Annotated[list[Artifact], Field(min_length=1), AfterValidator(_checked)]
+    artifacts: Annotated[list[Artifact], Field(min_length=1, max_length=10_000), AfterValidator(_checked)]
     """The files, with their MD5 in base64."""
 
 
@@ -82,9 +82,10 @@ class ModelCreateRequest(ModelFields, CreateRequest):
 
     @model_validator(mode="after")
     def _files(self) -> Self:
-        for file in self.artifact.volume.files if self.artifact.volume else []:
-            check_artifact_path(file.path)
+        files = self.artifact.volume.files if self.artifact.volume else []
+        for file in files:
             check_md5(file.digest.md5, file.path)
+        check_artifact_paths([file.path for file in files])
         return self
 
 
@@ -99,7 +100,7 @@ class InferenceServiceCreateRequest(CreateRequest):
     """The program that serves it."""
     interface: InferenceInterface
     """How it is asked and what it answers."""
-    outputViews: list[DataView] = Field(default_factory=list)
+    outputViews: Annotated[list[DataView], FEW] = Field(default_factory=list)
     """Other forms of its answers."""
     model: EntityId | None = None
     """Id of the model."""
@@ -110,15 +111,16 @@ class InferenceServiceCreateRequest(CreateRequest):
             raise ValueError("runner is missing; it should name the program that serves the model")
         if (self.runner.image is None) == (self.runner.imageRef is None):
             raise ValueError("runner: exactly one of image and imageRef should be set")
+        check_mounts(self.runner.volumeMounts or [])
         return self
 
 
 class InferenceSessionCreateRequest(CreateRequest):
     """Replicas of a service that run for a while."""
 
-    expires: AwareDatetime | None = None
+    expires: End | None = None
     """When it ends by itself."""
-    replicas: int = Field(default=1, ge=1)
+    replicas: Count = 1
     """How many replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
@@ -131,9 +133,9 @@ class InferenceSessionCreateRequest(CreateRequest):
 class EvaluationInferenceSessionRequest(SchemaModel):
     """The session that is started for an evaluation."""
 
-    expires: AwareDatetime | None = None
+    expires: End | None = None
     """When it ends by itself."""
-    replicas: int = Field(default=1, ge=1)
+    replicas: Count = 1
     """How many replicas."""
     accelerator: Accelerator | None = None
     """Accelerator of each replica."""
@@ -148,9 +150,9 @@ class EvaluationCreateRequest(CreateRequest):
 
     dataset: EntityId
     """Id of the dataset."""
-    replications: int = Field(default=1, ge=1)
+    replications: Replications = 1
     """How often each row is asked."""
-    workersPerReplica: int | None = Field(default=None, ge=1)
+    workersPerReplica: Count | None = None
     """Requests in flight per replica."""
     client: EvaluationClientConfiguration = Field(default_factory=EvaluationClientConfiguration)
     """How the client asks, and what it does about faults."""
@@ -169,15 +171,15 @@ class EvaluationCreateRequest(CreateRequest):
 class ReportCreateRequest(CreateRequest):
     """The outputs of an evaluation, scored by a rubric."""
 
-    rubric: Annotated[str, Field(min_length=1)]
+    rubric: Annotated[Rubric, Field(min_length=1)]
     """Name of the rubric."""
     evaluation: EntityId
     """Id of the evaluation."""
-    modules: list[EntityId] = Field(default_factory=list)
+    modules: Annotated[list[EntityId], FEW] = Field(default_factory=list)
     """Ids of modules that hold the rubric's code."""
-    datasetView: str | DataView | None = None
+    datasetView: Word | DataView | None = None
     """How the rubric sees the dataset: a view, or the id of one of the dataset's."""
-    evaluationView: str | DataView | None = None
+    evaluationView: Word | DataView | None = None
     """How the rubric sees the outputs: a view, or the id of one of the service's."""
 
 
@@ -186,7 +188,7 @@ class AuditProcedureCreateRequest(CreateRequest):
 
     name: Name
     """A name for people."""
-    requirements: list[AuditRequirement] = Field(min_length=1)
+    requirements: list[AuditRequirement] = Field(min_length=1, max_length=1000)
     """The reports."""
 
 
@@ -213,23 +215,23 @@ class AccountCreateRequest(Request):
 class AccountPermissionsSetRequest(Request):
     """What keys of the account may be given at most."""
 
-    permissions: list[AccessGrant]
+    permissions: Annotated[list[AccessGrant], FEW]
     """Replaces what was there."""
 
 
 class AccountTokenCreateRequest(Request):
     """A new key."""
 
-    grants: list[AccessGrant]
+    grants: Annotated[list[AccessGrant], FEW]
     """What it may do; at most what the account may."""
-    expires: AwareDatetime
+    expires: End
     """When it ends."""
 
 
 class InferenceSessionTokenCreateRequest(Request):
     """A new key of a session."""
 
-    expires: AwareDatetime | None = None
+    expires: End | None = None
     """When it ends; by default when the session does."""
 
 

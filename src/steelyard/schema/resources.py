@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from steelyard.schema.audit import AuditFields
 from steelyard.schema.base import SchemaModel
+from steelyard.schema.bounds import FEW, MANY, Natural, Word
 from steelyard.schema.evaluation import EvaluationFields
 from steelyard.schema.inference_service import InferenceServiceFields
 from steelyard.schema.inference_session import InferenceSessionFields
@@ -28,29 +29,29 @@ Location = Annotated[
 class Storage(SchemaModel):
     """Where the workflow reads and writes."""
 
-    inputs: dict[str, Location] = Field(default_factory=dict)
+    inputs: Annotated[dict[Word, Location], MANY] = Field(default_factory=dict)
     """Locations by key: URLs, or prefixes below the setting `storage`."""
     output: Location | None = None
     """Location of the output."""
-    secret: str | None = None
+    secret: Word | None = None
     """Secret with credentials, in the resource's namespace."""
 
 
 class ResourceSpec(SchemaModel):
     """What the spec of every kind has besides its entity's fields."""
 
-    id: str = Field(pattern=LABEL_VALUE_PATTERN)
+    id: str = Field(pattern=LABEL_VALUE_PATTERN, max_length=63)
     """Id of the entity."""
-    account: str
+    account: Word
     """The account that owns it."""
-    ttlSecondsAfterFinished: int | None = Field(default=None, ge=0)
+    ttlSecondsAfterFinished: Natural | None = None
     """The resource is deleted so many seconds after it has finished; absent: never."""
 
 
 class StoredSpec(ResourceSpec):
     """For the kinds whose entity has no field `storage` of its own."""
 
-    names: dict[str, str] = Field(default_factory=dict)
+    names: Annotated[dict[Word, Word], FEW] = Field(default_factory=dict)
     """What the entities that the fields refer to are called, by the field; pages show it."""
     storage: Storage = Field(default_factory=Storage)
     """Where the workflow reads and writes."""
@@ -71,7 +72,7 @@ class InferenceServiceResourceSpec(InferenceServiceFields, StoredSpec):
 class ModelStorageLocations(Storage):
     """Where the model comes from and where it is kept; `medium` is the published entity's `storage.medium`."""
 
-    medium: str | None = Field(default=None, pattern="^(Mock|ObjectStorage|PersistentVolume|FUSEVolume)$")
+    medium: Word | None = Field(default=None, pattern="^(Mock|ObjectStorage|PersistentVolume|FUSEVolume)$")
     """Mock, ObjectStorage, PersistentVolume or FUSEVolume."""
 
 

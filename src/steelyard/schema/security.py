@@ -1,18 +1,21 @@
 """What a workflow is trusted with; an administrator's grant is needed to set it."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from steelyard.schema.base import SchemaModel
+from steelyard.schema.bounds import FEW, LabelKey, Word
 
 
 class QuotaSelector(SchemaModel):
     """Names quotas; `*` stands for any."""
 
-    principal: str
+    principal: Word
     """`__global__` or accounts/<account>."""
-    resource: str
+    resource: LabelKey
     """Resource, such as workflows.dyff.io/admitted."""
-    flavor: str
+    flavor: Word
     """Rate or Total."""
 
 
@@ -21,5 +24,5 @@ class SecurityContext(SchemaModel):
 
     trusted: bool = True
     """Whether its code is trusted."""
-    ignoreQuotas: list[QuotaSelector] = Field(default_factory=list)
+    ignoreQuotas: Annotated[list[QuotaSelector], FEW] = Field(default_factory=list)
     """Quotas that do not count for it."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.schema.base import DocumentationBase, DyffEntity
+from steelyard.schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
 from steelyard.schema.commands import (
     Command,
     CreateEntity,
@@ -20,6 +21,7 @@ from steelyard.schema.commands import (
 )
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.status import SUCCESS, Source, allows, statuses
+from steelyard.schema.stored import with_revision
 
 Json = dict[str, Any]
 Headers = Mapping[str, str]
@@ -134,6 +136,9 @@ def _with_status(command: UpdateEntityStatus, headers: Headers, content: Json) -
     before, after = str(content["status"]), str(patch["status"])
     source: Source = headers.get("source", "")  # type: ignore[assignment]  # any other is allowed nothing
     cleared = {"reason": None, "message": None} if after in SUCCESS else {}
+    for name, length in (("reason", REASON_LENGTH), ("message", MESSAGE_LENGTH)):
+        if name in patch:
+            patch[name] = cut(patch[name], length)
     new = _merged(content, patch | cleared)
     if all(new.get(name) == content.get(name) for name in ("status", "reason", "message")):
         return SAME
@@ -182,5 +187,4 @@ def _merged(content: Json, patch: Mapping[str, Any]) -> Json:
 
 def _stamped(content: Json, headers: Headers) -> Json:
     """With the revision that this command makes."""
-    metadata = {**(content.get("metadata") or {}), "revision": headers["id"]}
-    return {**content, "metadata": metadata}
+    return with_revision(content, headers["id"])

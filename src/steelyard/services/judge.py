@@ -13,8 +13,10 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
-from steelyard.schema.commands import Command, ForgetEntity
+from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
+from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
 from steelyard.schema.entities import entity_of
+from steelyard.schema.stored import entity_json
 from steelyard.services.edits import SAME, Json, Rejected, edited
 
 FORGOTTEN = "forgotten"
@@ -25,7 +27,6 @@ RECENT = 16
 """How many command ids a state remembers, so that one that comes twice is known."""
 RECENT_ID = 12
 """As much of a command's id is remembered."""
-LIMIT_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def judge(command: Command, record: Record, state: State | None, epoch: int) -> 
         )
         if content is SAME:
             return Judgement(None, _outcome(record, "unchanged", None, None, before))
-        changed = _state_message(record, content, state, here)
+        changed = _state_message(command, record, content, state, here)
     except Rejected as rejection:
         return Judgement(None, _outcome(record, "rejected", rejection.reason, rejection.message, before))
     except ValidationError as error:  # a proper command, but what it asks for is no entity
@@ -128,19 +129,31 @@ def _buried(record: Record, state: State, here: Position) -> Judgement:
     )
 
 
-def _state_message(record: Record, content: Json | None, state: State | None, here: Position) -> Message:
+def _state_message(
+    command: Command, record: Record, content: Json | None, state: State | None, here: Position
+) -> Message:
     headers = _headers(record, state, here)
     if content is None:
         kind = state.content["kind"] if state and state.content else ""
         headers |= {FORGOTTEN: record.headers["time"], "kind": kind}
         return Message(STATE, record.key, b"{}", headers, record.partition)
-    text = orjson.dumps(content)
-    if len(text) > LIMIT_BYTES:
-        raise Rejected(
-            "TooLarge", f"the entity would have {len(text)} bytes; at most {LIMIT_BYTES} are allowed"
-        )
-    entity_of(text)  # what is written can always be read
-    return Message(STATE, record.key, text, headers, record.partition)
+    return Message(STATE, record.key, _text(command, content), headers, record.partition)
+
+
+def _text(command: Command, content: Json) -> bytes:
+    """What is written can always be read. Raises Rejected, ValidationError.
+
+    A status comes beside what the user made: it has room of its own, and an entity that an older schema took, and this
+    one does not, can still fail and be deleted.
+    """
+    status = isinstance(command, UpdateEntityStatus | RestoreEntity)
+    try:
+        text = entity_json(content, ENTITY_BYTES + STATUS_BYTES if status else ENTITY_BYTES)
+    except Unkeepable as error:
+        raise Rejected("TooLarge" if error.too_large else "Invalid", str(error)) from error
+    if not isinstance(command, UpdateEntityStatus):
+        entity_of(text)
+    return text
 
 
 def _headers(record: Record, state: State | None, here: Position) -> dict[str, str]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from steelyard.broker.log import EVENTS, Message
 from steelyard.schema.base import SCHEMA_VERSION
+from steelyard.schema.bounds import MESSAGE_LENGTH, REASON_LENGTH, cut
 from steelyard.schema.commands import command_time
 from steelyard.schema.status import Source
 
@@ -23,8 +24,12 @@ class Status:
 def status_command(
     id: str, kind: str, said: Status, *, source: Source, time: datetime, command: str
 ) -> Message:
-    """The command as a message of the log; `command` is its id, the same for the same thing said twice."""
-    attributes = {"status": said.status, "reason": said.reason, "message": said.message}
+    """The command as a message of the log; `command` is its id, the same for the same thing said twice.
+
+    What a Pod has said is cut to length, and made text that can be written.
+    """
+    reason, message = cut(said.reason, REASON_LENGTH), cut(said.message, MESSAGE_LENGTH)
+    attributes = {"status": said.status, "reason": reason, "message": message}
     data = {"id": id, "kind": kind, "attributes": attributes}
     content = {"schemaVersion": SCHEMA_VERSION, "command": "UpdateEntityStatus", "data": data}
     headers = {"id": command, "source": source, "time": command_time(time)}

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from steelyard.broker.log import OUTCOMES, STATE, Message, Record
+from steelyard.schema.bounds import ENTITY_BYTES, MESSAGE_LENGTH
 from steelyard.schema.commands import Command, UnknownCommand, parse_command
 from steelyard.services.doubles import (
     create,
@@ -19,8 +20,9 @@ from steelyard.services.doubles import (
     restore,
     status,
 )
-from steelyard.services.judge import FORGOTTEN, LIMIT_BYTES, RECENT, State, judge, state_of
+from steelyard.services.judge import FORGOTTEN, RECENT, State, judge, state_of
 from steelyard.services.orchestrator.doubles import START, make_evaluation, make_model, make_service
+from steelyard.services.statuses import Status, status_command
 
 EPOCH = 2
 EVALUATION = make_evaluation()
@@ -331,9 +333,48 @@ def test_commands_that_come_again_after_the_tombstone_revive_nothing() -> None:
 
 def test_what_would_grow_too_large_is_refused() -> None:
     entity = Entity(create(EVALUATION))
-    assert entity.does(documentation(EVALUATION, fullPage="x" * LIMIT_BYTES)) == "rejected"
+    assert entity.does(documentation(EVALUATION, fullPage="x" * ENTITY_BYTES)) == "rejected"
     assert entity.outcome["reason"] == "TooLarge"
-    assert entity.does(documentation(EVALUATION, fullPage="x" * (LIMIT_BYTES - 4096))) == "applied"
+    assert entity.does(documentation(EVALUATION, fullPage="x" * (ENTITY_BYTES - 4096))) == "applied"
+
+
+@pytest.mark.parametrize("said", ["\x01" * 100_000, "NUL \x00", "half \ud800", "𝄞" * 5000])
+def test_an_entity_at_its_limit_still_fails_with_what_a_pod_has_said(said: str) -> None:
+    entity = Entity(create(EVALUATION))
+    documented = documentation(EVALUATION, fullPage="x" * (ENTITY_BYTES - 4096))
+    assert entity.does(documented) == "applied"
+    room = ENTITY_BYTES - len(orjson.dumps(entity.content))
+    full = documentation(EVALUATION, fullPage="x" * (ENTITY_BYTES - 4096 + room))
+    assert entity.does(full) == "applied"
+    assert len(orjson.dumps(entity.content)) == ENTITY_BYTES
+    assert entity.does(labels(EVALUATION, a="1")) == "rejected"
+    told = Status("Failed", reason="ClientFailed", message=said)
+    command = status_command(
+        EVALUATION.id, "Evaluation", told, source="informer", time=START, command="c" * 32
+    )
+    entity.offset += 1
+    assert entity.reads(record(command, entity.offset)) == "applied"
+    assert entity.content["status"] == "Failed"
+    assert len(entity.content["message"]) <= MESSAGE_LENGTH
+    assert entity.does(restore(EVALUATION)) == "rejected", "it is not Deleted"
+
+
+def test_what_another_program_says_of_a_status_is_cut_too() -> None:
+    entity = Entity(create(EVALUATION))
+    assert (
+        entity.does(status(EVALUATION, "Admitted", message="\x00" + "m" * 5000), "orchestrator") == "applied"
+    )
+    assert entity.content["message"] == "\ufffd" + "m" * (MESSAGE_LENGTH - 2) + "…"
+
+
+def test_an_entity_that_an_older_schema_took_can_be_deleted() -> None:
+    entity = Entity(create(EVALUATION))
+    assert entity.state is not None
+    entity.state = replace(entity.state, content={**entity.content, "replications": 10**30})
+    assert entity.does(labels(EVALUATION, a="1")) == "rejected"
+    assert entity.outcome["reason"] == "Invalid"
+    entity.state = replace(entity.state, content={**entity.content, "replications": 10**18})
+    assert entity.does(status(EVALUATION, "Deleted")) == "applied"
 
 
 def test_what_would_be_no_entity_is_refused_and_puts_nobody_into_quarantine() -> None:

@@ -185,5 +185,5 @@ def test_nothing_is_in_the_way_of_one_whose_needs_are_met(
 
 def test_a_long_name_is_cut() -> None:
     one = waiter(SERVICE)
-    model = claim_of(make_model(name="x" * 1000))
+    model = claim_of(make_model(name="x" * 255))
     assert len(named(one.needs[0], model)) == len("Model ") + 100

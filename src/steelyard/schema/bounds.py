@@ -1,0 +1,144 @@
+"""Bounds that every field of the schema takes its type from.
+
+A number has a least and a greatest value, a text a length, a list a count, free-form JSON a depth. What no type says,
+of all texts and numbers alike, is in `check_json`: the API asks it about every request, `stored.py` about every entity.
+"""
+
+from math import isfinite
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+"""The greatest numbers of Kubernetes' own fields, and of a database's."""
+ENTITY_BYTES = 512 * 1024
+"""The greatest JSON of an entity that a user makes or edits."""
+STATUS_BYTES = 32 * 1024
+"""Room beside it for the status that the platform writes: an entity at its limit can still be admitted and fail."""
+FREE_DEPTH = 64
+"""How deep a field of free-form JSON may be nested."""
+ENTITY_DEPTH = 100
+"""How deep a whole entity may be nested: pydantic's parser ends at 200, orjson's writer at 254."""
+ARGUMENT_BYTES = 131_071
+"""The longest argument or environment variable that Linux starts a program with (MAX_ARG_STRLEN without its NUL)."""
+_FIELD_LENGTH = 200
+MESSAGE_LENGTH, REASON_LENGTH = 4096, 255
+"""Of a status: longer ones are cut, never refused."""
+
+
+class Unkeepable(ValueError):
+    """The value cannot be kept by every part of the platform; `too_large` where it is only too long."""
+
+    def __init__(self, fault: str, *, too_large: bool = False) -> None:
+        super().__init__(fault)
+        self.fault = fault
+        self.too_large = too_large
+        self.path: list[str] = []
+        """Where the fault lies, from the innermost part outwards."""
+
+    @property
+    def field(self) -> str:
+        """The path as `schema.jsonSchema.type`; of a long one the beginning."""
+        field = ascii(".".join(reversed(self.path)))[1:-1]
+        return field if len(field) <= _FIELD_LENGTH else f"{field[:_FIELD_LENGTH]}..."
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.fault}" if self.path else self.fault
+
+
+def check_json(value: object, depth: int = ENTITY_DEPTH) -> None:
+    """Raises Unkeepable: nested too deep, a number beyond 64 bits, a text with NUL or half a surrogate pair."""
+    if isinstance(value, str):
+        _check_text(value)
+    elif isinstance(value, dict | list):
+        if depth < 1:
+            raise Unkeepable(f"is nested deeper than the {FREE_DEPTH} levels that free-form JSON may have")
+        for name, child in value.items() if isinstance(value, dict) else enumerate(value):
+            try:
+                if isinstance(name, str):
+                    _check_text(name)
+                check_json(child, depth - 1)
+            except Unkeepable as error:
+                error.path.append(str(name))
+                raise
+    elif isinstance(value, int) and not -INT64 - 1 <= value <= INT64:
+        raise Unkeepable("should be a number of at most 64 bits")
+    elif isinstance(value, float) and not isfinite(value):
+        raise Unkeepable("should be a finite number")
+
+
+def _check_text(text: str) -> None:
+    if "\x00" in text:
+        raise Unkeepable("holds the character NUL, which is not allowed")
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        raise Unkeepable("holds half a surrogate pair, which is no character") from None
+
+
+def cut(text: str | None, length: int) -> str | None:
+    """A text that somebody else wrote, such as a Pod's last words, made fit to be kept."""
+    if text is None:
+        return None
+    clean = text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return clean if len(clean) <= length else f"{clean[: length - 1]}…"
+
+
+# ---- types of fields
+
+
+def _number(value: object) -> object:
+    """JSON knows numbers and booleans apart; Python takes True for 1."""
+    if isinstance(value, bool):
+        raise ValueError(f"should be a number, not {str(value).lower()}")
+    return value
+
+
+def _argument(text: str) -> str:
+    if len(text.encode()) > ARGUMENT_BYTES:
+        raise ValueError(f"has more than {ARGUMENT_BYTES} bytes, the most that a program is started with")
+    return text
+
+
+def _free_form(value: dict[str, Any]) -> dict[str, Any]:
+    check_json(value, FREE_DEPTH)
+    return value
+
+
+NUMBER = BeforeValidator(
+    _number
+)  # after the bounds in an annotation: pydantic writes those before it into the schema
+Count = Annotated[int, Field(ge=1, le=INT32), NUMBER]
+"""At least one."""
+Natural = Annotated[int, Field(ge=0, le=INT32), NUMBER]
+"""None or more."""
+Seconds = Annotated[int, Field(ge=1, le=INT32), NUMBER]
+"""A duration, as Kubernetes bounds `activeDeadlineSeconds`: 68 years are for ever, and no date overflows."""
+Bytes = Annotated[int, Field(ge=0, le=INT64), NUMBER]
+"""The size of a file."""
+Float = Annotated[float, NUMBER]
+"""A number whose type is its bound."""
+
+Id = Annotated[str, Field(max_length=63)]
+"""An entity's id; it becomes a label's value."""
+Word = Annotated[str, Field(max_length=255)]
+"""A name, a kind, a tag."""
+Line = Annotated[str, Field(max_length=4096)]
+"""A path, an address, an option."""
+Text = Annotated[str, Field(max_length=ENTITY_BYTES)]
+"""What people write, and what holds other data; the entity's own limit bounds it."""
+Argument = Annotated[str, Field(max_length=ARGUMENT_BYTES), AfterValidator(_argument)]
+"""What a program is started with."""
+Rubric = Annotated[str, Field(max_length=16_384)]
+"""A rubric's name, with its arguments."""
+LabelKey = Annotated[str, Field(max_length=317)]
+"""A label's key: a prefix of 253, a slash, a name of 63."""
+FreeForm = Annotated[
+    dict[str, Any],
+    Field(max_length=10_000, json_schema_extra={"x-max-depth": FREE_DEPTH}),
+    AfterValidator(_free_form),
+]
+"""JSON that the platform hands on."""
+
+FEW, MANY = Field(max_length=1000), Field(max_length=10_000)
+"""Of lists and maps: how many items at most."""

@@ -1,0 +1,167 @@
+"""What is accepted has been judged: at each limit it is refused before anything is written, or kept and readable."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from steelyard.api.settings import ApiSettings
+from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
+from tests.platform_api.test_collection import a_service
+from tests.platform_api.test_refusals import commands, refused
+from tests.platform_api.world import Json, World, dataset, make_world, service
+
+
+def nested(levels: int) -> Json:
+    value: Json = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+def with_schema(schema: Json) -> Json:
+    return {"account": "acme", **dataset(), "schema": {"arrowSchema": "AAAA", "jsonSchema": schema}}
+
+
+async def test_json_of_a_schema_that_is_nested_as_deep_as_it_may(world: World) -> None:
+    made = await world.created("datasets", **with_schema(nested(FREE_DEPTH)))
+    kept = await world.settled("Dataset", made["id"])
+    assert kept["schema"]["jsonSchema"] == nested(FREE_DEPTH)
+
+
+@pytest.mark.parametrize("levels", [FREE_DEPTH + 1, 97, 99, 250, 254, 255, 900])
+async def test_json_of_a_schema_that_is_nested_too_deep(world: World, levels: int) -> None:
+    response = await world.admin.post("/datasets", json=with_schema(nested(levels)))
+    assert response.status_code == 422, response.text
+    assert response.json()["field"].startswith("schema.jsonSchema")
+    assert "nested deeper than the 64 levels" in response.json()["detail"]
+    assert await commands(world) == 0
+    assert (await world.admin.get("/datasets")).json() == []
+
+
+async def test_an_entity_just_below_the_limit_is_kept_and_one_just_above_refused(world: World) -> None:
+    """The revision, which the aggregator adds, counts."""
+    made = await world.created("datasets", **with_schema({"d": ""}))
+    room = ENTITY_BYTES - len(orjson.dumps(await world.settled("Dataset", made["id"])))
+    accepted = 0
+    for text in ("x" * (room + more) for more in range(-60, 12, 3)):
+        response = await world.admin.post("/datasets", json=with_schema({"d": text}))
+        if response.status_code == 200:
+            accepted += 1
+            kept = await world.settled("Dataset", response.json()["id"])
+            assert len(orjson.dumps(kept)) <= ENTITY_BYTES
+        else:
+            assert (response.status_code, response.json()["field"]) == (413, "schema")
+            assert len(text) > room - 10  # times differ in the digits of their microseconds
+    assert accepted
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "a\x00b"}, "name"),
+        ({"schema": {"arrowSchema": "AAAA", "jsonSchema": {"a\x00": 1}}}, "schema.jsonSchema.a\\x00"),
+        ({"schema": {"arrowSchema": "AAAA", "jsonSchema": {"a": ["\x00"]}}}, "schema.jsonSchema.a.0"),
+    ],
+)
+async def test_nul_is_refused_wherever_it_stands(world: World, change: Json, field: str) -> None:
+    await refused(world, 422, field, "datasets", {"account": "acme", **dataset(), **change})
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"name":"\\ud800"}', b'{"\\udfff":1}', b'{"name":"\xed\xa0\x80"}', b"{" * 5000]
+)
+async def test_what_is_no_text_is_refused(world: World, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await world.admin.post("/datasets", content=body, headers=headers)
+    assert (response.status_code, response.json()["reason"]) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"replications": "9" * 25}, "replications"),
+        ({"replications": True}, "replications"),
+        ({"client": {"totalTimeoutSeconds": 10**12}}, "client.totalTimeoutSeconds"),
+        ({"client": {"batchSize": 1e300}}, "client.batchSize"),
+        ({"workersPerReplica": 2**31}, "workersPerReplica"),
+        ({"inferenceSession.replicas": 2**63}, "inferenceSession.replicas"),
+        ({"inferenceSession.replicas": 1001}, "inferenceSession.replicas"),
+        ({"inferenceSession.expires": "9999-12-31T23:59:59-23:59"}, "inferenceSession.expires"),
+        (
+            {
+                "inferenceSession.accelerator": {
+                    "kind": "GPU",
+                    "gpu": {"hardwareTypes": ["a.b/c"], "count": -100},
+                }
+            },
+            "inferenceSession.accelerator.gpu.count",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_numbers_and_times_beyond_their_bounds(world: World, fields: Json, field: str) -> None:
+    id = (await a_service(world))["id"]
+    made = await world.created("datasets", **dataset())
+    await world.says("Dataset", made["id"], "Ready", source="api")
+    session: Json = {"inferenceService": id}
+    body: Json = {"account": "acme", "dataset": made["id"], "inferenceSession": session}
+    for name, value in fields.items():
+        target, _, last = name.rpartition(".")
+        (session if target else body)[last] = value
+    await refused(world, 422, field, "evaluations", body)
+
+
+async def test_how_many_replicas_a_session_may_have_is_a_setting() -> None:
+    async with make_world(settings=ApiSettings(session_replicas=3)) as world:
+        body = {"account": "acme", "inferenceService": (await a_service(world))["id"]}
+        answer = await refused(world, 422, "replicas", "inferencesessions", {**body, "replicas": 4})
+        assert "4 should be at most 3, which the setting api.session_replicas allows" in answer["detail"]
+        await world.created("inferencesessions", **body, replicas=3)
+
+
+RUNNERS: dict[str, tuple[Json, str]] = {
+    "memory": ({"resources": {"memory": "1e999"}}, "runner.resources.memory"),
+    "processors": ({"resources": {"cpu": "-1"}}, "runner.resources.cpu"),
+    "storage": ({"resources": {"storage": "9" * 30}}, "runner.resources.storage"),
+    "a variable": ({"env": [{"name": "A=B", "value": ""}]}, "runner.env.0.name"),
+    "a variable's value": ({"env": [{"name": "A", "value": "x" * 140_000}]}, "runner.env.0.value"),
+    "an argument": ({"args": ["x" * 140_000]}, "runner.args.0"),
+    "nodes": ({"nodes": 2**31}, "runner.nodes"),
+    "a path of a mount": (
+        {
+            "volumeMounts": [
+                {"kind": "Scratch", "name": "a", "mountPath": "/tmp", "scratch": {"capacity": "1Gi"}}
+            ]
+        },
+        "body",
+    ),
+    "space of a mount": (
+        {
+            "volumeMounts": [
+                {"kind": "Scratch", "name": "a", "mountPath": "/a", "scratch": {"capacity": "1e99"}}
+            ]
+        },
+        "runner.volumeMounts.0.scratch.capacity",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "field"), RUNNERS.values(), ids=RUNNERS)
+async def test_what_kubernetes_would_refuse_of_a_runner(world: World, changes: Json, field: str) -> None:
+    body: Json = {"account": "acme", **service()}
+    body["runner"] = {**body["runner"], **changes}
+    response = await world.admin.post("/inferenceservices", json=body)
+    assert (response.status_code, response.json()["field"]) == (422, field), response.text
+
+
+@pytest.mark.parametrize("path", [".steelyard/manifest.json", ".dyff/logs.txt", ".STEELYARD/x", ".dyff"])
+async def test_the_platforms_own_files_are_nobody_elses(world: World, path: str) -> None:
+    files: Any = dataset({path: b"x"})
+    answer = await refused(world, 422, "artifacts", "datasets", {"account": "acme", **files})
+    assert "the platform's own" in answer["detail"]
+
+
+async def test_a_file_that_others_lie_in_is_refused(world: World) -> None:
+    files: Any = dataset({"a": b"x", "a/b": b"y"})
+    await refused(world, 422, "artifacts", "datasets", {"account": "acme", **files})
