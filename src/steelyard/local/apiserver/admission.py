@@ -112,5 +112,7 @@ class Addresses:
         if not detail and address in self._used():
             detail = f"failed to allocate IP {address}: provided IP is already allocated"
         if detail:
-            cause = errors.invalid("spec.clusterIPs", [address], detail)
+            malformed = detail.startswith("must be")
+            where, shown = ("spec.clusterIPs[0]", address) if malformed else ("spec.clusterIPs", [address])
+            cause = errors.invalid(where, shown, detail)
             raise errors.is_invalid("", kind.kind, service["metadata"]["name"], [cause])

@@ -4,6 +4,7 @@ Used by the REST handlers (`rest.py`), by garbage collection and by namespaces; 
 so that what it reads is still so when it writes.
 """
 
+import copy
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -171,7 +172,17 @@ class Objects:
             names = ", ".join(f'"{each}"' for each in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers "
             causes.append(errors.forbidden_field("metadata.finalizers", text + "[]string{" + names + "}"))
-        return causes + kind.rules.check(new, old)
+        return causes + self._new_causes(kind, new, old)
+
+    def _new_causes(self, kind: ResourceType, new: Json, old: Json) -> list[Cause]:
+        """What is wrong now and was not before: what was stored before a rule came can be mended, and deleted."""
+        causes = kind.rules.check(new, old)
+        if not causes or kind.custom:
+            return causes
+        before = copy.deepcopy(old)
+        complete(kind, before)
+        known = kind.rules.check(before, old)
+        return [each for each in causes if each not in known]
 
     def _write_changed(self, kind: ResourceType, item: Item, old: Json, new: Json, options: Options) -> bytes:
         metadata = new["metadata"]

@@ -2,18 +2,13 @@
 
 import base64
 import binascii
-import re
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.rules.common import defaults, immutable
+from steelyard.local.apiserver.rules.environment import data_key_causes
 
-_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
-    "  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 _MAX_BYTES = 1 << 20
 
 
@@ -22,8 +17,7 @@ def _data_causes(obj: Json, *fields: str) -> list[Cause]:
     for field in fields:
         for key, value in (obj.get(field) or {}).items():
             size += len(value)
-            if not _KEY.fullmatch(key) or len(key) > 253:
-                causes.append(invalid(f"{field}[{key}]", key, _KEY_TEXT))
+            causes += data_key_causes(key, f"{field}[{key}]")
     if size > _MAX_BYTES * 4 // 3:
         causes.append(Cause("[]", f"Too long: may not be more than {_MAX_BYTES} bytes", "FieldValueTooLong"))
     return causes
@@ -39,7 +33,20 @@ def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
 
 
 def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:
-    return _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
+    causes = _data_causes(obj, "data", "binaryData") + _kept(obj, old, "data", "binaryData")
+    for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
+        causes.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    return causes + _base64_causes(obj.get("binaryData") or {}, "binaryData")
+
+
+def _base64_causes(data: Json, path: str) -> list[Cause]:
+    causes = []
+    for key, value in data.items():
+        try:
+            base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            causes.append(invalid(f"{path}[{key}]", "...", "illegal base64 data"))
+    return causes
 
 
 def _default_secret(obj: Json) -> None:
@@ -51,12 +58,7 @@ def _default_secret(obj: Json) -> None:
 
 def _check_secret(obj: Json, old: Json | None) -> list[Cause]:
     causes = _data_causes(obj, "data") + _kept(obj, old, "data")
-    for key, value in (obj.get("data") or {}).items():
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            causes.append(invalid(f"data[{key}]", "...", "illegal base64 data"))
-    return causes + immutable(obj, old, "type")
+    return causes + _base64_causes(obj.get("data") or {}, "data") + immutable(obj, old, "type")
 
 
 def _prepare_namespace(obj: Json) -> None:

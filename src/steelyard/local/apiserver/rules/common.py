@@ -4,7 +4,7 @@ from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
 from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.messages import Json
-from steelyard.local.apiserver.names import labels_causes
+from steelyard.local.apiserver.names import key_causes, labels_causes, value_causes
 
 __all__ = [
     "forbidden_field",
@@ -41,14 +41,32 @@ def non_negative(obj: Json, *fields: str) -> list[Cause]:
     return causes
 
 
-def selector_causes(selector: Json | None, path: str) -> list[Cause]:
-    if not selector:
+def selector_causes(selector: Json | None, path: str, *, empty: bool = False) -> list[Cause]:
+    """`empty`: one that selects everything is taken."""
+    if selector is None:
         return [required(path)]
     causes = labels_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, each in enumerate(selector.get("matchExpressions") or ()):
-        if each.get("operator") not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            where = f"{path}.matchExpressions[{index}].operator"
-            causes.append(invalid(where, each.get("operator"), "not a valid selector operator"))
+        causes += _expression_causes(each, f"{path}.matchExpressions[{index}]")
+    if not empty and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        causes.append(invalid(path, selector, "empty selector is invalid for deployment"))
+    return causes
+
+
+def _expression_causes(each: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    operator, values = each.get("operator") or "", each.get("values") or []
+    if operator in ("In", "NotIn") and not values:
+        text = "must be specified when `operator` is 'In' or 'NotIn'"
+        causes.append(required(f"{path}.values", text))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        causes.append(forbidden_field(f"{path}.values", text))
+    elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    causes += key_causes(each.get("key") or "", f"{path}.key")
+    for number, value in enumerate(values):
+        causes += value_causes(value, f"{path}.values[{number}]")
     return causes
 
 

@@ -2,15 +2,24 @@
 
 import re
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
-from steelyard.local.apiserver.quantity import quantity
 from steelyard.local.apiserver.rules.common import defaults
+from steelyard.local.apiserver.rules.environment import env_causes
+from steelyard.local.apiserver.rules.fields import PROTOCOLS, duplicate, one_of, port_name, port_number
+from steelyard.local.apiserver.rules.probes import (
+    PROBES,
+    complete_http,
+    complete_probe,
+    lifecycle_causes,
+    probe_causes,
+)
+from steelyard.local.apiserver.rules.resources import resource_causes
+from steelyard.local.apiserver.rules.volumes import mount_causes
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_ENV = re.compile(r"[^=\x00]+")
+_MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]
 _TAGGED = re.compile(r"[:@][^/]*$")
 
 
@@ -29,81 +38,64 @@ def complete_container(container: Json) -> None:
     for each in container.get("env") or ():
         if reference := (each.get("valueFrom") or {}).get("fieldRef"):
             defaults(reference, apiVersion="v1")
-    for name in _PROBES:
+    for name in PROBES:
         if name in container:
-            _complete_probe(container[name])
+            complete_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if hook.get("httpGet") is not None:
+            complete_http(hook["httpGet"])
 
 
-def _complete_probe(probe: Json) -> None:
-    defaults(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
-    if "httpGet" in probe:
-        defaults(probe["httpGet"], path="/", scheme="HTTP")
-
-
-def container_causes(container: Json, path: str, volumes: set[str]) -> list[Cause]:
+def container_causes(container: Json, path: str, volumes: set[str], grace: int = 30) -> list[Cause]:
     name = container.get("name") or ""
     causes = name_causes(name, f"{path}.name", "label") if name else [required(f"{path}.name")]
-    if not container.get("image"):
+    causes += _image_causes(container, path) + _ports_causes(container, path)
+    causes += env_causes(container, path) + mount_causes(container, path, volumes)
+    causes += probe_causes(container, path)
+    causes += lifecycle_causes(container.get("lifecycle") or {}, f"{path}.lifecycle", grace)
+    policy = container.get("terminationMessagePolicy")
+    causes += one_of(policy, f"{path}.terminationMessagePolicy", _MESSAGE_POLICIES)
+    return causes + resource_causes(container.get("resources") or {}, f"{path}.resources")
+
+
+def init_container_causes(container: Json, path: str) -> list[Cause]:
+    """What only containers that run on may have."""
+    if container.get("restartPolicy") == "Always":
+        return []
+    text = "may not be set for init containers without restartPolicy=Always"
+    names = ("lifecycle", *PROBES)
+    return [forbidden_field(f"{path}.{each}", text) for each in names if container.get(each) is not None]
+
+
+def _image_causes(container: Json, path: str) -> list[Cause]:
+    image, policy = container.get("image") or "", container.get("imagePullPolicy")
+    causes = []
+    if not image:
         causes.append(required(f"{path}.image"))
-    if container.get("imagePullPolicy") not in _PULL_POLICIES:
-        causes.append(
-            unsupported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
-        )
+    elif image != image.strip():
+        causes.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
+    if policy not in _PULL_POLICIES:
+        causes.append(unsupported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES))
+    return causes
+
+
+def _ports_causes(container: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    names: set[str] = set()
     for index, port in enumerate(container.get("ports") or ()):
-        causes += port_causes(port.get("containerPort"), f"{path}.ports[{index}].containerPort")
-    for index, each in enumerate(container.get("env") or ()):
-        causes += _env_causes(each, f"{path}.env[{index}]")
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        causes += _mount_causes(mount, f"{path}.volumeMounts[{index}]", volumes)
-    for probe in _PROBES:
-        if probe in container:
-            causes += _probe_causes(container[probe], f"{path}.{probe}")
-    return causes + _resource_causes(container.get("resources") or {}, f"{path}.resources")
+        where, name = f"{path}.ports[{index}]", port.get("name") or ""
+        if name and (bad := port_name(name, f"{where}.name")):
+            causes += bad
+        elif name in names:
+            causes.append(duplicate(f"{where}.name", name))
+        elif name:
+            names.add(name)
+        causes += port_causes(port.get("containerPort"), f"{where}.containerPort")
+        if port.get("hostPort"):
+            causes += port_number(port["hostPort"], f"{where}.hostPort")
+        causes += one_of(port.get("protocol"), f"{where}.protocol", PROTOCOLS)
+    return causes
 
 
 def port_causes(port: object, path: str) -> list[Cause]:
-    if not port:
-        return [required(path)]
-    if not isinstance(port, int) or not 0 < port < 65536:
-        return [invalid(path, port, "must be between 1 and 65535, inclusive")]
-    return []
-
-
-def _env_causes(each: Json, path: str) -> list[Cause]:
-    name = each.get("name") or ""
-    causes = [] if name else [required(f"{path}.name")]
-    if name and not _ENV.fullmatch(name):
-        causes.append(invalid(f"{path}.name", name, "a valid environment variable name must not contain '='"))
-    if each.get("value") and each.get("valueFrom"):
-        causes.append(invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty"))
-    return causes
-
-
-def _mount_causes(mount: Json, path: str, volumes: set[str]) -> list[Cause]:
-    name = mount.get("name") or ""
-    causes = [] if name else [required(f"{path}.name")]
-    if name and name not in volumes:
-        causes.append(Cause(f"{path}.name", f'Not found: "{name}"', "FieldValueNotFound"))
-    if not mount.get("mountPath"):
-        causes.append(required(f"{path}.mountPath"))
-    return causes
-
-
-def _probe_causes(probe: Json, path: str) -> list[Cause]:
-    ways = [each for each in ("exec", "httpGet", "tcpSocket", "grpc") if each in probe]
-    if len(ways) != 1:
-        text = "must specify a handler type" if not ways else "may not specify more than 1 handler type"
-        return (
-            [required(path, text)] if not ways else [Cause(path, f"Forbidden: {text}", "FieldValueForbidden")]
-        )
-    return []
-
-
-def _resource_causes(resources: Json, path: str) -> list[Cause]:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    causes = []
-    for name, value in requests.items():
-        if name in limits and quantity(value) > quantity(limits[name]):
-            text = f"must be less than or equal to {name} limit of {limits[name]}"
-            causes.append(invalid(f"{path}.requests", str(value), text))
-    return causes
+    return port_number(port, path) if port else [required(path)]

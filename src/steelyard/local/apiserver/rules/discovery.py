@@ -1,9 +1,18 @@
 """EndpointSlices."""
 
-from steelyard.local.apiserver.errors import Cause, required, unsupported
+from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
+from steelyard.local.apiserver.rules.fields import (
+    PROTOCOLS,
+    duplicates,
+    ip_causes,
+    one_of,
+    port_number,
+    too_many,
+)
 
 _TYPES = ["IPv4", "IPv6", "FQDN"]
 
@@ -19,10 +28,43 @@ def _default(obj: Json) -> None:
 def _check(obj: Json, old: Json | None) -> list[Cause]:
     kind = obj.get("addressType")
     causes = [] if kind in _TYPES else [unsupported("addressType", kind or "", _TYPES)]
-    for index, endpoint in enumerate(obj["endpoints"]):
-        if not endpoint.get("addresses"):
-            causes.append(required(f"endpoints[{index}].addresses", "must contain at least 1 address"))
+    endpoints, ports = obj["endpoints"], obj.get("ports") or []
+    causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
+    for index, endpoint in enumerate(endpoints):
+        causes += _endpoint_causes(endpoint, kind or "", f"endpoints[{index}]")
+    causes += duplicates((each["name"] for each in ports), "ports", "name")
+    for index, port in enumerate(ports):
+        causes += _port_causes(port, f"ports[{index}]")
     return causes + immutable(obj, old, "addressType")
+
+
+def _endpoint_causes(endpoint: Json, kind: str, path: str) -> list[Cause]:
+    addresses, where = endpoint.get("addresses") or [], f"{path}.addresses"
+    causes = too_many(where, len(addresses), 100)
+    if not addresses:
+        causes.append(required(where, "must contain at least 1 address"))
+    for index, address in enumerate(addresses):
+        causes += _address_causes(address, kind, where, index)
+    if host := endpoint.get("hostname"):
+        causes += name_causes(host, f"{path}.hostname", "label")
+    return causes
+
+
+def _address_causes(address: str, kind: str, path: str, index: int) -> list[Cause]:
+    """Loopback addresses, which a real server refuses, are those of Pods here."""
+    if kind == "FQDN":
+        return name_causes(address, f"{path}[{index}]")
+    causes = ip_causes(address, f"{path}[{index}]")
+    if not causes and (":" in address) is not (kind == "IPv6"):
+        causes.append(invalid(path, address, f"must be an {kind} address"))
+    return causes
+
+
+def _port_causes(port: Json, path: str) -> list[Cause]:
+    causes = name_causes(port["name"], f"{path}.name", "label") if port["name"] else []
+    if port.get("port") is not None:
+        causes += port_number(port["port"], f"{path}.port")
+    return causes + one_of(port["protocol"], f"{path}.protocol", PROTOCOLS)
 
 
 ENDPOINT_SLICE = Rules(default=_default, check=_check)

@@ -3,11 +3,33 @@
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.messages import Json
-from steelyard.local.apiserver.names import name_causes
+from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.containers import complete_container, container_causes
+from steelyard.local.apiserver.rules.containers import (
+    complete_container,
+    container_causes,
+    init_container_causes,
+)
+from steelyard.local.apiserver.rules.fields import (
+    MAX_INT32,
+    NOT_NEGATIVE,
+    between,
+    duplicate,
+    ip_causes,
+    is_ip,
+    one_of,
+)
+from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
+_DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
+_NAMES = {
+    "nodeName": "subdomain",
+    "hostname": "label",
+    "subdomain": "label",
+    "serviceAccountName": "subdomain",
+}
+_NAMES |= {"runtimeClassName": "subdomain", "schedulerName": "subdomain"}
 _MAY_CHANGE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FORBIDDEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -18,9 +40,9 @@ _FORBIDDEN = (
 
 def complete_pod_spec(spec: Json) -> None:
     """The defaults of a Pod's spec, in a template too."""
+    spec["restartPolicy"] = spec.get("restartPolicy") or "Always"
     defaults(
         spec,
-        restartPolicy="Always",
         terminationGracePeriodSeconds=30,
         dnsPolicy="ClusterFirst",
         securityContext={},
@@ -31,56 +53,65 @@ def complete_pod_spec(spec: Json) -> None:
     for container in (spec.get("initContainers") or []) + (spec.get("containers") or []):
         complete_container(container)
     for volume in spec.get("volumes") or ():
-        _complete_volume(volume)
-
-
-def _complete_volume(volume: Json) -> None:
-    if not any(volume.keys() - {"name"}):
-        volume["emptyDir"] = {}
-    for source in ("configMap", "secret", "projected", "downwardAPI"):
-        if source in volume:
-            defaults(volume[source], defaultMode=0o644)
-    if "hostPath" in volume:
-        defaults(volume["hostPath"], type="")
+        complete_volume(volume)
 
 
 def pod_spec_causes(spec: Json, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    volumes: set[str] = set()
+    causes = volume_causes(spec, path)
+    volumes = {volume.get("name") or "" for volume in spec.get("volumes") or ()}
     seen: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        causes += _volume_causes(volume, f"{path}.volumes[{index}]", volumes)
-    containers = spec.get("containers") or []
-    if not containers:
+    if not spec.get("containers"):
         causes.append(required(f"{path}.containers"))
+    grace = spec.get("terminationGracePeriodSeconds") or 0
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             where = f"{path}.{field}[{index}]"
-            causes += container_causes(container, where, volumes)
-            if container.get("name") in seen:
-                text = f'Duplicate value: "{container["name"]}"'
-                causes.append(Cause(f"{where}.name", text, "FieldValueDuplicate"))
-            seen.add(container.get("name"))
+            causes += container_causes(container, where, volumes, grace)
+            causes += init_container_causes(container, where) if field == "initContainers" else []
+            if (name := container.get("name") or "") in seen:
+                causes.append(duplicate(f"{where}.name", name))
+            seen.add(name)
     if spec.get("restartPolicy") not in RESTART_POLICIES:
         causes.append(unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), RESTART_POLICIES))
-    for field, least in (("activeDeadlineSeconds", 1), ("terminationGracePeriodSeconds", 0)):
-        value = spec.get(field)
-        if isinstance(value, int) and value < least:
-            causes.append(invalid(f"{path}.{field}", value, f"must be greater than or equal to {least}"))
-    return causes
+    return causes + _scalar_causes(spec, path)
 
 
-def _volume_causes(volume: Json, path: str, seen: set[str]) -> list[Cause]:
-    name = volume.get("name") or ""
-    causes = name_causes(name, f"{path}.name", "label") if name else [required(f"{path}.name")]
-    if name in seen:
-        causes.append(Cause(f"{path}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate"))
-    seen.add(name)
-    if len(volume.keys() - {"name"}) > 1:
-        causes.append(forbidden_field(path, "may not specify more than 1 volume type"))
-    for source, field in (("configMap", "name"), ("secret", "secretName"), ("hostPath", "path")):
-        if source in volume and not volume[source].get(field):
-            causes.append(required(f"{path}.{source}.{field}"))
+def _scalar_causes(spec: Json, path: str) -> list[Cause]:
+    """Texts and numbers of the spec itself."""
+    causes = between(spec.get("activeDeadlineSeconds"), f"{path}.activeDeadlineSeconds", 1, MAX_INT32)
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is not None and grace < 0:
+        causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, NOT_NEGATIVE))
+    causes += one_of(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)
+    for name, kind in _NAMES.items():
+        if spec.get(name):
+            causes += name_causes(spec[name], f"{path}.{name}", kind)
+    causes += labels_causes(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        where = f"{path}.hostAliases[{index}]"
+        causes += ip_causes(alias.get("ip") or "", f"{where}.ip")
+        for number, host in enumerate(alias.get("hostnames") or ()):
+            causes += name_causes(host, f"{where}.hostnames[{number}]")
+    for name in ("fsGroup", "runAsUser", "runAsGroup"):
+        where = f"{path}.securityContext.{name}"
+        causes += between((spec.get("securityContext") or {}).get(name), where, 0, MAX_INT32)
+    return causes + _toleration_causes(spec, path)
+
+
+def _toleration_causes(spec: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, each in enumerate(spec.get("tolerations") or ()):
+        where = f"{path}.tolerations[{index}]"
+        key, operator, effect = (each.get(name) or "" for name in ("key", "operator", "effect"))
+        causes += key_causes(key, f"{where}.key") if key else []
+        if not key and operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            causes.append(invalid(f"{where}.operator", operator, text))
+        if each.get("tolerationSeconds") is not None and effect != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            causes.append(invalid(f"{where}.effect", effect, text))
+        causes += one_of(operator or None, f"{where}.operator", ["Equal", "Exists"])
+        causes += one_of(effect or None, f"{where}.effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
     return causes
 
 
@@ -119,7 +150,36 @@ def _check(pod: Json, old: Json | None) -> list[Cause]:
         # The scheduler's word; a real server takes it from `binding` alone.
         before.pop("nodeName", None)
         after.pop("nodeName", None)
-    return [] if before == after else [forbidden_field("spec", _FORBIDDEN)]
+    if before != after:
+        return [forbidden_field("spec", _FORBIDDEN)]
+    return _changed_causes(pod["spec"], old["spec"])
+
+
+def _changed_causes(spec: Json, before: Json) -> list[Cause]:
+    """Of what may change in a Pod; what was stored before a rule came may stay."""
+    causes = []
+    for cause in _scalar_causes(spec, "spec"):
+        if cause not in _scalar_causes(before, "spec"):
+            causes.append(cause)
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if not container.get("image"):
+                causes.append(required(f"spec.{field}[{index}].image"))
+    return causes
+
+
+def _check_status(pod: Json, old: Json | None) -> list[Cause]:
+    """Addresses become lines of hosts files and targets of connections."""
+    status = pod.get("status") or {}
+    addresses = [each.get("ip") or "" for each in status.get("podIPs") or ()]
+    if status.get("podIP") and not addresses:
+        addresses = [status["podIP"]]
+    causes: list[Cause] = []
+    for index, address in enumerate(addresses):
+        causes += ip_causes(address, f"status.podIPs[{index}].ip")
+    if status.get("podIP") and not is_ip(status["podIP"]):
+        causes += ip_causes(status["podIP"], "status.podIP")
+    return causes
 
 
 def _frozen(spec: Json) -> Json:
@@ -131,4 +191,4 @@ def _frozen(spec: Json) -> Json:
     return kept
 
 
-POD = Rules(prepare=_prepare, default=_default, check=_check)
+POD = Rules(prepare=_prepare, default=_default, check=_check, status_check=_check_status)

@@ -1,11 +1,14 @@
 """Services: of type ClusterIP only, with an address or headless. Addresses are given out by `admission.py`."""
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+import orjson
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
 from steelyard.local.apiserver.messages import Json
-from steelyard.local.apiserver.names import labels_causes, name_causes
+from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
-from steelyard.local.apiserver.rules.containers import port_causes
+from steelyard.local.apiserver.rules.fields import duplicates, ip_causes, one_of, port_number
+from steelyard.local.apiserver.rules.fields import port as any_port
 
 
 def _prepare(service: Json) -> None:
@@ -36,22 +39,45 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
         causes.append(required("spec.ports"))
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"spec.ports[{index}]", several=len(ports) > 1)
+    causes += duplicates((each.get("name") or "" for each in ports), "spec.ports", "name")
+    causes += _twice(ports)
+    causes += one_of(spec["sessionAffinity"], "spec.sessionAffinity", ["ClientIP", "None"])
+    for index, address in enumerate(spec.get("externalIPs") or ()):
+        causes += ip_causes(address, f"spec.externalIPs[{index}]")
     before = (old or {}).get("spec") or {}
     if before.get("clusterIP") and spec.get("clusterIP") and spec["clusterIP"] != before["clusterIP"]:
         causes.append(invalid("spec.clusterIPs[0]", spec["clusterIPs"], "may not change once set"))
     return causes
 
 
+def _twice(ports: list[Json]) -> list[Cause]:
+    """One port of one protocol leads to one place."""
+    seen: set[tuple[str, int]] = set()
+    causes = []
+    for index, each in enumerate(ports):
+        key = each["protocol"], each.get("port") or 0
+        if key in seen:
+            shown = {"Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1], "TargetPort": 0}
+            text = f"Duplicate value: {orjson.dumps(shown | {'NodePort': 0}).decode()}"
+            causes.append(Cause(f"spec.ports[{index}]", text, "FieldValueDuplicate"))
+        seen.add(key)
+    return causes
+
+
 def _port_causes(port: Json, path: str, *, several: bool) -> list[Cause]:
-    causes = port_causes(port.get("port") or 0, f"{path}.port") if port.get("port") else []
-    if not port.get("port"):
-        causes.append(invalid(f"{path}.port", port.get("port", 0), "must be between 1 and 65535, inclusive"))
+    causes: list[Cause] = []
     if several and not port.get("name"):
         causes.append(required(f"{path}.name"))
     if port.get("name"):
         causes += name_causes(port["name"], f"{path}.name", "label")
+    causes += port_number(port.get("port") or 0, f"{path}.port")
     if port["protocol"] != "TCP":
         causes.append(unsupported(f"{path}.protocol", port["protocol"], ["TCP"]))
+    causes += any_port(port.get("targetPort"), f"{path}.targetPort")
+    if port.get("nodePort"):
+        causes.append(forbidden_field(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'"))
+    if port.get("appProtocol") is not None:
+        causes += key_causes(port["appProtocol"], f"{path}.appProtocol")
     return causes
 
 

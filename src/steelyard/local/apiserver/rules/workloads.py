@@ -1,6 +1,6 @@
 """Jobs, Deployments and ReplicaSets."""
 
-from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import labels_causes
@@ -8,11 +8,16 @@ from steelyard.local.apiserver.rules.common import (
     defaults,
     immutable,
     labels_match,
-    non_negative,
     selector_causes,
 )
+from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 
+_MOST_AT_ONCE = 100_000
+_JOB_NUMBERS = (
+    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex", "maxFailedIndexes",
+)  # fmt: skip
 _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
 
@@ -76,11 +81,12 @@ def _default_job(job: Json) -> None:
 
 def _check_job(job: Json, old: Json | None) -> list[Cause]:
     spec = job["spec"]
-    causes = non_negative(
-        job,
-        *(f"spec.{name}" for name in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")),
-        "spec.ttlSecondsAfterFinished",
+    causes = not_negative(spec, "spec", *_JOB_NUMBERS) + _indexed_causes(spec)
+    causes += one_of(
+        spec.get("podReplacementPolicy"), "spec.podReplacementPolicy", ["Failed", "TerminatingOrFailed"]
     )
+    causes += selector_causes(spec.get("selector"), "spec.selector", empty=True)
+    causes += _match_causes(job) if spec.get("manualSelector") and not causes else []
     policies = ["OnFailure", "Never"]
     policy = spec["template"]["spec"].get("restartPolicy")
     if not policy:
@@ -98,6 +104,29 @@ def _check_job(job: Json, old: Json | None) -> list[Cause]:
     return causes + immutable(job, old, *frozen)
 
 
+def _indexed_causes(spec: Json) -> list[Cause]:
+    if spec["completionMode"] != "Indexed":
+        text = "requires indexed completion mode"
+        names = ("backoffLimitPerIndex", "maxFailedIndexes")
+        return [invalid(f"spec.{each}", spec[each], text) for each in names if spec.get(each) is not None]
+    causes = []
+    if spec.get("completions") is None:
+        causes.append(required("spec.completions", "when completion mode is Indexed"))
+    if (spec.get("parallelism") or 0) > _MOST_AT_ONCE:
+        text = f"must be less than or equal to {_MOST_AT_ONCE} when completion mode is Indexed"
+        causes.append(invalid("spec.parallelism", spec["parallelism"], text))
+    return causes
+
+
+def _match_causes(obj: Json) -> list[Cause]:
+    """The template's Pods are the selector's."""
+    labels = field_of(obj, "spec", "template", "metadata", "labels")
+    if labels_match(obj["spec"].get("selector") or {}, labels or {}):
+        return []
+    text = "`selector` does not match template `labels`"
+    return [invalid("spec.template.metadata.labels", labels, text)]
+
+
 # ---- Deployments and ReplicaSets
 
 
@@ -111,14 +140,14 @@ def _prepare_replica_set(obj: Json) -> None:
 
 
 def _check_replica_set(obj: Json, old: Json | None) -> list[Cause]:
-    causes = non_negative(obj, "spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
-    selector = obj["spec"].get("selector")
-    causes += selector_causes(selector, "spec.selector")
-    labels = field_of(obj, "spec", "template", "metadata", "labels")
-    if not causes and not labels_match(selector or {}, labels or {}):
-        text = "`selector` does not match template `labels`"
-        causes.append(invalid("spec.template.metadata.labels", labels, text))
+    spec = obj["spec"]
+    causes = not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
+    causes += selector_causes(spec.get("selector"), "spec.selector")
+    causes += [] if causes else _match_causes(obj)
     causes += _template_causes(obj, policies=["Always"])
+    if field_of(spec, "template", "spec", "activeDeadlineSeconds") is not None:
+        where = "spec.template.spec.activeDeadlineSeconds"
+        causes.append(forbidden_field(where, "activeDeadlineSeconds in ReplicaSet is not Supported"))
     return causes + immutable(obj, old, "spec.selector")
 
 
@@ -137,10 +166,31 @@ def _default_deployment(obj: Json) -> None:
 
 
 def _check_deployment(obj: Json, old: Json | None) -> list[Cause]:
-    causes = _check_replica_set(obj, old) + non_negative(obj, "spec.progressDeadlineSeconds")
-    kind = obj["spec"]["strategy"]["type"]
-    if kind not in ("Recreate", "RollingUpdate"):
-        causes.append(unsupported("spec.strategy.type", kind, ["Recreate", "RollingUpdate"]))
+    spec, path = obj["spec"], "spec.progressDeadlineSeconds"
+    causes = _check_replica_set(obj, old) + not_negative(spec, "spec", "progressDeadlineSeconds")
+    if spec["progressDeadlineSeconds"] <= (spec.get("minReadySeconds") or 0):
+        causes.append(invalid(path, spec["progressDeadlineSeconds"], "must be greater than minReadySeconds"))
+    strategy, path = spec["strategy"], "spec.strategy"
+    kind, rolling = strategy["type"], strategy.get("rollingUpdate")
+    causes += one_of(kind, f"{path}.type", ["Recreate", "RollingUpdate"])
+    if kind == "Recreate" and rolling is not None:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        causes.append(forbidden_field(f"{path}.rollingUpdate", text))
+    if kind == "RollingUpdate":
+        causes += _rolling_causes(rolling or {}, f"{path}.rollingUpdate")
+    return causes
+
+
+def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    where = f"{path}.maxUnavailable"
+    causes = share(unavailable, where) + share(surge, f"{path}.maxSurge")
+    if not causes and not any(
+        (percent(each) or 0) if isinstance(each, str) else each for each in (unavailable, surge)
+    ):
+        causes.append(invalid(where, unavailable, "may not be 0 when `maxSurge` is 0"))
+    if (percent(unavailable) or 0) > 100:
+        causes.append(invalid(where, unavailable, "must not be greater than 100%"))
     return causes
 
 

@@ -1,0 +1,133 @@
+"""Variables of containers and where their values come from."""
+
+import re
+
+from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.names import key_causes, name_causes
+from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
+
+_NAME = re.compile("[ -<>-~]+")
+_NAME_TEXT = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
+_OBJECT = ("metadata.name", "metadata.namespace", "metadata.uid")
+_POD = (
+    *_OBJECT, "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP",
+    "status.podIPs",
+)  # fmt: skip
+_VOLUME = (*_OBJECT, "metadata.labels", "metadata.annotations")
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]", re.DOTALL)
+_RESOURCES = [
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+]
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
+    "  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+def env_causes(container: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, each in enumerate(container.get("env") or ()):
+        causes += _variable_causes(each, f"{path}.env[{index}]")
+    for index, each in enumerate(container.get("envFrom") or ()):
+        causes += _from_causes(each, path, f"{path}.envFrom[{index}]")
+    return causes
+
+
+def _variable_causes(each: Json, path: str) -> list[Cause]:
+    name, source = each.get("name") or "", each.get("valueFrom")
+    causes = needed(each, path, "name")
+    if name and not _NAME.fullmatch(name):
+        causes.append(invalid(f"{path}.name", name, _NAME_TEXT))
+    if source is None:
+        return causes
+    path = f"{path}.valueFrom"
+    chosen = [way for way in _SOURCES if source.get(way) is not None]
+    for way in chosen:
+        causes += _source_causes(way, source[way], f"{path}.{way}")
+    if not chosen:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        causes.append(invalid(path, "", text))
+    elif each.get("value"):
+        causes.append(invalid(path, "", "may not be specified when `value` is not empty"))
+    elif len(chosen) > 1:
+        causes.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return causes
+
+
+def _source_causes(way: str, source: Json, path: str) -> list[Cause]:
+    if way == "fieldRef":
+        return field_causes(source, path, _POD)
+    if way == "resourceFieldRef":
+        return resource_field_causes(source, path)
+    causes = name_causes(source.get("name") or "", f"{path}.name")
+    return causes + data_key_causes(source.get("key") or "", f"{path}.key")
+
+
+def data_key_causes(key: str, path: str) -> list[Cause]:
+    """The key of a ConfigMap's or a Secret's data."""
+    if not key:
+        return [required(path)]
+    if len(key) > 253:
+        return [invalid(path, key, "must be no more than 253 characters")]
+    if not _KEY.fullmatch(key):
+        return [invalid(path, key, KEY_TEXT)]
+    if key in (".", ".."):
+        return [invalid(path, key, f"must not be '{key}'")]
+    return [invalid(path, key, "must not start with '..'")] if key.startswith("..") else []
+
+
+def field_causes(source: Json, path: str, fields: tuple[str, ...]) -> list[Cause]:
+    """A field of the Pod that a container or a volume may read."""
+    field = source.get("fieldPath") or ""
+    where = f"{path}.fieldPath"
+    if not field:
+        return [required(where)]
+    if keyed := _KEYED.fullmatch(field):
+        return key_causes(keyed[2].lower() if keyed[1] == "annotations" else keyed[2], path)
+    known = {*_POD, *_VOLUME}
+    if field not in known:
+        text = f"error converting fieldPath: field label not supported: {field}"
+        return [invalid(where, field, text)]
+    return [] if field in fields else [unsupported(where, field, sorted(fields))]
+
+
+def volume_field_causes(source: Json, path: str) -> list[Cause]:
+    return field_causes(source, path, _VOLUME)
+
+
+def resource_field_causes(source: Json, path: str) -> list[Cause]:
+    name = source.get("resource") or ""
+    if not name:
+        return [required(f"{path}.resource")]
+    if name not in _RESOURCES and not re.fullmatch(r"(limits|requests)\.hugepages-.+", name):
+        return [unsupported(f"{path}.resource", name, _RESOURCES)]
+    divisor = source.get("divisor")
+    if divisor is None or not amount_of(divisor):
+        return []
+    causes = quantity_causes(divisor, f"{path}.divisor")
+    if name.endswith(".cpu") and amount_of(divisor) not in (1, amount_of("1m")):
+        text = "only divisor's values 1m and 1 are supported with the cpu resource"
+        causes.append(invalid(f"{path}.divisor", name, text))
+    return causes
+
+
+def _from_causes(source: Json, container: str, path: str) -> list[Cause]:
+    chosen = [way for way in ("configMapRef", "secretRef") if source.get(way) is not None]
+    if not chosen:
+        return [invalid(f"{container}.envFrom", "", "must specify one of: `configMapRef` or `secretRef`")]
+    causes = []
+    if len(chosen) > 1:
+        text = "may not have more than one field specified at a time"
+        causes.append(invalid(f"{container}.envFrom", "", text))
+    prefix = source.get("prefix") or ""
+    if prefix and not _NAME.fullmatch(prefix):
+        causes.append(invalid(f"{path}.prefix", prefix, _NAME_TEXT))
+    for way in chosen:
+        name = source[way].get("name") or ""
+        causes += name_causes(name, f"{path}.{way}.name") if name else [required(f"{path}.{way}.name")]
+    return causes

@@ -1,0 +1,93 @@
+"""Probes and lifecycle handlers of containers: defaults and checks."""
+
+import re
+
+from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.rules.fields import needed, not_negative, one_of, port, port_number
+
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_ONCE = ("livenessProbe", "startupProbe")  # they pass or fail at once
+_WAYS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_HEADER = re.compile("[-A-Za-z0-9]+")
+_HEADER_TEXT = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    "validation is '[-A-Za-z0-9]+')"
+)
+
+
+def complete_probe(probe: Json) -> None:
+    for name, value in _DEFAULTS.items():
+        probe[name] = probe.get(name) or value  # 0 counts as absent
+    if "httpGet" in probe:
+        complete_http(probe["httpGet"])
+
+
+def complete_http(action: Json) -> None:
+    action["path"] = action.get("path") or "/"
+    action["scheme"] = action.get("scheme") or "HTTP"
+
+
+def probe_causes(container: Json, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for name in PROBES:
+        if (probe := container.get(name)) is not None:
+            causes += _probe_causes(probe, f"{path}.{name}", once=name in _ONCE)
+    return causes
+
+
+def _probe_causes(probe: Json, path: str, *, once: bool) -> list[Cause]:
+    causes = handler_causes(probe, path, _WAYS[:4]) + not_negative(probe, path, *_NUMBERS)
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
+    if once and probe.get("successThreshold") != 1:
+        causes.append(invalid(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1"))
+    return causes
+
+
+def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Cause]:
+    """Exactly one way to ask or to tell a container, and that one whole."""
+    chosen = [each for each in ways if handler.get(each) is not None]
+    if not chosen:
+        return [required(path, "must specify a handler type")]
+    causes = [
+        forbidden_field(f"{path}.{each}", "may not specify more than 1 handler type") for each in chosen[1:]
+    ]
+    action, where = handler[chosen[0]], f"{path}.{chosen[0]}"
+    match chosen[0]:
+        case "exec":
+            causes += needed(action, where, "command")
+        case "httpGet":
+            causes += _http_causes(action, where)
+        case "tcpSocket":
+            causes += port(action.get("port"), f"{where}.port")
+        case "grpc":
+            causes += port_number(action.get("port") or 0, f"{where}.port")
+    return causes
+
+
+def _http_causes(action: Json, path: str) -> list[Cause]:
+    causes = needed(action, path, "path") + port(action.get("port"), f"{path}.port")
+    causes += one_of(action.get("scheme"), f"{path}.scheme", ["HTTP", "HTTPS"])
+    for header in action.get("httpHeaders") or ():
+        name = header.get("name") or ""
+        if not _HEADER.fullmatch(name):
+            causes.append(invalid(f"{path}.httpHeaders", name, _HEADER_TEXT))
+    return causes
+
+
+def lifecycle_causes(lifecycle: Json, path: str, grace: int) -> list[Cause]:
+    causes: list[Cause] = []
+    for name in ("postStart", "preStop"):
+        if (hook := lifecycle.get(name)) is None:
+            continue
+        where = f"{path}.{name}"
+        causes += handler_causes(hook, where, ("exec", "httpGet", "tcpSocket", "sleep"))
+        seconds = (hook.get("sleep") or {}).get("seconds")
+        if seconds is not None and not 0 <= seconds <= grace:
+            text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            causes.append(invalid(f"{where}.sleep", seconds, text))
+    return causes
