@@ -75,6 +75,8 @@ def judge(fall: Fall, role: Role, rules: Iterable[Rule]) -> Verdict:
         if _matches(rule, fall):
             scope = rule.scope or (None if fall.in_place else role.scope)
             return Verdict(rule.action, rule.counted, scope if rule.action == "Restart" else None)
+    if fall.ended.unstartable and not fall.disruption and role.restart != "Always":
+        return Verdict("Fail")
     if fall.in_place:
         return Verdict("Restart")
     if fall.disruption:

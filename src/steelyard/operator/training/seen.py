@@ -3,6 +3,7 @@
 The container of the framework decides, not the Pod's phase: a sidecar neither holds a job nor fails it.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,6 +22,12 @@ DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "O
 LOST = frozenset({"NodeNotReady", "NodeLost"})
 TAINTED = "DeletionByTaintManager"
 LAST_SIGNAL = 64
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+_WHY = "not found|no such file|permission denied|exec format error|is a directory|not a directory"
+_NO_PROGRAM = re.compile(rf"(?:\bexec\b|executable file)[^\n]*(?:{_WHY})|^[^:\n]+: (?:{_WHY})", re.IGNORECASE)
+"""Messages of containerd and CRI-O, and of our kubelet: `PROGRAM: No such file or directory`."""
+_SHELL_SAYS_SO = frozenset({126, 127})
+"""Exit codes of shells: it may not be executed; it is not there."""
 MESSAGE_LIMIT = 4096
 """Characters of a termination message that are kept: the last ones."""
 
@@ -42,6 +49,16 @@ class Ended:
             return self.signalled
         number = self.exit_code - SHELL_SIGNAL
         return number if 0 < number <= LAST_SIGNAL else None
+
+    @property
+    def unstartable(self) -> bool:
+        """Whether its program cannot be started at all: it is not there, or is none. Another try finds it so again.
+
+        What else keeps a runtime from starting a container may pass: a node without room, a mount that is late.
+        """
+        if self.reason in _NOT_STARTED:
+            return _NO_PROGRAM.search(self.message) is not None
+        return self.exit_code in _SHELL_SAYS_SO
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,56 @@ def test_else_the_restart_policy_does(restart: RestartPolicy, code: int, verdict
     assert judge(fall(code), role(restart), ()) == verdict
 
 
+MISSING = 'exec: "pythn": executable file not found in $PATH: unknown'
+
+
+@pytest.mark.parametrize(
+    ("fallen", "verdict"),
+    [
+        pytest.param(fall(128, "StartError", MISSING), Verdict("Fail"), id="containerd"),
+        pytest.param(
+            fall(128, "StartError", "executable file `pythn` not found in $PATH: No such file or directory"),
+            Verdict("Fail"),
+            id="crun",
+        ),
+        pytest.param(
+            fall(128, "StartError", "pythn: No such file or directory 'pythn'"), Verdict("Fail"), id="ours"
+        ),
+        pytest.param(
+            fall(127, "ContainerCannotRun", 'exec: "/x": permission denied'), Verdict("Fail"), id="docker"
+        ),
+        pytest.param(
+            fall(128, "StartError", "exec /run.sh: exec format error"), Verdict("Fail"), id="format"
+        ),
+        pytest.param(fall(126), Verdict("Fail"), id="a shell that may not"),
+        pytest.param(fall(127), Verdict("Fail"), id="a shell that finds nothing"),
+        pytest.param(fall(127, in_place=1), Verdict("Fail"), id="in place"),
+        pytest.param(fall(127, disruption="Deleted"), FREE, id="disrupted"),
+        pytest.param(
+            fall(128, "StartError", "failed to create shim task: context deadline exceeded"),
+            AGAIN,
+            id="a node in trouble",
+        ),
+        pytest.param(
+            fall(128, "StartError", "OCI runtime create failed: cgroup: no such file or directory"),
+            AGAIN,
+            id="a runtime in trouble",
+        ),
+    ],
+)
+@pytest.mark.parametrize("restart", ["OnFailure", "ExitCode"])
+def test_a_program_that_cannot_be_started_is_not_tried_again(
+    fallen: Fall, verdict: Verdict, restart: RestartPolicy
+) -> None:
+    assert judge(fallen, role(restart), ()) == verdict
+
+
+def test_who_wants_to_start_a_missing_program_again_may() -> None:
+    missing = fall(128, "StartError", MISSING)
+    assert judge(missing, role("Always"), ()) == AGAIN
+    assert judge(missing, role(), [Rule("Restart", reasons=("StartError",))]) == AGAIN
+
+
 @pytest.mark.parametrize(
     ("code", "signal"), [(0, None), (1, None), (128, None), (137, 9), (143, 15), (255, None)]
 )
