@@ -36,6 +36,47 @@ def forgiving() -> Iterator[None]:
         gc.collect()
 
 
+def ask_the_mock(api: Any) -> dict[str, Any]:
+    """Asks a mock as the published examples write it: its image, its path below /openai, its pipelines."""
+    from dyff.schema import platform
+    from dyff.schema.requests import InferenceServiceCreateRequest, InferenceSessionCreateRequest
+
+    runner = platform.InferenceServiceRunner(
+        kind=platform.InferenceServiceRunnerKind.MOCK,
+        resources=platform.ModelResources(storage="1Gi", memory="2Gi"),
+        image=platform.ContainerImageSource(
+            host="registry.gitlab.com",
+            name="dyff/workflows/inferenceservice-mock",
+            digest="sha256:f7becd37affa559a60e7ef2d3a0b1e4766e6cd6438cef701d58d2653767e7e54",
+            tag="0.2.1",
+        ),
+    )
+    interface = platform.InferenceInterface(
+        endpoint="openai/v1/completions",
+        outputSchema=platform.DataSchema(arrowSchema=presets.classification().outputSchema.arrowSchema),
+        inputPipeline=[platform.SchemaAdapter(kind="TransformJSON", configuration={"prompt": "$.text"})],
+        outputPipeline=[
+            platform.SchemaAdapter(kind="ExplodeCollections", configuration={"collections": ["choices"]}),
+            platform.SchemaAdapter(kind="TransformJSON", configuration={"text": "$.choices.text"}),
+        ],
+    )
+    request = InferenceServiceCreateRequest(account=ACCOUNT, name="mock", runner=runner, interface=interface)
+    service = api.inferenceservices.create(request)
+    until(lambda: api.inferenceservices.get(service.id), {"Ready"})
+    made = api.inferencesessions.create(
+        InferenceSessionCreateRequest(account=ACCOUNT, inferenceService=service.id, useSpotPods=False)
+    )
+    session = made.inferencesession
+    end = time.monotonic() + 60
+    while not api.inferencesessions.ready(session.id):
+        assert time.monotonic() < end, "the session is not ready"
+        time.sleep(0.2)
+    client = api.inferencesessions.client(session.id, made.token, interface=interface)
+    answers: list[dict[str, Any]] = client.infer({"text": "How heavy?"})
+    api.inferencesessions.terminate(session.id)
+    return answers[0]
+
+
 @pytest.mark.usefixtures("forgiving")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> None:
@@ -110,6 +151,7 @@ def test_the_published_client_does_it_all(machine: Machine, tmp_path: Path) -> N
     )
     assert "label" in answered[0]
     assert api.inferencesessions.terminate(session.id).status == "Terminated"
+    assert ask_the_mock(api)["text"]
 
     evaluation = api.evaluations.create(
         EvaluationCreateRequest(

@@ -1,4 +1,8 @@
-"""From a runner in a manifest to the container that serves: image, command, arguments, readiness."""
+"""From a runner in a manifest to the container that serves: image, command, arguments, readiness.
+
+Whose command it is, his is the image. A mock runs a program of ours, so it runs in our image, whatever image its runner
+names: clients of the published API have to name one. vLLM's command runs in the runner's image, which has to hold vLLM.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +35,7 @@ def runner_fault(service: Json) -> RunnerFault | None:
         return RunnerFault(
             "NotImplemented", f"runner.kind: {runner['kind']} is not implemented; there are {served}"
         )
-    if runner.get("imageRef"):
+    if runner["kind"] != "mock" and runner.get("imageRef"):
         return RunnerFault(
             "BadImage", "runner.imageRef: is resolved by the platform; a manifest names an image"
         )
@@ -135,8 +139,10 @@ def _command(service: Json) -> tuple[list[str], list[str]]:
 
 
 def _image(runner: Json, settings: OperatorSettings) -> str:
-    image = runner.get("image")
-    return f"{image['host']}/{image['name']}@{image['digest']}" if image else settings.images.mock
+    if runner["kind"] == "mock":
+        return settings.images.mock
+    image = runner["image"]
+    return f"{image['host']}/{image['name']}@{image['digest']}"
 
 
 def _resources(runner: Json, settings: OperatorSettings) -> Json:

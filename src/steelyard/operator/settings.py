@@ -19,7 +19,7 @@ class Images(_Settings):
     """Images of our own programs; a tag or a digest may follow a name."""
 
     steps: str = Field(default="localhost/steelyard/steps", description="The workflow steps.")
-    mock: str = Field(default="localhost/steelyard/runner-mock", description="The mock inference service.")
+    mock: str = Field(default="localhost/steelyard/runner-mock", description="Runners of kind mock.")
 
 
 class StepResources(_Settings):

@@ -119,6 +119,33 @@ def test_a_session_is_a_config_map_a_headless_service_and_a_deployment() -> None
     assert pod["containers"][1]["command"][-2:] == ["--session", "a1"]
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        {
+            "image": {
+                "host": "registry.gitlab.com",
+                "name": "dyff/workflows/inferenceservice-mock",
+                "digest": DIGEST,
+            }
+        },
+        {"imageRef": {"kind": "OCIArtifact", "id": "a9"}},
+        {},
+    ],
+    ids=["the published one's", "one of the platform's", "none"],
+)
+def test_a_mock_runs_in_our_image_whichever_it_names(image: Json) -> None:
+    service = make_foreign_service(runner={**make_runner("mock"), **image})
+    assert runner_fault(service) is None
+    assert runner_container(service, SETTINGS)["image"] == SETTINGS.images.mock
+
+
+@pytest.mark.parametrize("kind", ["container", "vllm"])
+def test_another_runner_runs_in_the_image_that_it_names(kind: str) -> None:
+    container = runner_container(make_foreign_service(runner=make_runner(kind)), SETTINGS)
+    assert container["image"].endswith(f"@{DIGEST}")
+
+
 def test_a_mock_listens_on_its_own_address_only() -> None:
     service = make_foreign_service(runner=make_runner("mock", args=["--latency", "0.05"]))
     container = runner_container(service, SETTINGS)

@@ -134,8 +134,8 @@ def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:
 
 
 def _check_image(service: InferenceServiceFields, field: str) -> None:
-    """Images are not kept by the platform yet, so that a reference to one leads nowhere."""
-    if service.runner and service.runner.imageRef:
+    """Images are not kept by the platform yet, so that a reference to one leads nowhere; a mock needs none."""
+    if service.runner and service.runner.imageRef and service.runner.kind != "mock":
         reference = service.runner.imageRef
         raise Unresolvable(
             "BadImage",

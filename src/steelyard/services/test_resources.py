@@ -109,6 +109,11 @@ def test_a_manifest_says_where_everything_lies(
     assert "secret" not in storage
 
 
+def test_a_mock_needs_no_image_of_its_own() -> None:
+    runner = make_runner(kind="mock", image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})
+    assert manifest(make_service(runner=runner))["spec"]["runner"]["kind"] == "mock"
+
+
 def test_a_models_medium_stands_beside_its_places() -> None:
     made = manifest(make_model(storage={"medium": "ObjectStorage"}))
     assert made["spec"]["storage"] == {"inputs": {}, "output": "models/m1", "medium": "ObjectStorage"}

@@ -3,7 +3,8 @@
 Answers like OpenAI's, vLLM's and a classifier's API, and misbehaves on demand.
 
 Answers depend on the prompt alone, faults on `--seed` and the order of the calls. Runners of kind `mock`,
-tests and benchmarks use it.
+tests and benchmarks use it. It has the paths of the published mock too: OpenAI's below `/openai`, where one call in ten
+fails below `…/transient-errors`, and `/errors/<status>`, which always fails.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from steelyard.steps.service import add_address, log, serve
 
 NAME = "mock_inference_service"
 MODEL = "mock"
+TRANSIENT_RATE = 0.1
+"""Share of the calls of `…/transient-errors` that fail. Clients wait half a minute before they try again."""
 WORDS = (
     *("balance", "beam", "counterweight", "fulcrum", "gauge", "lever", "mass", "measure", "notch", "pan"),
     *("pivot", "poise", "scale", "steel", "weigh", "yard"),
@@ -63,7 +66,8 @@ class Mock:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.faults.seed)
 
-    async def answer(self, request: web.Request, call: Call) -> web.Response:
+    async def answer(self, request: web.Request, call: Call, error_rate: float = 0) -> web.Response:
+        """`error_rate` is the path's own, where it is above that of all calls."""
         try:
             body = self._checked(await request.read())
         except BadCall as error:
@@ -74,7 +78,7 @@ class Mock:
         delay = self.faults.latency_ms + jitter * self.faults.latency_jitter_ms
         if delay > 0:
             await asyncio.sleep(delay / 1000)
-        if fails < self.faults.error_rate:
+        if fails < max(self.faults.error_rate, error_rate):
             return _error(self.faults.error_status, "server_error", "this call was chosen to fail")
         try:
             response = _json(call(body))
@@ -161,9 +165,9 @@ def classify(body: Json, labels: tuple[str, ...]) -> Json:
 def make_app(mock: Mock) -> web.Application:
     loop_start: list[float] = []
 
-    def route(call: Call) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def route(call: Call, error_rate: float = 0) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            return await mock.answer(request, call)
+            return await mock.answer(request, call, error_rate)
 
         return handle
 
@@ -175,6 +179,12 @@ def make_app(mock: Mock) -> web.Application:
         if waited * 1000 < mock.faults.ready_delay_ms:
             return _error(503, "not_ready", "still loading")
         return _json({"status": "ready"})
+
+    async def fail(request: web.Request) -> web.Response:
+        await request.read()
+        status = int(request.match_info["status"])
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return _error(status, kind, f"calls of {request.path} always fail")
 
     async def models(_: web.Request) -> web.Response:
         return _json(
@@ -188,11 +198,20 @@ def make_app(mock: Mock) -> web.Application:
     app.on_startup.append(started)
     app.add_routes(
         [
-            web.post("/v1/completions", route(complete)),
-            web.post("/v1/chat/completions", route(chat)),
+            *(
+                route_of_openai
+                for prefix in ("/v1", "/openai/v1")
+                for route_of_openai in (
+                    web.post(f"{prefix}/completions", route(complete)),
+                    web.post(f"{prefix}/completions/transient-errors", route(complete, TRANSIENT_RATE)),
+                    web.post(f"{prefix}/chat/completions", route(chat)),
+                    web.post(f"{prefix}/chat/completions/transient-errors", route(chat, TRANSIENT_RATE)),
+                    web.get(f"{prefix}/models", models),
+                )
+            ),
             web.post("/generate", route(generate)),
             web.post("/classify", route(lambda body: classify(body, mock.labels))),
-            web.get("/v1/models", models),
+            web.post(r"/errors/{status:[45]\d\d}", fail),
             web.get("/ready", ready),
             web.get("/health", ready),
         ]

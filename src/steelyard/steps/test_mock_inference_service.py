@@ -163,3 +163,31 @@ async def test_the_process_dies_as_it_should() -> None:
         with pytest.raises(aiohttp.ClientError):
             await session.post(url, json={})
     assert await asyncio.wait_for(child.wait(), 10) == 1
+
+
+@pytest.mark.parametrize("path", ["completions", "chat/completions"])
+async def test_openais_paths_are_there_below_openai_too(start: Start, path: str) -> None:
+    client = await start()
+    body = {"prompt": "How heavy?", "messages": [{"role": "user", "content": "How heavy?"}]}
+    published = await _post(client, f"/openai/v1/{path}", body)
+    assert published == await _post(client, f"/v1/{path}", body)
+    assert published[0] == 200
+
+
+async def test_some_calls_fail_below_transient_errors(start: Start) -> None:
+    client = await start()
+    path = "/openai/v1/completions/transient-errors"
+    answers = [await _post(client, path, {"prompt": "How heavy?"}) for _ in range(100)]
+    failed = [answer for status, answer in answers if status == 503]
+    assert 1 <= len(failed) <= 30
+    assert {status for status, _ in answers} == {200, 503}
+    assert failed[0]["error"]["type"] == "server_error"
+
+
+@pytest.mark.parametrize("status", [400, 429, 503])
+async def test_a_path_that_always_fails(start: Start, status: int) -> None:
+    client = await start()
+    for _ in range(2):
+        answered, content = await _post(client, f"/errors/{status}", {"prompt": "How heavy?"})
+        assert answered == status
+        assert "always fail" in content["error"]["message"]
