@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from steelyard.broker.log import EVENTS, QUARANTINE, STATE, Log, LogError, Message, Record
+from steelyard.broker.log import EVENTS, QUARANTINE, READ_BYTES, STATE, Log, LogError, Message, Record
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 Case = Callable[[Log], Awaitable[None]]
@@ -131,6 +131,17 @@ async def reading_stops_at_the_limit_and_goes_on_after_it(log: Log) -> None:
     assert seen == [str(n).encode() for n in range(300)]
 
 
+async def reading_stops_at_a_number_of_bytes(log: Log) -> None:
+    """A few hundred records of half a megabyte would hold up the process that reads them, and fill its memory."""
+    sizes = [READ_BYTES // 2, READ_BYTES // 2, 1, READ_BYTES * 2, 1, READ_BYTES]
+    await log.publish([Message(EVENTS, "a", b"x" * size, partition=0) for size in sizes])
+    found, start = [], 0
+    while records := await log.read(EVENTS, 0, start):
+        found.append([len(record.value or b"") for record in records])
+        start = records[-1].offset + 1
+    assert found == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:5], sizes[5:]]
+
+
 async def a_write_wakes_who_waits(log: Log) -> None:
     version = log.version()
     assert await log.changed(version, 0.01) == version
@@ -154,6 +165,7 @@ CASES: dict[str, Case] = {
         one_who_gives_up_waiting_disturbs_no_other,
         a_topic_of_any_name_can_be_used,
         reading_stops_at_the_limit_and_goes_on_after_it,
+        reading_stops_at_a_number_of_bytes,
         a_write_wakes_who_waits,
     )
 }

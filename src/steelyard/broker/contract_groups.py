@@ -164,6 +164,18 @@ async def what_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
     await inbox.close()
 
 
+async def a_tombstone_that_a_group_has_yet_to_read_does_not_expire(log: Log) -> None:
+    inbox = await log.inbox("group", STATE)
+    await log.publish([message("a", None, STATE), message("b", None, STATE)])
+    assert await log.expire(STATE, LATER) == 0
+    first = await inbox.batch(limit=1, wait=0)
+    await inbox.transact(first)
+    assert await log.expire(STATE, LATER) == 1
+    (left,) = (await inbox.batch(wait=0)).records
+    assert [each.key for each in await everything(log, STATE)] == [left.key]
+    await inbox.close()
+
+
 async def a_message_wakes_a_member_that_waits(log: Log) -> None:
     inbox = await log.inbox("group", EVENTS)
     waiting = asyncio.create_task(inbox.batch(wait=30))
@@ -189,6 +201,7 @@ GROUP_CASES: dict[str, Case] = {
         what_is_paused_is_not_given,
         groups_are_strangers,
         what_a_group_has_yet_to_read_does_not_expire,
+        a_tombstone_that_a_group_has_yet_to_read_does_not_expire,
         a_message_wakes_a_member_that_waits,
     )
 }

@@ -28,6 +28,8 @@ HORIZON = "workflows.horizon"
 """Up to where tombstones of the state have expired, of each partition; compacted."""
 
 COMPACTED = frozenset({STATE, QUARANTINE, HORIZON})
+READ_BYTES = 1 << 20
+"""Of values that one read returns, but for a single record that is larger: a record may have half a megabyte."""
 PARTITIONS = 8
 """Of every topic, unless the settings say otherwise; fixed when the log is made."""
 
@@ -131,7 +133,10 @@ class Log(Protocol):
         ...
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        """Up to `limit` records from offset `start` on; of a compacted topic those that are left."""
+        """Up to `limit` records from offset `start` on, and READ_BYTES; of a compacted topic those that are left.
+
+        Empty only where there are none.
+        """
         ...
 
     async def ends(self, topic: str) -> Mapping[int, int]:

@@ -5,8 +5,19 @@ import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 
-from steelyard.broker.log import COMPACTED, PARTITIONS, BadMessage, Batch, Fenced, LogError, Message, Record
+from steelyard.broker.log import (
+    COMPACTED,
+    PARTITIONS,
+    READ_BYTES,
+    BadMessage,
+    Batch,
+    Fenced,
+    LogError,
+    Message,
+    Record,
+)
 from steelyard.broker.partition import partition_of
 from steelyard.broker.sharing import gather, share
 
@@ -106,7 +117,9 @@ class MemoryLog:
     def read_now(self, topic: str, partition: int, start: int, limit: int) -> list[Record]:
         kept = self._records[topic, partition]
         first = bisect.bisect_left(kept, start, key=_offset)
-        return kept[first : first + limit]
+        sizes = accumulate(len(record.value or b"") for record in kept[first : first + limit])
+        fitting = sum(1 for size in sizes if size <= READ_BYTES)
+        return kept[first : first + min(limit, max(1, fitting))]
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         return {partition: self._ends[topic, partition] for partition in range(self.partitions)}

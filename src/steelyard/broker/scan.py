@@ -14,12 +14,18 @@ PIECE = 200
 
 
 async def pieces(
-    log: Log, topic: str, partition: int, start: int = 0, *, limit: int = PIECE
+    log: Log, topic: str, partition: int, start: int = 0, end: int | None = None
 ) -> AsyncIterator[Sequence[Record]]:
-    """The records of a partition from an offset on, piece by piece; all other tasks have their turn in between."""
-    while records := await log.read(topic, partition, start, limit):
-        yield records
+    """The records of a partition from an offset on, piece by piece; all other tasks have their turn in between.
+
+    `end`: the offset before which it stops, for who writes to the topic what would make it read on for ever.
+    """
+    while records := await log.read(topic, partition, start, PIECE):
         start = records[-1].offset + 1
+        if end is not None and start > end:
+            yield [record for record in records if record.offset < end]
+            return
+        yield records
         await asyncio.sleep(0)
 
 
@@ -33,7 +39,8 @@ async def partition_records(log: Log, topic: str, partition: int, start: int = 0
 async def topic_pieces(
     log: Log, topic: str, starts: Mapping[int, int] | None = None
 ) -> AsyncIterator[Sequence[Record]]:
-    """The pieces of every partition, one partition after the other."""
-    for partition in range(log.partitions):
-        async for records in pieces(log, topic, partition, (starts or {}).get(partition, 0)):
+    """The pieces of every partition, one partition after the other, up to the ends of now."""
+    for partition, end in (await log.ends(topic)).items():
+        async for records in pieces(log, topic, partition, (starts or {}).get(partition, 0), end):
             yield records
+        await asyncio.sleep(0)

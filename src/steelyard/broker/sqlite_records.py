@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from steelyard.broker.log import COMPACTED, BadMessage, LogError, Message, Record
+from steelyard.broker.log import COMPACTED, READ_BYTES, BadMessage, LogError, Message, Record
 from steelyard.broker.partition import partition_of
 
 MIGRATIONS = (
@@ -170,7 +170,14 @@ def read(
         f"SELECT {_COLUMNS} FROM records WHERE position >= ? AND position < ? ORDER BY position LIMIT ?",
         (first + max(0, min(start, _PLACE)), first + _PLACE, limit),
     )
-    return [_record(topic.name, row) for row in rows.fetchall()]
+    found: list[Record] = []
+    size = 0
+    for row in rows:
+        size += len(row[5] or b"")
+        if found and size > READ_BYTES:
+            break
+        found.append(_record(topic.name, row))
+    return found
 
 
 def latest(connection: sqlite3.Connection, topic: Topic, key: str) -> Record | None:

@@ -7,11 +7,15 @@ by the platform's process or by `steelyard service informer`; of several copies 
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from steelyard.broker.aside import Aside
 from steelyard.broker.log import Log, Message
+from steelyard.broker.quarantine import described
+from steelyard.errors import is_engine_failure
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.leader import Candidate, LeaderElector
@@ -26,7 +30,10 @@ Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-informer"
+CONSUMER = "informer"
+"""Under this name it puts aside what it cannot read."""
 BATCH = 500
+RETRY_SECONDS = 30.0
 
 _PROGRESS: dict[str, dict[str, str]] = {
     "Evaluation": {
@@ -51,7 +58,7 @@ class Observed:
 
 def status_of(resource: Json) -> Observed | None:
     """What the resource's conditions mean for its entity; None while they say nothing yet."""
-    holding = {each["type"]: each for each in _conditions(resource) if each["status"] == "True"}
+    holding = {each["type"]: each for each in _conditions(resource) if each.get("status") == "True"}
     for kind in ("Failed", "Expired", "Complete", "Ready", "Progressing"):
         if kind in holding:
             said = _said(resource["kind"], kind, holding[kind])
@@ -60,7 +67,10 @@ def status_of(resource: Json) -> Observed | None:
 
 
 def _conditions(resource: Json) -> list[Json]:
-    return list((resource.get("status") or {}).get("conditions") or ())
+    """A resource may hold what its schema would refuse, if it is older than the schema."""
+    status = resource.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
 
 
 def _said(kind: str, condition: str, content: Json) -> Status:
@@ -90,7 +100,7 @@ def slim(resource: Json) -> Json:
     metadata = resource["metadata"]
     kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
     kept["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key == ENTITY}
-    conditions = [each for each in _conditions(resource) if each["status"] == "True"]
+    conditions = [each for each in _conditions(resource) if each.get("status") == "True"]
     return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
 
 
@@ -129,33 +139,68 @@ class _Teller:
         self._changed = asyncio.Event()
         self._news: dict[str, Json] = {}  # by uid
         self._told: dict[str, Observed] = {}  # by uid; spares repeats, nothing depends on it
+        self._aside: Aside | None = None
+        self._failed: dict[str, Json] = {}  # by uid: of which nothing could be said
         self._informers = [
             Informer(cluster, each, label_selector=ENTITY, transform=slim, on_change=self._see)
             for each in DYFF
         ]
 
     async def work(self) -> None:
+        self._aside = await Aside.open(self._log, CONSUMER)
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run())
             while True:
+                await self._wait(self._aside)
+                await self._tell(self._aside)
+
+    async def _wait(self, aside: Aside) -> None:
+        """For news; what failed is tried again from time to time, until somebody drops it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
                 await self._changed.wait()
-                self._changed.clear()
-                await self._tell()
+            self._changed.clear()
+            return
+        await aside.released()
+        held = {uid: each for uid, each in self._failed.items() if entity_of(each) in aside.keys}
+        self._news, self._failed = held | self._news, {}
 
     def _see(self, old: Json | None, new: Json | None) -> None:
         if old and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
             self._told.pop(old["metadata"]["uid"], None)
+            self._failed.pop(old["metadata"]["uid"], None)
         if new:
             self._news[new["metadata"]["uid"]] = new
             self._changed.set()
 
-    async def _tell(self) -> None:
+    async def _tell(self, aside: Aside) -> None:
         news, self._news = self._news, {}
-        seen = [(uid, each, status_of(each)) for uid, each in news.items() if entity_of(each)]
-        fresh = [(uid, each, said) for uid, each, said in seen if said and said != self._told.get(uid)]
-        for start in range(0, len(fresh), BATCH):
+        resources = list(news.items())
+        for start in range(0, len(resources), BATCH):
+            batch = resources[start : start + BATCH]
             await surely(self._leading)
-            batch = fresh[start : start + BATCH]
-            await self._log.publish([command_of(each, said) for _, each, said in batch])
-            self._told.update((uid, said) for uid, _, said in batch)
+            fresh = [each for uid, resource in batch if (each := await self._fresh(uid, resource, aside))]
+            if fresh:
+                await self._log.publish([message for _, _, message in fresh])
+            self._told.update((uid, observed) for uid, observed, _ in fresh)
+            await asyncio.sleep(0)  # of many thousands, most say nothing, and nothing is waited for
+
+    async def _fresh(self, uid: str, resource: Json, aside: Aside) -> tuple[str, Observed, Message] | None:
+        """What a resource says that was not said yet. One of which it cannot be said is put aside alone."""
+        id = entity_of(resource)
+        if id is None:
+            return None
+        try:
+            observed = status_of(resource)
+            fresh = observed is not None and observed != self._told.get(uid)
+            message = command_of(resource, observed) if fresh and observed else None
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            self._failed[uid] = resource
+            await aside.put(id, described(error))
+            return None
+        self._failed.pop(uid, None)
+        await aside.clear(id)
+        return (uid, observed, message) if observed and message else None

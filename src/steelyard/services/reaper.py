@@ -12,7 +12,11 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from steelyard.broker.aside import Aside
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
+from steelyard.broker.quarantine import described
+from steelyard.broker.scan import topic_pieces
+from steelyard.errors import is_engine_failure
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
 from steelyard.services.horizon import raised
 from steelyard.services.judge import FORGOTTEN, State, state_of
@@ -21,7 +25,13 @@ from steelyard.services.uploads import discard_leftovers
 from steelyard.storage.store import StorageError, Store
 
 _log = logging.getLogger(__name__)
+CONSUMER = "reaper"
+"""Under this name it puts aside what it cannot read."""
+UPLOADS = "uploads"
+"""The same, of leftovers of uploads."""
 LOOK_SECONDS = 600.0
+DELETED = b'"Deleted"'
+"""Stands in the JSON of every entity that may be due."""
 DELETED_FOR = timedelta(days=7)
 COMMANDS_FOR = timedelta(days=14)
 OUTCOMES_FOR = timedelta(hours=1)
@@ -32,10 +42,11 @@ async def run_reaper(
     log: Log, store: Store, *, stop: asyncio.Event, clock: Clock = lambda: datetime.now(UTC)
 ) -> None:
     """Looks at once, and then every ten minutes, until `stop`."""
+    aside, uploads_aside = await Aside.open(log, CONSUMER), await Aside.open(log, UPLOADS)
     while not stop.is_set():
-        await reap(log, clock())
+        await reap(log, clock(), aside)
         try:
-            await discard_leftovers(store, log, clock())
+            await discard_leftovers(store, log, clock(), uploads_aside)
         except StorageError as error:
             _log.warning("cannot look for leftovers of uploads: %s", error)
         with contextlib.suppress(TimeoutError):
@@ -43,26 +54,45 @@ async def run_reaper(
                 await stop.wait()
 
 
-async def reap(log: Log, now: datetime) -> list[Message]:
-    """One look; the commands that it gave."""
-    commands: list[Message] = []
-    horizon: list[Message] = []
-    for partition in range(log.partitions):
-        start = 0
-        while records := await log.read(STATE, partition, start):
-            start = records[-1].offset + 1
-            commands += [each for record in records if (each := due(record, now)) is not None]
-            horizon += raised(records, now - COMMANDS_FOR)
-    if commands or horizon:
-        await log.publish([*commands, *horizon])
+async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
+    """One look; how many commands it gave.
+
+    The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`.
+    """
+    aside = aside or await Aside.open(log, CONSUMER)
+    count = 0
+    horizon: dict[str, Message] = {}
+    async for records in topic_pieces(log, STATE):
+        commands = [each for record in records if (each := await _due(record, now, aside)) is not None]
+        if commands:
+            await log.publish(commands)
+        count += len(commands)
+        horizon |= {message.key: message for message in raised(records, now - COMMANDS_FOR)}
+    if horizon:
+        await log.publish(list(horizon.values()))
     await log.expire(EVENTS, now - COMMANDS_FOR)
     await log.expire(OUTCOMES, now - OUTCOMES_FOR)
     await log.expire(STATE, now - COMMANDS_FOR)
-    return commands
+    return count
+
+
+async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
+    """As `due`; a record of which it cannot be said is put aside, until the next look can say it."""
+    try:
+        command = due(record, now)
+    except Exception as error:
+        if is_engine_failure(error):
+            raise
+        await aside.put(record.key, described(error))
+        return None
+    await aside.clear(record.key)
+    return command
 
 
 def due(record: Record, now: datetime) -> Message | None:
     """What a state record is due for."""
+    if record.value is not None and FORGOTTEN not in record.headers and DELETED not in record.value:
+        return None  # nine of ten: parsing a million entities would take twenty seconds
     state = state_of(record)
     if state is None or state.buried:
         return None

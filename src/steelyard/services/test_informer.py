@@ -7,6 +7,7 @@ import pytest
 
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.broker.quarantined import quarantined
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.status import allows
@@ -260,3 +261,27 @@ async def test_resources_of_others_say_nothing(bench: Bench) -> None:
     bench.say(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
     assert await bench.told("x1") == []
+
+
+async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    resource, name = place_of(MODEL)
+    namespace = manifest(MODEL)["metadata"]["namespace"]
+    condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
+    bench.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+
+    async def held() -> bool:
+        return [(each.key, each.consumer) for each in await quarantined(bench.log)] == [("m1", "informer")]
+
+    await until(held)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+
+    async def over() -> bool:
+        return await quarantined(bench.log) == []
+
+    await until(over)

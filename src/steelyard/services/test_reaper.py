@@ -10,6 +10,7 @@ import pytest
 from steelyard.broker.contract import everything
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.quarantined import quarantined
 from steelyard.schema.commands import Command
 from steelyard.services.doubles import create, forget, labels, message, record, restore, status
 from steelyard.services.judge import judge, state_of
@@ -155,3 +156,26 @@ async def test_it_ends_when_it_is_told_to() -> None:
 
 def _forgets(events: list[Record]) -> list[Message | Record]:
     return [each for each in events if b"ForgetEntity" in (each.value or b"")]
+
+
+async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
+    now = START
+    log = MemoryLog(clock=lambda: now)
+    await judged(log, *(message(each) for each in DELETED))
+    (good,) = await everything(log, STATE)
+    broken = (good.value or b"").replace(b'"lastTransitionTime":"2026', b'"lastTransitionTime":"soon')
+    assert broken != good.value
+    cut = b'{"status":"Deleted"'
+    await log.publish(
+        [Message(STATE, key, value, good.headers) for key, value in (("a", broken), ("b", cut))]
+    )
+    now = START + DELETED_FOR
+    for _ in range(2):
+        assert await reap(log, now) == 1
+    assert {(each.key, each.consumer) for each in await quarantined(log)} == {
+        ("a", "reaper"),
+        ("b", "reaper"),
+    }
+    await log.publish([Message(STATE, key, None, good.headers) for key in ("a", "b")])
+    await reap(log, now)
+    assert await quarantined(log) == []

@@ -5,10 +5,14 @@ before, and what a crash left. The mark that an area is closed stays as long as 
 write again.
 """
 
-from collections.abc import Mapping
+import asyncio
 from datetime import datetime, timedelta
 
+from steelyard.broker.aside import Aside
 from steelyard.broker.log import STATE, Log
+from steelyard.broker.quarantine import described
+from steelyard.broker.scan import PIECE
+from steelyard.errors import is_engine_failure
 from steelyard.services.judge import State, state_of
 from steelyard.storage.staging import area_of
 from steelyard.storage.store import Store
@@ -18,19 +22,34 @@ LEFT_FOR = timedelta(days=1)
 _PREFIX = "staging/"
 
 
-async def discard_leftovers(store: Store, log: Log, now: datetime) -> int:
-    """One look; how many objects were removed. Raises StorageError."""
-    found = [info.key async for info in store.list(_PREFIX) if now - info.last_modified >= LEFT_FOR]
-    ids = {_entity(key) for key in found}
-    states = {id: state_of(await log.latest(STATE, id)) for id in ids}
-    leftovers = [key for key in found if _is_leftover(key, states)]
-    for key in leftovers:
-        await store.delete(key)
-    return len(leftovers)
+async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside) -> int:
+    """One look; how many objects were removed. Raises StorageError.
+
+    A file of which it cannot be said, or which cannot be removed, puts its entity aside, and the others go on.
+    """
+    count = number = 0
+    failed: set[str] = set()
+    async for info in store.list(_PREFIX):
+        number += 1
+        if number % PIECE == 0:
+            await asyncio.sleep(0)  # a list, and what lies in the log, may be read without ever waiting
+        if now - info.last_modified < LEFT_FOR:
+            continue
+        try:
+            if _is_leftover(info.key, state_of(await log.latest(STATE, _entity(info.key)))):
+                await store.delete(info.key)
+                count += 1
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            failed.add(_entity(info.key))
+            await aside.put(_entity(info.key), described(error))
+    for key in aside.keys - failed:
+        await aside.clear(key)
+    return count
 
 
-def _is_leftover(key: str, states: Mapping[str, State | None]) -> bool:
-    state = states[_entity(key)]
+def _is_leftover(key: str, state: State | None) -> bool:
     if state is None or state.content is None:
         return True
     return area_of(key) is not None and state.content["status"] != "WaitingForUpload"

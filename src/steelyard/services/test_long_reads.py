@@ -1,0 +1,119 @@
+"""Whoever reads a whole topic lets all others have their turn meanwhile: a lease is renewed by the same loop.
+
+Counted is what a reader takes from the log between two turns of another task, whatever time that takes here. The same
+over a million records and a real lease is in `tests/integration/test_long_reads.py`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from steelyard.broker.aside import Aside
+from steelyard.broker.log import EVENTS, QUARANTINE, READ_BYTES, STATE, WAITING, Message, Record
+from steelyard.broker.memory import MemoryLog
+from steelyard.broker.quarantine import waiting_of
+from steelyard.broker.quarantined import quarantined
+from steelyard.broker.scan import PIECE
+from steelyard.services.doubles import create, message, status
+from steelyard.services.orchestrator.doubles import START, make_evaluation
+from steelyard.services.reaper import DELETED_FOR, reap
+from steelyard.services.test_aggregator import judged
+
+ENTITIES = 6 * PIECE
+
+
+class Counting(MemoryLog):
+    """Counts what is read since another task had its turn, and keeps the most."""
+
+    def __init__(self) -> None:
+        super().__init__(1, clock=lambda: START)
+        self.records = self.bytes = self.most = self.most_bytes = self.reads = 0
+
+    async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
+        found = await super().read(topic, partition, start, limit)
+        self._count(found)
+        return found
+
+    async def latest(self, topic: str, key: str) -> Record | None:
+        found = await super().latest(topic, key)
+        self._count([found] if found else [])
+        return found
+
+    def _count(self, found: Sequence[Record]) -> None:
+        self.reads += len(found)
+        self.records += len(found)
+        self.bytes += sum(len(record.value or b"") for record in found)
+        self.most, self.most_bytes = max(self.most, self.records), max(self.most_bytes, self.bytes)
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[None]:
+        """Another task has its turn whenever the loop comes round."""
+
+        async def turns() -> None:
+            while True:
+                self.records = self.bytes = 0
+                await asyncio.sleep(0)
+
+        self.most = self.most_bytes = self.reads = 0
+        other = asyncio.create_task(turns())
+        try:
+            yield
+        finally:
+            other.cancel()
+
+
+async def _reap(log: MemoryLog) -> int:
+    return await reap(log, START + 2 * DELETED_FOR)
+
+
+async def _quarantined(log: MemoryLog) -> int:
+    return len(await quarantined(log))
+
+
+async def _waiting(log: MemoryLog) -> int:
+    return len(await waiting_of(log, "k1"))
+
+
+async def _aside(log: MemoryLog) -> int:
+    return len((await Aside.open(log, "sink")).keys)
+
+
+def _marks(number: int) -> list[Message]:
+    return [
+        Message(QUARANTINE, f"sink/k{n}", b'{"reason":"KeyError"}', {"consumer": "sink"})
+        for n in range(number)
+    ]
+
+
+def _waiters(number: int) -> list[Message]:
+    return [Message(WAITING, "k1", b"x" * 5000, {"origin": f"{EVENTS}/0/{n}"}) for n in range(number)]
+
+
+async def _states(number: int) -> list[Message]:
+    """Of deleted entities: what the reaper has most to do with."""
+    small, entity = MemoryLog(1, clock=lambda: START), make_evaluation()
+    await judged(small, message(create(entity)), message(status(entity, "Deleted")))
+    (state,) = await small.read(STATE, 0, 0)
+    return [Message(STATE, f"k{n}", state.value, state.headers, 0) for n in range(number)]
+
+
+Read = Callable[[Counting], Awaitable[int]]
+READERS: dict[str, Read] = {
+    "the reaper": _reap,
+    "the list of what is in quarantine": _quarantined,
+    "what waits for one entity": _waiting,
+    "the marks of a consumer": _aside,
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+async def test_between_two_turns_of_others_one_piece_is_read(read: Read) -> None:
+    log = Counting()
+    await log.publish([*await _states(ENTITIES), *_marks(ENTITIES), *_waiters(ENTITIES)])
+    async with log.counted():
+        assert await read(log) == ENTITIES
+    assert log.reads >= ENTITIES
+    assert log.most <= PIECE
+    assert log.most_bytes <= READ_BYTES
