@@ -58,6 +58,42 @@ async def test_what_the_schema_forbids_is_refused(
     assert (await api.get(f"{widgets}/w")).json["metadata"]["generation"] == 1
 
 
+ALTERNATIVES: Json = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "oneOf": [{"required": ["image"]}, {"required": ["imageRef"]}],
+            "anyOf": [{"required": ["image"]}, {"required": ["imageRef"]}],
+            "not": {"required": ["neither"]},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"image": "a", "imageRef": "b"},
+        {"image": "{limit.x}", "{0}": "", "imageRef": "}"},
+        {"neither": ""},
+    ],
+    ids=["none", "both", "with braces", "what must not be"],
+)
+async def test_what_fits_no_alternative_is_refused(api: Api, namespace: str, spec: Json) -> None:
+    group = f"{namespace}.example.dev"
+    (await api.post(CRDS, definition(group, ALTERNATIVES))).ok()
+    await established(api, f"widgets.{group}")
+    path = f"/apis/{group}/v1/namespaces/{namespace}/widgets"
+    body = {**widget(path, "w"), "spec": spec}
+    answer = await api.post(path, body)
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    assert "spec" in answer.causes()
+    (await api.post(path, {**body, "spec": {"image": "a"}})).ok(201)
+
+
 async def test_what_is_fixed_stays(api: Api, widgets: str) -> None:
     (await api.post(widgets, widget(widgets, "w"))).ok(201)
     (await api.merge(f"{widgets}/w", {"spec": {"fixed": {"a": 1}}})).ok(200)

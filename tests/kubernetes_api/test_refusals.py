@@ -163,6 +163,17 @@ async def test_too_large_a_body_is_refused(api: Api, core: str) -> None:
     assert (answer.status, answer.json["reason"]) == (413, "RequestEntityTooLarge")
 
 
+@pytest.mark.parametrize("megabytes", [1.1, 2, 2.9, 3.1])
+async def test_bodies_of_every_size_are_answered_in_json(
+    embedded: object, api: Api, core: str, megabytes: float
+) -> None:
+    """What is larger than an object may be is refused for that, and beyond the limit of bodies for the body."""
+    answer = await api.post(f"{core}/configmaps", config_map("big", {"a": "x" * int(megabytes * 2**20)}))
+    assert answer.json["kind"] == ("ConfigMap" if answer.status == 201 else "Status"), answer
+    assert answer.status in (201, 413, 422), answer.message
+    assert ("limit is 3145728" in answer.message) == (megabytes > 3)
+
+
 async def test_without_a_token_nothing_is_answered(embedded: object, api: Api, core: str) -> None:
     for token in ("", "wrong"):
         answer = await api.request("GET", f"{core}/pods", token=token)

@@ -119,8 +119,10 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
             count = len(value) if isinstance(value, list | dict) else 0
             return Cause(path, f"Too many: {count}: must have at most {limit} items", "FieldValueTooMany")
         case other:
-            text = _LIMITS.get(type(other).__name__.rpartition("_")[2], error.message)
-            return invalid(path, value, f"{body} {text}".format(limit=getattr(other, "limit", "")))
+            rule = _LIMITS.get(type(other).__name__.rpartition("_")[2])
+            # The library's own message shows the value: braces in it are no fields to fill in.
+            text = rule.format(limit=getattr(other, "limit", "")) if rule else error.message
+            return invalid(path, value, f"{body} {text}")
 
 
 def _first(types: object) -> object:
