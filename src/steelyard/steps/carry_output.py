@@ -104,13 +104,36 @@ def files_below(folder: Path) -> Iterator[str]:
     """Every file's path below the folder. Raises StepFailed for what is neither a file nor a folder."""
     if not folder.is_dir():
         raise StepFailed("OutputMissing", f"there is no folder {folder}", permanent=True)
-    for path in folder.rglob("*"):
-        if path.is_dir() and not path.is_symlink():
-            continue
-        relative = str(path.relative_to(folder))
-        if not path.is_file():
-            raise StepFailed(INVALID, f"{relative} is neither a file nor a folder", permanent=True)
-        yield checked_path(relative, "a file of the output")
+    for where, folders, names in os.walk(folder, onerror=_unread):
+        links = [name for name in folders if (Path(where) / name).is_symlink()]
+        for name in (*links, *names):
+            path = Path(where) / name
+            relative = str(path.relative_to(folder))
+            if not path.is_file():
+                raise StepFailed(INVALID, f"{relative} is neither a file nor a folder", permanent=True)
+            yield checked_path(relative, "a file of the output")
+
+
+def _unread(error: OSError) -> None:
+    """A folder that may not be read is no empty one."""
+    raise _not_readable(Path(str(error.filename)), str(error.filename), error) from error
+
+
+def _not_readable(path: Path, name: str, error: OSError) -> StepFailed:
+    """Names the file, whose it is, and who would have to read it."""
+    if not isinstance(error, PermissionError):
+        return StepFailed(INVALID, f"{name} cannot be read: {error.strerror}", permanent=True)
+    try:
+        status = path.lstat()
+        whose = f"it belongs to user {status.st_uid} and group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):04o}"
+    except OSError:
+        whose = "nor looked at"
+    return StepFailed(
+        INVALID,
+        f"{name} may not be read by user {os.geteuid()}: {whose}; the program should leave its output readable to "
+        "others, or the job's template should say as whom it runs (securityContext.runAsUser)",
+        permanent=True,
+    )
 
 
 def copy(folder: Path, path: str, local: Path) -> None:
@@ -139,8 +162,7 @@ def _opened(folder: Path, path: str) -> int:
     try:
         return os.open(folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as error:
-        message = f"{path} may not be read: the program should leave it readable to other users"
-        raise StepFailed(INVALID, message, permanent=True) from error
+        raise _not_readable(folder / path, path, error) from error
 
 
 def claims(folder: Path) -> dict[str, str]:

@@ -4,13 +4,15 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steelyard.steps.carry_output import files_below, main
+from steelyard.steps.carry_output import copy, files_below, main
 from steelyard.steps.common import Log, StepFailed, execute
 from steelyard.steps.example import make_config, make_model_spec
 from steelyard.steps.fetch_model import main as fetch_model
@@ -108,6 +110,44 @@ async def test_refused_for_good(root: Path, spoil: Callable[[Path], None], code:
         await carry(root)
     assert (failure.value.code, failure.value.permanent) == (code, True)
     assert not (root / "trainings/1/.steelyard/manifest.json").exists()
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """As a user who owns nothing: root may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def read_all(folder: Path) -> None:
+    for path in files_below(folder):
+        copy(folder, path, Path(os.devnull))
+
+
+@pytest.mark.parametrize("name", ["deep", "deep/labels.json"])
+def test_what_may_not_be_read_is_named_and_not_left_out(name: str) -> None:
+    with tempfile.TemporaryDirectory() as made:  # pytest's own folder is closed to others
+        folder = Path(made)
+        folder.chmod(0o755)
+        (folder / "deep").mkdir()
+        (folder / "deep" / "labels.json").write_bytes(b"[]")
+        hidden = folder / name
+        hidden.chmod(0)
+        try:
+            with nobody(), pytest.raises(StepFailed) as failed:
+                read_all(folder)
+        finally:
+            hidden.chmod(0o755)
+        owner = hidden.stat()
+    assert (failed.value.code, failed.value.permanent) == ("OutputInvalid", True)
+    assert name in str(failed.value)
+    assert f"it belongs to user {owner.st_uid} and group {owner.st_gid}, mode 0000" in str(failed.value)
 
 
 async def test_a_link_within_the_output_is_kept_as_a_file(root: Path) -> None:

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,6 +20,8 @@ PATH = "/var/steelyard/output"
 """Where a program writes that was told nothing else. It always finds the folder in $STEELYARD_OUTPUT."""
 VARIABLE = "STEELYARD_OUTPUT"
 VOLUME = "steelyard-output"
+_CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_IDENTITY = ("runAsUser", "runAsGroup", "fsGroup", "supplementalGroups")
 WRITERS = ("chief", "master", "launcher", "worker")
 """In a job of a v1 kind, the type whose replica 0 writes the output: the first that the job has."""
 
@@ -36,6 +39,8 @@ class Output:
     """Who makes the Model: the operator, as a resource, or a client of the platform."""
     field: str
     """Where the job says so."""
+    claim: str = ""
+    """The claim that it is written to, where the template mounts none itself."""
 
 
 def wanted(job: TrainingJob) -> Output | None:
@@ -43,16 +48,17 @@ def wanted(job: TrainingJob) -> Output | None:
     register = cast(
         Literal["Resource", "Platform"], job.annotations.get(labels.OUTPUT_REGISTER, "Resource").capitalize()
     )
+    claim = job.annotations.get(labels.OUTPUT_CLAIM, "")
     said = (job.spec.get("outputs") or {}).get("model")
     if said:
-        path = said.get("path") or PATH
-        return Output(said["name"], path, _writer(job, said.get("role")), register, "spec.outputs.model")
+        path, place = said.get("path") or PATH, _writer(job, said.get("role"))
+        return Output(said["name"], path, place, register, "spec.outputs.model", claim)
     name = job.annotations.get(labels.OUTPUT_MODEL)
     if not name:
         return None
     path = job.annotations.get(labels.OUTPUT_PATH, PATH)
     field = f"metadata.annotations[{labels.OUTPUT_MODEL}]"
-    return Output(name, path, _writer(job, None), register, field)
+    return Output(name, path, _writer(job, None), register, field, claim)
 
 
 def _writer(job: TrainingJob, role: str | None) -> Place:
@@ -86,10 +92,14 @@ def check(job: TrainingJob, settings: OperatorSettings) -> None:
         raise Invalid(
             output.field, "the operator's setting storage is empty: there is nowhere to keep a model"
         )
-    if own_mount(job, output) is None and not settings.training.outputs:
+    if output.claim and not _CLAIM.fullmatch(output.claim):
+        field = f"metadata.annotations[{labels.OUTPUT_CLAIM}]"
+        raise Invalid(field, f"{output.claim!r} is no name of a PersistentVolumeClaim")
+    if own_mount(job, output) is None and not output.claim and not settings.training.outputs:
         message = (
             f"the template of {output.place.role} mounts no volume with a persistentVolumeClaim at {output.path}, "
-            "and the operator's setting training.outputs is empty: the output would be lost with its Pod"
+            f"the annotation {labels.OUTPUT_CLAIM} names none, and the operator's setting training.outputs is empty: "
+            "the output would be lost with its Pod"
         )
         raise Invalid(f"{output.field}.path", message)
 
@@ -101,28 +111,64 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
         return pod
     spec = pod["spec"]
     own = own_mount(job, output) is not None
+    volume, mount = source(job, output)
     main = main_container(spec["containers"], job.framework)
-    containers = [_told(main, output, own) if each is main and main else each for each in spec["containers"]]
+    containers = [
+        _told(main, output, None if own else mount) if each is main and main else each
+        for each in spec["containers"]
+    ]
     volumes = list(spec.get("volumes") or ())
     if not own:
-        volumes.append({"name": VOLUME, "hostPath": {"path": folder(job), "type": "DirectoryOrCreate"}})
+        volumes.append(volume)
     return {**pod, "spec": {**spec, "containers": containers, **({"volumes": volumes} if volumes else {})}}
 
 
-def _told(container: Json, output: Output, own: bool) -> Json:
+def _told(container: Json, output: Output, mount: Json | None) -> Json:
     """The container that knows the folder; what the user's own environment says is left as it is."""
     env = list(container.get("env") or ())
     if all(each["name"] != VARIABLE for each in env):
         env.append({"name": VARIABLE, "value": output.path})
     mounts = list(container.get("volumeMounts") or ())
-    if not own:
-        mounts.append({"name": VOLUME, "mountPath": output.path})
+    if mount is not None:
+        mounts.append(mount)
     return {**container, "env": env, "volumeMounts": mounts}
 
 
-def folder(job: TrainingJob) -> str:
-    """On one machine: a folder of the job's own, which a later job of its name does not see."""
-    return f"{job.settings.outputs.rstrip('/')}/{job.namespace}/{job.name}-{job.uid[:8]}"
+def source(job: TrainingJob, output: Output, existing: bool = False) -> tuple[Json, Json]:
+    """The volume and its mount: the user's own, a folder of a claim, or on one machine a folder there.
+
+    The folder is the job's own, which a later job of its name does not see. `existing`: it has been written already.
+    """
+    if found := own_mount(job, output):
+        return found
+    own, mount = f"{job.name}-{job.uid[:8]}", {"name": VOLUME, "mountPath": output.path}
+    if output.claim:
+        claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": output.claim}}
+        return claim, {**mount, "subPath": own}
+    path = f"{job.settings.outputs.rstrip('/')}/{job.namespace}/{own}"
+    kind = "Directory" if existing else "DirectoryOrCreate"
+    return {"name": VOLUME, "hostPath": {"path": path, "type": kind}}, mount
+
+
+def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
+    """The security context of a Pod and of its container that read the output from a claim, beside the usual ones.
+
+    The user whom the writer's template names reads what it wrote. Where it names none, its image does, which nobody
+    here knows: then root reads, whom files of any user are open to, with that one capability. A template that forbids
+    root without naming a user keeps the usual user; what that one may not read, the step names.
+    """
+    spec = job.roles[output.place.role].template.get("spec") or {}
+    pod = spec.get("securityContext") or {}
+    main = main_container(spec.get("containers") or [], job.framework) or {}
+    said = {**pod, **(main.get("securityContext") or {})}
+    known = {name: said[name] for name in _IDENTITY if said.get(name) is not None}
+    if "runAsUser" in known:
+        return {**known, "runAsNonRoot": known["runAsUser"] != 0}, {}
+    if said.get("runAsNonRoot"):
+        return known, {}
+    return {**known, "runAsUser": 0, "runAsNonRoot": False}, {
+        "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]}
+    }
 
 
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:

@@ -20,11 +20,11 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.operator.training.output_folder import (
     VOLUME,
     Output,
-    folder,
     main_container,
-    own_mount,
+    reader,
     wanted,
 )
+from steelyard.operator.training.output_folder import source as source_of
 from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
 
@@ -113,14 +113,15 @@ def _job(source: Json, job: TrainingJob, output: Output, settings: OperatorSetti
     config, carrier = job_and_config(source, step, 1, step.deadline, settings)
     carrier["spec"]["backoffLimit"] = settings.max_attempts - 1
     pod = carrier["spec"]["template"]["spec"]
-    volume, mount = own_mount(job, output) or (
-        {"name": VOLUME, "hostPath": {"path": folder(job), "type": "Directory"}},
-        {"name": VOLUME, "mountPath": output.path},
-    )
+    volume, mount = source_of(job, output, existing=True)
     pod["volumes"] = [*pod["volumes"], {**volume, "name": VOLUME}]
     (container,) = pod["containers"]
     mounts = [*container["volumeMounts"], {**mount, "name": VOLUME, "readOnly": True}]
-    pod["containers"] = [{**container, "volumeMounts": mounts}]
+    pod["containers"] = [container := {**container, "volumeMounts": mounts}]
+    if "persistentVolumeClaim" in volume:  # on one machine everything runs as one user
+        whole, own = reader(job, output)
+        pod["securityContext"] = {**pod["securityContext"], **whole}
+        container["securityContext"] = {**container["securityContext"], **own}
     return config, carrier
 
 

@@ -163,12 +163,49 @@ def test_the_users_own_claim_and_variable_are_used() -> None:
     ]["volumeMounts"]
 
 
+def test_a_claim_that_the_job_names_has_a_folder_of_the_job() -> None:
+    bare = TrainingSettings()
+    job = make_job(training=bare, output_model="digits", output_claim="models")
+    check(job, SETTINGS.model_copy(update={"training": bare}))
+    pod: Json = {"spec": {"containers": [CONTAINER]}}
+    spec = mounted(pod, job, Place("Master", 0))["spec"]
+    claim = {"name": "steelyard-output", "persistentVolumeClaim": {"claimName": "models"}}
+    mount = {"name": "steelyard-output", "mountPath": "/var/steelyard/output", "subPath": "digits-uid-1"}
+    assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([claim], [mount])
+    assert mounted(pod, job, Place("Worker", 0)) == pod, "a claim may be for one node"
+    carrier = following(job).create[1]["spec"]["template"]["spec"]
+    assert claim in carrier["volumes"]
+    assert {**mount, "readOnly": True} in carrier["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    ("said", "user", "root", "capabilities"),
+    [
+        pytest.param({}, 0, True, ["DAC_OVERRIDE"], id="nobody knows the image's user"),
+        pytest.param({"runAsUser": 1000}, 1000, False, None, id="the writer's user"),
+        pytest.param({"runAsUser": 0}, 0, True, None, id="root"),
+        pytest.param({"runAsNonRoot": True}, None, False, None, id="root is forbidden"),
+    ],
+)
+def test_who_reads_a_claim(said: Json, user: int | None, root: bool, capabilities: list[str] | None) -> None:
+    spec = {**CLAIM, "securityContext": {**said, "fsGroup": 7}}
+    job = make_job(spec=spec, output_model="digits", output_path="/results")
+    carrier = following(job).create[1]["spec"]["template"]["spec"]
+    context, own = carrier["securityContext"], carrier["containers"][0]["securityContext"]
+    assert (context.get("runAsUser"), context["runAsNonRoot"], context["fsGroup"]) == (user, not root, 7)
+    assert own["capabilities"].get("add") == capabilities
+    assert (own["capabilities"]["drop"], own["allowPrivilegeEscalation"]) == (["ALL"], False)
+
+
 @pytest.mark.parametrize(
     ("changes", "settings", "fault"),
     [
         pytest.param({"output_path": "out"}, SETTINGS, "absolute path", id="a relative path"),
         pytest.param(
             {"output_register": "Nobody"}, SETTINGS, "Resource or Platform", id="an unknown registrar"
+        ),
+        pytest.param(
+            {"output_claim": "My Claim"}, SETTINGS, "'My Claim' is no name", id="no name of a claim"
         ),
         pytest.param({}, OperatorSettings(training=TRAINING), "setting storage is empty", id="no storage"),
         pytest.param({}, OperatorSettings(storage="s3://b"), "persistentVolumeClaim", id="nowhere to write"),
