@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import httpx
 import pytest
@@ -237,6 +238,20 @@ async def test_a_repeated_edit_with_a_key_is_one(world: World) -> None:
             f"/models/{made['id']}/labels", json={"labels": {"a": "1"}}, headers=headers
         )
         assert answer.json() == {"labels": {"a": "1"}}
+
+
+async def test_every_id_comes_from_the_source_that_it_was_given() -> None:
+    numbers = count(1)
+    async with make_world(new_id=lambda: f"{next(numbers):032}") as world:
+        made = await post(world)
+        await world.admin.patch(f"/models/{made['id']}/labels", json={"labels": {"a": "b"}})
+        created, edited = await creates(world.engines.log)
+        assert [int(id) for id in (made["id"], created.headers["id"], edited.headers["id"])] == [1, 2, 3]
+        owner = (await world.admin.post("/accounts", json={"name": "owner"})).json()
+        body = {"grants": [], "expires": "2100-01-01T00:00:00Z"}
+        await world.admin.post(f"/accounts/{owner['id']}/tokens", json=body)
+        keys = (await world.admin.get(f"/accounts/{owner['id']}/tokens")).json()
+        assert [int(key["id"]) for key in keys] == [4]
 
 
 async def test_commands_say_where_they_come_from(world: World) -> None:

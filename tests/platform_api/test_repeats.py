@@ -23,6 +23,7 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker import log as broker
 from steelyard.broker.log import EVENTS, Log, Record
 from steelyard.broker.memory import MemoryLog
+from steelyard.schema.ids import random_id
 from steelyard.views.memory import MemoryView
 from steelyard.views.view import Stored
 from tests.platform_api.test_audits import audit, procedure
@@ -98,7 +99,14 @@ async def listening(log: MemoryLog) -> AsyncIterator[tuple[str, str, Engines]]:
         client = await world.holder(grant("models", ["*"], ["acme"]))
         token = client.headers["authorization"]
     platform = Platform(
-        engines.log, engines.view, engines.ledger, engines.store, ApiSettings(), b"secret", engines.clock
+        engines.log,
+        engines.view,
+        engines.ledger,
+        engines.store,
+        ApiSettings(),
+        b"secret",
+        engines.clock,
+        random_id,
     )
     async with serving(platform) as url:
         yield url, token, engines
@@ -229,6 +237,7 @@ from steelyard.api.app import Platform, make_app
 from steelyard.api.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
+from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from tests.platform_api.test_served import now
@@ -243,7 +252,7 @@ async def main(state):
         await asyncio.Event().wait()
     log.publish = held
     store = open_store(f"file://{state}/storage")
-    platform = Platform(log, view, ledger, store, ApiSettings(), b"secret", now)
+    platform = Platform(log, view, ledger, store, ApiSettings(), b"secret", now, random_id)
     await serve(make_app(platform), "127.0.0.1", 0, stop=asyncio.Event(), ready=lambda url: print(url, flush=True))
 
 asyncio.run(main(sys.argv[1]))

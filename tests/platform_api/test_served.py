@@ -21,6 +21,7 @@ from steelyard.api.app import Platform, make_app
 from steelyard.api.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
+from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
 from steelyard.views.open import open_view
 from tests.platform_api.world import Engines, Json, model, running_services
@@ -54,7 +55,7 @@ async def served(state: Path) -> AsyncIterator[Served]:
             stack.push_async_callback(engine.close)
         await stack.enter_async_context(running_services(engines))
         platform = Platform(
-            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", now
+            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", now, random_id
         )
         token = await bootstrap(ledger.accounts, "administrator", now())
         url = await stack.enter_async_context(serving(platform))
@@ -189,7 +190,14 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         taken = int(api.url.split(":")[2].partition("/")[0])
         platform = Platform(
-            api.engines.log, api.engines.view, api.engines.ledger, api.engines.store, ApiSettings(), b"s", now
+            api.engines.log,
+            api.engines.view,
+            api.engines.ledger,
+            api.engines.store,
+            ApiSettings(),
+            b"s",
+            now,
+            random_id,
         )
         with pytest.raises(OSError, match="in use"):
             await serve(make_app(platform), "127.0.0.1", taken, stop=asyncio.Event())

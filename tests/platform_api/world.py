@@ -7,7 +7,7 @@ import asyncio
 import base64
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,6 +26,7 @@ from steelyard.broker.log import EVENTS, Log, Message
 from steelyard.broker.memory import MemoryLog
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
+from steelyard.schema.ids import random_id
 from steelyard.services.aggregator import run_aggregator
 from steelyard.services.sinks import run_view_sink
 from steelyard.storage.store import Store, open_store
@@ -136,11 +137,12 @@ async def make_world(
     services: bool = True,
     settings: ApiSettings | None = None,
     replicas: Replicas | None = None,
+    new_id: Callable[[], str] = random_id,
 ) -> AsyncIterator[World]:
     """With `services=False` nobody judges: what is accepted stays in the outbox."""
     made = engines or await make_engines()
     chosen = settings or ApiSettings()
-    platform = Platform(made.log, made.view, made.ledger, made.store, chosen, b"secret", made.clock)
+    platform = Platform(made.log, made.view, made.ledger, made.store, chosen, b"secret", made.clock, new_id)
     app = make_app(platform, replicas)
     token = await bootstrap(made.ledger.accounts, "administrator", made.clock())
     async with AsyncExitStack() as stack:

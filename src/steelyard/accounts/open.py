@@ -1,6 +1,7 @@
 """The accounts database that an address names."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from steelyard.accounts.sqlite_claims import SqliteClaims
 from steelyard.accounts.sqlite_origin import SqliteOrigin
 from steelyard.accounts.sqlite_outbox import SqliteOutbox
 from steelyard.origin import Outlet
+from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
 
 MIGRATIONS = (
@@ -34,7 +36,7 @@ class Ledger:
         await self.database.close()
 
 
-async def open_ledger(url: str) -> Ledger:
+async def open_ledger(url: str, new_id: Callable[[], str] = random_id) -> Ledger:
     """`sqlite:PATH` or `memory:`. Raises LedgerError, which says what is wrong with the address, and DatabaseError."""
     scheme, _, rest = url.partition(":")
     if scheme in {"postgresql", "postgres"}:
@@ -44,7 +46,7 @@ async def open_ledger(url: str) -> Ledger:
     path = _private(Path(rest)) if rest else ":memory:"
     database = await Database.open(path, MIGRATIONS)
     return Ledger(
-        SqliteAccounts(database),
+        SqliteAccounts(database, new_id),
         SqliteOutbox(database),
         SqliteClaims(database),
         SqliteOrigin(database),

@@ -1,7 +1,6 @@
 """Signatures of tokens: EdDSA with the keys of the accounts database, named by `kid`. `tokens.py` signs and checks."""
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -28,8 +27,9 @@ class NotOurs(Exception):
 class Signatures:
     """Signs with the newest key, which is made at first use, and knows the signatures of all."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, new_id: Callable[[], str]) -> None:
         self._accounts = accounts
+        self._new_id = new_id
         self._keys: dict[str, Ed25519PrivateKey] = {}
 
     async def sign(self, claims: Mapping[str, object], now: datetime) -> str:
@@ -82,7 +82,7 @@ class Signatures:
         return self._keys[kid]
 
     async def _make(self, now: datetime, *, first: bool) -> str:
-        kid = uuid.uuid4().hex[:16]
+        kid = self._new_id()[:16]
         pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         await self._accounts.add_signing_key(kid, pem, now, first=first)
         return kid

@@ -1,7 +1,6 @@
 """Accounts and keys in SQLite. A key's token is known by its digest alone."""
 
 import sqlite3
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -34,8 +33,9 @@ _TOUCH = "UPDATE version SET number = number + 1"
 class SqliteAccounts:
     """The Accounts protocol."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, new_id: Callable[[], str]) -> None:
         self._database = database
+        self._new_id = new_id
         self._seen = (-1, -1)
 
     async def create(
@@ -47,10 +47,10 @@ class SqliteAccounts:
         asked: Asked | None = None,
     ) -> Account:
         account = Account(
-            id=uuid.uuid4().hex, name=name, identity=identity, creationTime=now, lastTransitionTime=now
+            id=self._new_id(), name=name, identity=identity, creationTime=now, lastTransitionTime=now
         )
         if permissions:
-            _permit(account, permissions)
+            _permit(account, permissions, self._new_id())
 
         def insert(connection: sqlite3.Connection) -> Account:
             if asked is not None and (earlier := _made_for(connection, asked)) is not None:
@@ -81,7 +81,8 @@ class SqliteAccounts:
         return await self._database.read(read)
 
     async def set_permissions(self, id: str, permissions: Sequence[AccessGrant]) -> Account:
-        return await self._change(id, lambda account: _permit(account, permissions))
+        version = self._new_id()
+        return await self._change(id, lambda account: _permit(account, permissions, version))
 
     async def set_status(self, id: str, status: str, reason: str, now: datetime) -> Account:
         return await self._change(id, lambda account: _transit(account, status, reason, now))
@@ -187,9 +188,9 @@ def _update(connection: sqlite3.Connection, id: str, change: Callable[[Account],
     return account
 
 
-def _permit(account: Account, permissions: Sequence[AccessGrant]) -> None:
+def _permit(account: Account, permissions: Sequence[AccessGrant], version: str) -> None:
     account.auth.permissions = [*permissions]
-    account.auth.permissionsVersion = uuid.uuid4().hex
+    account.auth.permissionsVersion = version
 
 
 def _transit(account: Account, status: str, reason: str, now: datetime) -> None:

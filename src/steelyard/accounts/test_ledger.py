@@ -11,6 +11,7 @@ from steelyard.accounts.ledger import LedgerError
 from steelyard.accounts.open import MIGRATIONS, Ledger, open_ledger
 from steelyard.accounts.sqlite_accounts import SqliteAccounts
 from steelyard.schema.account import Identity
+from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
 
 
@@ -49,7 +50,7 @@ async def test_postgresql_is_said_to_come() -> None:
 
 async def test_a_file_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     first = await Database.open(tmp_path / "ledger.db", MIGRATIONS[:1])
-    made = await SqliteAccounts(first).create("alice", Identity(), datetime.now(UTC))
+    made = await SqliteAccounts(first, random_id).create("alice", Identity(), datetime.now(UTC))
     await first.close()
     opened = await open_ledger(f"sqlite:{tmp_path / 'ledger.db'}")
     assert await opened.accounts.named("alice") == made

@@ -6,8 +6,7 @@ only. The API asks at every request, so what is known is remembered until an acc
 """
 
 import hashlib
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +22,7 @@ from steelyard.schema.account import (
     Identity,
     Scope,
 )
+from steelyard.schema.ids import random_id
 
 REMEMBERED = 10_000
 BOOTSTRAP_DAYS = 365
@@ -63,10 +63,13 @@ class Principal:
 class Tokens:
     """Makes and checks tokens, for one process."""
 
-    def __init__(self, accounts: Accounts, remembered: int = REMEMBERED) -> None:
+    def __init__(
+        self, accounts: Accounts, remembered: int = REMEMBERED, new_id: Callable[[], str] = random_id
+    ) -> None:
         self._accounts = accounts
+        self._new_id = new_id
         self._remembered = remembered
-        self._signatures = Signatures(accounts)
+        self._signatures = Signatures(accounts, new_id)
         self._known: dict[bytes, Principal] = {}
         self._version = -1
 
@@ -87,7 +90,7 @@ class Tokens:
         if account is None and not subject.startswith(_SESSIONS):
             raise ValueError(f"subject: {subject!r} should be {_SESSIONS}<id>, as there is no account")
         key = APIKey(
-            id=uuid.uuid4().hex,
+            id=self._new_id(),
             subject=subject,
             created=now.replace(microsecond=0),
             expires=expires.astimezone(UTC).replace(microsecond=0),

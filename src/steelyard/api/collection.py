@@ -1,7 +1,6 @@
 """The one generic collection: what every kind of entity is asked and told, driven by the table in `kinds.py`."""
 
 import re
-import uuid
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -76,7 +75,7 @@ class Collection:
             )
         asker = call.asker()
         key = asker.idempotency_key
-        id = derived_id(request.account, key) if key is not None else uuid.uuid4().hex
+        id = derived_id(request.account, key) if key is not None else call.api.platform.new_id()
         entities = await self._built(call, request, Base(id, request.account, call.now, more))
         row, new = await call.api.commands.create(entities, asker, call.now, call.reply)
         return created(row) if new else await call.api.entities.get(row.kind, row.entity) or created(row)

@@ -8,7 +8,7 @@ view shows it.
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -59,6 +59,7 @@ class Commands:
         outcomes: Outcomes,
         settling: Settling,
         settings: ApiSettings,
+        new_id: Callable[[], str],
     ) -> None:
         self._log = log
         self._view = view
@@ -67,6 +68,7 @@ class Commands:
         self._settling = settling
         self._seconds = settings.outcome_seconds
         self._entity_bytes = settings.entity_bytes
+        self._new_id = new_id
 
     async def create(
         self, entities: Sequence[AnyEntity], asker: Asker, now: datetime, reply: Reply
@@ -151,7 +153,7 @@ class Commands:
             await self._view.changed(version, _PAUSE)
 
     def _row(self, entity: AnyEntity, asker: Asker, now: datetime) -> OutboxRow:
-        command = uuid.uuid4().hex  # of one attempt: the row that is kept decides which attempt counts
+        command = self._new_id()  # of one attempt: the row that is kept decides which attempt counts
         message = self._message(CreateEntity(data=entity), command, asker, now)
         assert message.value is not None
         check_entity(entity.dump(), message.value, command, self._entity_bytes)
@@ -172,7 +174,7 @@ class Commands:
     def _edit_id(self, asker: Asker, entity: str) -> str:
         """Random; of a request with a key always the same one, so that the aggregator knows a repeat."""
         if asker.idempotency_key is None:
-            return uuid.uuid4().hex
+            return self._new_id()
         return derived_id("command", asker.token, asker.idempotency_key, asker.digest, entity)
 
     def _message(self, command: CreateEntity | Edit, id: str, asker: Asker, now: datetime) -> Message:

@@ -27,8 +27,8 @@ from steelyard.views.view import View
 class Platform:
     """The engines.
 
-    `signing_secret` signs URLs of uploads and downloads; `pods` is one machine's folder of Pods; `registry` holds the
-    figures of what else runs in the process.
+    `signing_secret` signs URLs of uploads and downloads; `new_id` gives ids that nobody can guess; `pods` is one
+    machine's folder of Pods; `registry` holds the figures of what else runs in the process.
     """
 
     log: Log
@@ -38,6 +38,7 @@ class Platform:
     settings: ApiSettings
     signing_secret: bytes
     clock: Callable[[], datetime]
+    new_id: Callable[[], str]
     pods: Path | None = None
     registry: CollectorRegistry | None = None
 
@@ -52,8 +53,10 @@ class Api:
         self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
         self.metrics = Metrics(platform.registry)
         self.entities = Entities(view, outbox, self.metrics.left_out)
-        self.commands = Commands(log, view, outbox, self.outcomes, self.settling, platform.settings)
-        self.tokens = Tokens(platform.ledger.accounts)
+        self.commands = Commands(
+            log, view, outbox, self.outcomes, self.settling, platform.settings, platform.new_id
+        )
+        self.tokens = Tokens(platform.ledger.accounts, new_id=platform.new_id)
         self.replicas = replicas or Replicas()
         self.healthy = False
         self.pod_logs: PodLogs | None = FolderPodLogs(platform.pods) if platform.pods else None

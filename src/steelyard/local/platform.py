@@ -9,7 +9,6 @@ begun anew, once there is some: the API goes on answering what can be answered.
 import asyncio
 import logging
 import os
-import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import address, default_address, served
 from steelyard.room import once_room
+from steelyard.schema.ids import random_id
 from steelyard.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ async def _serve(
         signing_secret=state.signing_secret.read_text().strip().encode(),
         pods=state.pods,
         clock=_now,
+        new_id=random_id,
         registry=opened.registry,
     )
     token = await administrator_token(state, opened.ledger.accounts)
@@ -154,7 +155,7 @@ def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster
         chosen,
         quotas,
         candidate=candidate,
-        new_id=lambda: uuid.uuid4().hex,
+        new_id=random_id,
         stop=stop,
         metrics=metrics,
     )

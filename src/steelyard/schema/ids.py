@@ -1,8 +1,16 @@
-"""Identifiers that are computed rather than chosen, as the published schema computes them."""
+"""Identifiers: those that are computed, as the published schema computes them, and the source of random ones.
+
+Whatever makes something new takes its source of ids as an argument; `random_id` is the one of processes.
+"""
 
 import uuid
 
 NULL_ID = "0" * 32
+
+
+def random_id() -> str:
+    """A version-4 UUID in 32 hexadecimal digits."""
+    return uuid.uuid4().hex
 
 
 def replication_id(evaluation: str, number: int) -> str:
