@@ -141,5 +141,6 @@ def _opened(path: Path | None, migrations: Sequence[str]) -> _Opened:
                 connections.append(connect(path, writes=number == 0))
                 undo.callback(connections[-1].close)
             migrate(connections[0], migrations, str(path))
+            turn.watch(path)
         undo.pop_all()
         return _Opened(connections[0], connections[1], connections[2:], turn)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard import __version__
-from steelyard.errors import ContentError, EngineError, SteelyardError
+from steelyard.errors import ContentError, EngineError, Refused, SteelyardError
+from steelyard.sqlite.presence import Presence
 from steelyard.sqlite.shape import difference, maker, promised, shape, sign
 
 BUSY_SECONDS = 30.0
@@ -19,6 +20,7 @@ _STATEMENT_CODES = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_RANGE,
 }
+_DAMAGED_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 PAUSE_SECONDS = 0.0005
 """Between two looks whether another process has finished writing; a commit takes about as long."""
 
@@ -31,8 +33,20 @@ class StatementError(DatabaseError, ContentError):
     """A statement failed because of its values or its text, and would fail again; the file is well."""
 
 
+class Damaged(DatabaseError):
+    """The file cannot be read as what it was; the message says what was found."""
+
+    exit_code = Refused.exit_code
+
+
 class WrongSchema(DatabaseError):
     """The file is of a version whose tables are others; the message says which, and what to do."""
+
+    exit_code = Refused.exit_code
+
+
+class NewerSchema(WrongSchema):
+    """The file was brought to its schema by a newer version."""
 
 
 class Turn:
@@ -48,6 +62,7 @@ class Turn:
         self._name = str(path)
         with named(self._name):
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._presence: Presence | None = None
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
@@ -68,6 +83,18 @@ class Turn:
         except BlockingIOError:
             return False
         return True
+
+    def watch(self, database: Path) -> None:
+        """From now on `check` compares the database's files with those that are there now."""
+        with named(self._name):
+            self._presence = Presence(database)
+
+    def check(self) -> None:
+        """Raises DatabaseError where a file was taken away: what is written would be gone at the next start."""
+        with named(self._name):
+            fault = self._presence.fault() if self._presence else None
+        if fault is not None:
+            raise DatabaseError(f"{fault}; nothing more is written to it")
 
     def tell(self) -> None:
         """The other processes: something was committed. They look now and then anyway, and the commit stands."""
@@ -110,14 +137,19 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str
 def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: str) -> None:
     done = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if done > len(migrations):
-        raise WrongSchema(
+        raise NewerSchema(
             f"{name}: was made by {maker(connection)}, which is newer than {__version__}; use that one"
         )
-    wrong = difference(shape(connection), promised(migrations[:done])) if done else None
+    there = shape(connection)
+    if not done and there:
+        raise WrongSchema(
+            f"{name}: is another database (it has the table {min(there)}); was it put in the wrong place?"
+        )
+    wrong = difference(there, promised(migrations[:done])) if done else None
     if wrong is not None:
         raise WrongSchema(
             f"{name}: was made by {maker(connection)} with another schema than Steelyard {__version__} has ({wrong}); "
-            "use the version that made it, or begin in another folder with --state-dir"
+            "is it in its right place? Use the version that made it, or begin in another folder with --state-dir"
         )
     for script in migrations[done:]:
         for statement in _statements(script):
@@ -152,8 +184,12 @@ def ours(name: str, error: BaseException) -> BaseException:
     """In our words; what it was stays its cause, by which a full disk is recognised."""
     if not isinstance(error, sqlite3.Error | OSError):
         return error
-    kind = StatementError if _is_of_statement(error) else DatabaseError
-    made = kind(f"{name}: {error}")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES:
+        made: DatabaseError = Damaged(
+            f"{name}: is damaged ({error}); nothing of it was changed. Stop what runs, and put a copy of it back"
+        )
+    else:
+        made = (StatementError if _is_of_statement(error) else DatabaseError)(f"{name}: {error}")
     made.__cause__ = error
     return made
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from steelyard import __version__
 from steelyard.errors import is_engine_failure
-from steelyard.sqlite import Database, DatabaseError, StatementError
+from steelyard.sqlite import Damaged, Database, DatabaseError, StatementError, WrongSchema
 from steelyard.sqlite.file import Turn
 
 SCHEMA = ["CREATE TABLE numbers (n INTEGER PRIMARY KEY);", "ALTER TABLE numbers ADD COLUMN said TEXT;"]
@@ -299,3 +300,54 @@ async def test_what_fails_whatever_is_written_is_a_failure_of_the_file(
     with pytest.raises(DatabaseError) as failure:
         await database.write(work)
     assert is_engine_failure(failure.value)
+
+
+def remove(path: Path, *, replace: bool) -> None:
+    path.unlink()
+    if replace:
+        path.touch()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("how", ["taken away", "replaced"])
+async def test_a_file_that_was_taken_away_confirms_nothing_more(
+    tmp_path: Path, suffix: str, how: str
+) -> None:
+    path = tmp_path / "a.db"
+    database = await Database.open(path, SCHEMA)
+    await database.write(adding(1))
+    remove(Path(f"{path}{suffix}"), replace=how == "replaced")
+    with pytest.raises(DatabaseError, match=rf"a\.db{suffix} was {how}"):
+        await database.write(adding(2))
+    await database.close()
+
+
+async def test_a_file_that_was_cut_off_confirms_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    await (await Database.open(path, SCHEMA)).close()
+    database = await Database.open(path, SCHEMA)
+    os.truncate(path, 4096)
+    with pytest.raises(DatabaseError, match=r"a\.db was cut off from \d+ to 4096 bytes"):
+        await database.write(adding(2))
+    with contextlib.suppress(sqlite3.Error):
+        await database.close()
+
+
+async def test_a_damaged_file_is_named_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    await (await Database.open(path, SCHEMA)).close()
+    content = path.read_bytes()
+    for damage, said in ((content[: len(content) // 2], "malformed"), (b"\0" * 5000, "not a database")):
+        path.write_bytes(damage)
+        with pytest.raises(Damaged, match=rf"a\.db: is damaged \(.*{said}.*put a copy of it back"):
+            await Database.open(path, SCHEMA)
+        assert path.read_bytes() == damage
+
+
+async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as other:
+        other.executescript("CREATE TABLE objects (raw BLOB);")
+    with pytest.raises(WrongSchema, match="is another database \\(it has the table objects\\)"):
+        await Database.open(tmp_path / "a.db", SCHEMA)
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("objects",)]

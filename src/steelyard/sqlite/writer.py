@@ -87,6 +87,8 @@ class Writer:
 
     def _transaction(self, group: list[_Item]) -> None:
         connection = self._connection
+        if self._turn:
+            self._turn.check()
         try:
             connection.execute("BEGIN IMMEDIATE")
             for item in group:

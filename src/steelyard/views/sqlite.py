@@ -1,11 +1,14 @@
 """The view on one machine: a SQLite file that the sink writes and the API reads, in whatever processes they run."""
 
+import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.origin import Origin
-from steelyard.sqlite import Database, DatabaseError, StatementError, WrongSchema
+from steelyard.sqlite import Damaged, Database, DatabaseError, NewerSchema, StatementError, WrongSchema
+from steelyard.sqlite.file import Turn
 from steelyard.views import reading, writing
 from steelyard.views.fields import read
 from steelyard.views.matching import check
@@ -13,6 +16,7 @@ from steelyard.views.plan import BOUNDS, Bounds
 from steelyard.views.tables import MIGRATIONS
 from steelyard.views.view import BadChange, Change, Query, Stored, ViewError
 
+_log = logging.getLogger(__name__)
 # Ids are random, so that a write touches pages all over the indexes: the writer keeps up to 32 MB of them.
 _CACHE = "PRAGMA cache_size = -32768"
 
@@ -26,14 +30,20 @@ class SqliteView:
 
     @classmethod
     async def open(cls, path: Path | str, bounds: Bounds = BOUNDS) -> "SqliteView":
-        """Raises ViewError."""
+        """A file that is damaged or has other tables is put aside: a view is built anew from the log.
+
+        Raises ViewError, also for a file of a newer version.
+        """
         with _ours():
+            inode = await asyncio.to_thread(_inode, Path(path))
             try:
                 database = await Database.open(path, MIGRATIONS)
-            except WrongSchema as error:
-                raise ViewError(
-                    f"{error}; or delete this file: the view is built anew from the log"
-                ) from error
+            except NewerSchema:
+                raise
+            except (Damaged, WrongSchema) as error:
+                aside = await asyncio.to_thread(_put_aside, Path(path), inode)
+                _log.warning("%s; it is kept as %s, and the view is built anew from the log", error, aside)
+                database = await Database.open(path, MIGRATIONS)
             await database.write(lambda connection: connection.execute(_CACHE))
             return cls(database, bounds)
 
@@ -87,6 +97,25 @@ class SqliteView:
 
     async def close(self) -> None:
         await self._database.close()
+
+
+def _inode(path: Path) -> int | None:
+    return path.stat().st_ino if path.exists() else None
+
+
+def _put_aside(path: Path, inode: int | None) -> Path:
+    """Rename the file of this inode, unless another process has done it; where it is now."""
+    aside = Path(f"{path}.aside-{inode}")
+    turn = Turn(path)
+    try:
+        with turn.taken():
+            if _inode(path) == inode:
+                for suffix in ("-wal", "-shm"):
+                    Path(f"{path}{suffix}").unlink(missing_ok=True)
+                path.rename(aside)
+    finally:
+        turn.close()
+    return aside
 
 
 @contextmanager

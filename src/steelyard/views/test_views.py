@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.sqlite import Database
 from steelyard.views import contract, contract_sink
 from steelyard.views.contract import Case
 from steelyard.views.open import open_view
+from steelyard.views.tables import MIGRATIONS
 from steelyard.views.view import View, ViewError
 
 
@@ -34,8 +36,32 @@ async def test_a_url_that_is_no_view_is_refused(url: str) -> None:
         await open_view(url)
 
 
-async def test_a_view_of_another_schema_may_be_deleted(tmp_path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(tmp_path / "view.db")) as early:
+def put_aside(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.glob("view.db.aside-*")]
+
+
+@pytest.mark.parametrize("how", ["other tables", "cut off", "no database"])
+async def test_a_file_that_is_no_view_is_put_aside_and_a_view_made(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "view.db"
+    with contextlib.closing(sqlite3.connect(path)) as early:
         early.executescript("CREATE TABLE entities (id TEXT); PRAGMA user_version = 1;")
-    with pytest.raises(ViewError, match=r"lacks the table .*delete this file: the view is built anew"):
+    content = {
+        "other tables": path.read_bytes(),
+        "cut off": path.read_bytes()[:5000],
+        "no database": b"x" * 999,
+    }
+    path.write_bytes(content[how])
+    opened = await open_view(f"sqlite:{path}")
+    assert await opened.origin() is None
+    await opened.close()
+    (aside,) = put_aside(tmp_path)
+    assert len(aside) >= len(content[how])
+    again = await open_view(f"sqlite:{path}")
+    await again.close()
+    assert len(put_aside(tmp_path)) == 1
+
+
+async def test_a_view_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    await (await Database.open(tmp_path / "view.db", [*MIGRATIONS, "CREATE TABLE more (n);"])).close()
+    with pytest.raises(ViewError, match="which is newer than"):
         await open_view(f"sqlite:{tmp_path / 'view.db'}")

@@ -1,0 +1,44 @@
+"""Whether a database's files are still those that were opened. Writers ask before each commit.
+
+SQLite goes on writing to a file that was deleted or replaced under it: all of that would be gone at the next start.
+Linux alone is meant: a file is known by its device and inode.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_SUFFIXES = ("", "-wal", "-shm")
+
+
+class Presence:
+    """The files of one database, as they were when it was opened. The last connection's end removes two of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = self._look()
+        self._size = path.stat().st_size
+
+    def fault(self) -> str | None:
+        """What has become of a file under our hands; None while all are there."""
+        found = self._look()
+        for place, known in self._known.items():
+            if place not in found:
+                return f"{place} was taken away while it was in use"
+            if found[place] != known:
+                return f"{place} was replaced by another file while it was in use"
+        size = self._path.stat().st_size
+        if size < self._size:  # it never shrinks by itself
+            return f"{self._path} was cut off from {self._size} to {size} bytes while it was in use"
+        self._size = size
+        return None
+
+    def _look(self) -> Mapping[Path, tuple[int, int]]:
+        found = {}
+        for suffix in _SUFFIXES:
+            place = Path(f"{self._path}{suffix}")
+            try:
+                facts = place.stat()
+            except FileNotFoundError:
+                continue
+            found[place] = facts.st_dev, facts.st_ino
+        return found
