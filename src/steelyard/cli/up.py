@@ -27,6 +27,13 @@ def up(
             help="Leave out a part or a service (operator, platform, orchestrator ...); repeatable."
         ),
     ] = None,
+    new_kubernetes: Annotated[
+        bool,
+        typer.Option(
+            "--new-kubernetes",
+            help="Begin with an empty database of Kubernetes, where the old one is lost or damaged.",
+        ),
+    ] = False,
 ) -> None:
     """Start Kubernetes, the operator and the platform here. Ctrl-C ends them in order."""
     from steelyard.local.machine import check_file_system, check_machine
@@ -41,7 +48,7 @@ def up(
     if detach:
         from steelyard.local.detached import Asked, start_detached
 
-        asked = Asked(port, api_port, settings, ready_file, left_out)
+        asked = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
         ready = start_detached(state, asked)
         platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
         typer.echo(
@@ -61,6 +68,7 @@ def up(
         settings and settings.resolve(),
         ready_file and ready_file.resolve(),
         left_out,
+        new_kubernetes,
     )
     asyncio.run(supervise(options, _say))
 

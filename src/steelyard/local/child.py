@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import Refused, SteelyardError
 from steelyard.local.pipe import READY, STOP
 from steelyard.local.state import process_started
 
@@ -49,6 +49,8 @@ class Child:
         self.program = program
         self._room = room
         self.restarts = 0
+        self.refusal = ""
+        """What it has refused to work on, in a line; empty while it works."""
         self._say, self._changed = say, changed
         self._process: asyncio.subprocess.Process | None = None
         self._line: socket.socket | None = None
@@ -76,6 +78,8 @@ class Child:
             name, log = self.program.name, self.program.log
             if self._keeper in done and (error := self._keeper.exception()) is not None:
                 raise SteelyardError(f"{name} cannot be started: {error}") from error
+            if done and self.refusal:
+                raise Refused(f"{name}: {self.refusal}")
             how = "ended before it was ready" if done else f"is not ready after {timeout:.0f} s"
             raise SteelyardError(f"{name} {how}; the end of {log}:\n{tail(log)}")
 
@@ -108,7 +112,10 @@ class Child:
         while not self._ending.is_set():
             began = loop.time()
             try:
-                how = _how(await self._run_once())
+                code = await self._run_once()
+                how = _how(code)
+                self.refusal = _refusal(self.program.log) if code == Refused.exit_code else ""
+                self._changed()
             except OSError as error:  # its log cannot be opened, or there is no memory for one more process
                 if not self._ready.is_set():
                     raise
@@ -116,6 +123,8 @@ class Child:
             if self._ending.is_set() or not self._ready.is_set():
                 return
             delay = FIRST_DELAY if loop.time() - began > STEADY_SECONDS else min(delay * 2, LONGEST_DELAY)
+            if self.refusal:
+                delay, how = LONGEST_DELAY, f"refuses to work: {self.refusal}"
             self.restarts += 1
             when = f"in {delay:.1f} s" if self._room() else "once the disk has room"
             self._say(f"{self.program.name} {how}; it starts again {when} (log: {self.program.log})")
@@ -152,6 +161,13 @@ class Child:
         line.setblocking(False)
         if READY.strip() in await asyncio.get_running_loop().sock_recv(line, 64):
             self._ready.set()
+            self.refusal = ""
+            self._changed()
+
+
+def _refusal(log: Path) -> str:
+    """The line with which a process that refuses to work ends its log."""
+    return tail(log, 1).removeprefix("steelyard: ")
 
 
 def _how(code: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from steelyard.errors import SteelyardError, UsageError
+from steelyard.errors import Refused, SteelyardError, UsageError
 from steelyard.local.child import tail
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.lock import is_held
@@ -31,12 +31,14 @@ class Asked:
     settings: Path | None = None
     ready_file: Path | None = None
     without: tuple[str, ...] = ()
+    new_kubernetes: bool = False
 
     def words(self) -> list[str]:
         """As arguments of the command."""
         said = ["--port", str(self.port), "--api-port", str(self.api_port)]
         said += ["--settings", str(self.settings.resolve())] if self.settings else []
         said += ["--ready-file", str(self.ready_file.resolve())] if self.ready_file else []
+        said += ["--new-kubernetes"] if self.new_kubernetes else []
         return said + [word for name in self.without for word in ("--without", name)]
 
 
@@ -80,9 +82,8 @@ def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int
         code = process.poll()
         if code is not None:
             said = folder.log("up").read_bytes()[began:].decode(errors="replace").strip()
-            raise (UsageError if code == 2 else SteelyardError)(
-                said.removeprefix("steelyard: ") or f"exit {code}"
-            )
+            kinds = {UsageError.exit_code: UsageError, Refused.exit_code: Refused}
+            raise kinds.get(code, SteelyardError)(said.removeprefix("steelyard: ") or f"exit {code}")
         time.sleep(0.02)
     process.terminate()
     raise SteelyardError(

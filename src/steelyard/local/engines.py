@@ -77,6 +77,12 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
     )
 
 
+def files_of(settings: Settings) -> list[Path]:
+    """Of log, view and accounts, where they are files."""
+    addresses = (settings.log, settings.view, settings.accounts)
+    return [Path(each.removeprefix("sqlite:")) for each in addresses if each.startswith("sqlite:")]
+
+
 def advice(state: StateDir, settings_file: Path | None) -> str:
     """How an administrator goes on, as commands."""
     options = f"--state-dir {state.path}" + (f" --settings {settings_file}" if settings_file else "")

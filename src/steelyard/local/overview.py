@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from steelyard.kube.client import connect
@@ -34,6 +35,7 @@ class Overview:
     pods_network: str = ""
     services_network: str = ""
     processes: tuple[Process, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)  # part -> why it does not work
     nodes: tuple[Json, ...] = ()
     resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
 
@@ -44,7 +46,9 @@ async def look(state: StateDir) -> Overview:
     children = {name: pid for name, (pid, started) in record.children.items() if living([(pid, started)])}
     processes = [Process("supervisor", record.pid)] if running else []
     processes += [Process(name, pid, record.restarts.get(name, 0)) for name, pid in children.items()]
-    base = Overview(str(state.path), running, "not running", processes=tuple(processes))
+    base = Overview(
+        str(state.path), running, "not running", processes=tuple(processes), refusals=record.refusals
+    )
     if not running:
         return base
     network = Network(record.network)
@@ -100,10 +104,12 @@ def to_json(seen: Overview) -> str:
 def to_table(seen: Overview) -> str:
     if not seen.running:
         left = "".join(f"\n  left by a killed up: {each.name} (pid {each.pid})" for each in seen.processes)
-        return f"nothing runs on {seen.state}{left}"
+        why = "".join(f"\n  {name} refused to work: {why}" for name, why in seen.refusals.items())
+        return f"nothing runs on {seen.state}{left}{why}"
     lines = [
         f"{'state':<12}{seen.state}",
         *([f"{'platform':<12}{seen.platform}"] if seen.platform else []),
+        *(f"{'REFUSED':<12}{name}: {why}" for name, why in seen.refusals.items()),
         f"{'kubernetes':<12}{seen.url} ({seen.api})",
         f"{'kubeconfig':<12}{seen.kubeconfig}",
     ]

@@ -18,7 +18,8 @@ from pathlib import Path
 from steelyard.accounts.ledger import Accounts
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
-from steelyard.local.engines import Engines, advice, engines
+from steelyard.local.engines import Engines, advice, engines, files_of
+from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import address, default_address, served
@@ -46,6 +47,7 @@ async def run_platform(
         running = [name for name in names if name != "api"]
         chosen = [_service(name, opened, settings, state, stack) for name in running]
         async with asyncio.TaskGroup() as group:
+            group.create_task(watch(files_of(settings), stop))
             for name, service in zip(running, await asyncio.gather(*chosen), strict=True):
                 group.create_task(_once_room(name, partial(service, stop)))
             if "api" in names:

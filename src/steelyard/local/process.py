@@ -4,11 +4,12 @@ import asyncio
 import logging
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import Refused, SteelyardError
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network
 from steelyard.local.pipe import Orders, take_orders
@@ -49,8 +50,31 @@ def run_process(part: Part) -> None:
     with ExitStack() as locks:
         for name in part.services or (part.name,):
             locks.callback(_take_lock(part.state.lock(name)).release)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with in_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(part))
+
+
+@contextmanager
+def in_lines() -> Iterator[None]:
+    """What a person has to decide, or an engine says of itself, ends the process with one line, without a traceback.
+
+    It may come from any task of a group, beside others that failed for it.
+    """
+    try:
+        yield
+    except ExceptionGroup as group:
+        said = [error for error in _leaves(group) if isinstance(error, SteelyardError)]
+        if not said:
+            raise
+        raise next((error for error in said if error.exit_code == Refused.exit_code), said[0]) from group
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 async def _run(part: Part) -> None:

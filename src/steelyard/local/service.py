@@ -15,6 +15,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, NODES, Json
 from steelyard.local.controllers.pods import is_true
+from steelyard.local.files import check_kubernetes, watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.network import Network
@@ -41,6 +42,7 @@ async def run_kubernetes(
     """API server, controllers, kubelet and names in one loop, until `stop`; `end_pods` set by then ends the Pods."""
     from steelyard.local.apiserver.server import ApiServerConfig, serve
 
+    check_kubernetes(state)
     config = ApiServerConfig(
         database=state.database,
         pki=state.pki,
@@ -75,6 +77,7 @@ async def _run_parts(
 
     caches, shown = Caches(cluster), Shown()
     async with asyncio.TaskGroup() as parts:
+        parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))
         parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown))
         parts.create_task(run_controllers(cluster, caches, stop=stop))

@@ -4,6 +4,7 @@ Everything under `local/` and the command line asks this module for paths; nobod
 """
 
 import json
+import logging
 import os
 import secrets
 import tempfile
@@ -13,6 +14,10 @@ from functools import cache
 from pathlib import Path
 
 from steelyard.errors import UsageError
+
+LEAST_SECRET = 32
+"""Characters of a secret; one that we make has 43."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ class Record:
     network: int = 0  # the X of 127.X.0.0/16
     children: Mapping[str, tuple[int, str]] = field(default_factory=dict)  # name -> pid and start time
     restarts: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict)  # name -> why it does not work, in a line
 
 
 def default_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -141,8 +147,21 @@ def prepare(state: StateDir) -> None:
     except OSError as error:
         raise UsageError(f"--state-dir {state.path}: cannot be used: {error.strerror}") from error
     for secret in (state.token, state.signing_secret):
-        if not secret.exists():
-            write_atomically(secret, secrets.token_urlsafe(32))
+        _make_secret(secret)
+
+
+def _make_secret(path: Path) -> None:
+    """Make what is not there, or was cut off: an empty token would let everybody in."""
+    try:
+        found: str | None = path.read_text().strip()
+    except FileNotFoundError:
+        found = None
+    except (OSError, UnicodeDecodeError):
+        found = ""
+    if found is None or len(found) < LEAST_SECRET:
+        if found is not None:
+            _log.warning("%s: was damaged; it is made anew, and what was signed with it counts no more", path)
+        write_atomically(path, secrets.token_urlsafe(32))
 
 
 def read_record(state: StateDir) -> Record:
@@ -153,8 +172,10 @@ def read_record(state: StateDir) -> Record:
         children = {
             name: (int(pid), str(started)) for name, (pid, started) in known.pop("children", {}).items()
         }
-        return Record(**known, children=children)
-    except (OSError, ValueError, TypeError):
+        record = Record(**known, children=children)
+        numbers = (record.pid, record.port, record.api_port, record.network)
+        return record if all(isinstance(each, int) for each in numbers) else Record()
+    except (OSError, ValueError, TypeError, AttributeError):
         return Record()
 
 

@@ -19,6 +19,7 @@ from steelyard.errors import UsageError
 from steelyard.local import machine
 from steelyard.local.child import Child, Program, service
 from steelyard.local.detached import running, start_detached, stop
+from steelyard.local.files import check_images, new_kubernetes
 from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
@@ -61,6 +62,7 @@ class Options:
     settings: Path | None = None
     ready_file: Path | None = None
     without: tuple[str, ...] = ()  # parts and services that are left out
+    new_kubernetes: bool = False  # begin with an empty database of Kubernetes
 
 
 class Up:
@@ -76,6 +78,7 @@ class Up:
     async def run(self, stop: asyncio.Event) -> None:
         """From start to end; whatever happens, what was started is ended."""
         state = self.state
+        check_images(state.images)
         old = read_record(state)
         await end_leftovers(old)
         network, network_lock = claim(state.path, old.network, claims_folder())
@@ -89,6 +92,8 @@ class Up:
         write_record(state, self.record)
         state.platform.unlink(missing_ok=True)
         write_images(state.images)
+        if self.options.new_kubernetes:
+            new_kubernetes(state, self.say)
         try:
             if not await self._start(network, stop):
                 return
@@ -163,8 +168,9 @@ class Up:
         """Keep who runs now; without room that waits for the next look at the disk."""
         living = {child.program.name: child.identity for child in self.children}
         restarts = {child.program.name: child.restarts for child in self.children}
+        refusals = {child.program.name: child.refusal for child in self.children if child.refusal}
         children = {name: identity for name, identity in living.items() if identity}
-        self.record = replace(self.record, children=children, restarts=restarts)
+        self.record = replace(self.record, children=children, restarts=restarts, refusals=refusals)
         self._keep_record()
 
     def _keep_record(self) -> None:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from steelyard.errors import Refused
 from steelyard.local.apiserver.store import Row
 
 # SQLite's locks and shared memory do not hold there, and a commit may be told before it is kept.
@@ -30,6 +31,10 @@ NETWORK_FILE_SYSTEMS = frozenset(
 # Versions that were given out but not committed are below this jump, so that none is given out twice.
 JUMP = 100_000
 
+_GO_ON = (
+    "nothing of it was changed. Stop what runs, and put a copy of it back; or move it away and let an empty one begin "
+    "with steelyard up --new-kubernetes"
+)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (kind TEXT, namespace TEXT, name TEXT, raw BLOB NOT NULL,
   PRIMARY KEY (kind, namespace, name));
@@ -37,28 +42,48 @@ CREATE TABLE IF NOT EXISTS version (only_row INTEGER PRIMARY KEY CHECK (only_row
 """
 
 
+class DatabaseUnusable(Refused, OSError):
+    """The file is damaged, another one, or of another program; the message names it and says how to go on."""
+
+
 class SqliteDatabase:
-    """What the store's `Database` asks; every failure is an OSError."""
+    """What the store's `Database` asks; every failure is an OSError that names the file."""
 
     def __init__(self, path: Path) -> None:
         refuse_network_file_system(path.parent)
+        self._path = path
         try:
             self._connection = _open(path)
         except sqlite3.Error as error:
-            raise OSError(f"{path} cannot be used: {error}") from error
+            raise _unusable(path, error) from error
+        self._inode = path.stat().st_ino
 
     def load(self) -> tuple[int, Iterable[Row]]:
-        found = self._connection.execute("SELECT value FROM version").fetchone()
-        version = found[0] + JUMP if found else 1
-        self.commit(version, ())  # two starts in a row jump twice
-        return version, self._connection.execute("SELECT kind, namespace, name, raw FROM objects")
+        try:
+            found = self._connection.execute("SELECT value FROM version").fetchone()
+            version = found[0] + JUMP if found else 1
+            self.commit(version, ())  # two starts in a row jump twice
+            rows = self._connection.execute("SELECT kind, namespace, name, raw FROM objects").fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from error
+        return version, rows
 
     def commit(self, version: int, rows: Iterable[Row]) -> None:
+        self._check_presence()
         try:
             self._write(version, rows)
         except sqlite3.Error as error:
             self._connection.rollback()
-            raise OSError(f"the database could not be written: {error}") from error
+            raise OSError(f"{self._path} could not be written: {error}") from error
+
+    def _check_presence(self) -> None:
+        """Raises OSError where the file was taken away: what is written would be gone at the next start."""
+        try:
+            there = self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise OSError(f"{self._path} was taken away or replaced while it was in use")
 
     def _write(self, version: int, rows: Iterable[Row]) -> None:
         execute = self._connection.execute
@@ -87,12 +112,30 @@ def _open(path: Path) -> sqlite3.Connection:
         if mode != "wal":
             raise sqlite3.OperationalError("its file system has no write-ahead log")
         connection.execute("PRAGMA synchronous = FULL")
+        _check_tables(connection, path)
         connection.executescript(_SCHEMA)
     except BaseException:
         connection.close()
         raise
     path.chmod(0o600)  # Secrets are in it
     return connection
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises DatabaseUnusable for a file that holds something else."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('objects', 'version')"
+    other = connection.execute(query).fetchone()
+    if other is not None:
+        raise DatabaseUnusable(f"{path}: is another database (it has the table {other[0]}); {_GO_ON}")
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> OSError:
+    """What SQLite found, in words; a file that is damaged needs a person."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return DatabaseUnusable(f"{path}: is damaged ({error}); {_GO_ON}")
+    made = OSError(f"{path} cannot be used: {error}")
+    made.__cause__ = error
+    return made
 
 
 def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:

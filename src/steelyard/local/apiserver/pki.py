@@ -1,18 +1,21 @@
 """The server's own certificate authority, its certificate, and the kubeconfig that trusts them."""
 
 import ipaddress
+import logging
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from steelyard.local.apiserver.messages import Json
 
+_log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)
 RENEW = timedelta(days=30)
 
@@ -21,10 +24,12 @@ def server_context(folder: Path, host: str) -> ssl.SSLContext:
     """TLS of the server; makes what is not there yet, and anew what is about to end or names another host."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     now = datetime.now(UTC)
-    if not (folder / "ca.key").exists() or _ending(folder / "ca.crt", now):
+    if _ending(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
+        _say_anew(folder / "ca.crt", folder / "ca.key")
         _make_authority(folder, now)
         (folder / "server.crt").unlink(missing_ok=True)
     if not _serves(folder / "server.crt", host, now):
+        _say_anew(folder / "server.crt", folder / "server.key")
         _make_server(folder, host, now)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -55,6 +60,23 @@ def _read(path: Path) -> x509.Certificate | None:
         return None
 
 
+def _belong(certificate: Path, key: Path) -> bool:
+    """Whether both can be read, and the key is the certificate's."""
+    found = _read(certificate)
+    try:
+        private = serialization.load_pem_private_key(key.read_bytes(), None)
+    except (OSError, ValueError, TypeError):
+        return False
+    return found is not None and found.public_key() == private.public_key()
+
+
+def _say_anew(*paths: Path) -> None:
+    """Only of what was there: a first start makes everything."""
+    if any(path.exists() for path in paths):
+        names = " and ".join(str(path) for path in paths)
+        _log.warning("%s are made anew: one is lost, damaged or about to end", names)
+
+
 def _ending(path: Path, now: datetime) -> bool:
     found = _read(path)
     return found is None or found.not_valid_after_utc < now + RENEW
@@ -62,7 +84,17 @@ def _ending(path: Path, now: datetime) -> bool:
 
 def _serves(path: Path, host: str, now: datetime) -> bool:
     found = _read(path)
-    if found is None or _ending(path, now) or not path.with_suffix(".key").exists():
+    authority = _read(path.with_name("ca.crt"))
+    if (
+        found is None
+        or authority is None
+        or _ending(path, now)
+        or not _belong(path, path.with_suffix(".key"))
+    ):
+        return False
+    try:
+        found.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
         return False
     names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return _alternative(host) in list(names)

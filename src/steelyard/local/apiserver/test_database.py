@@ -1,10 +1,17 @@
-"""Where the database may lie, and who may open it."""
+"""Where the database may lie, who may open it, and what of a damaged one is said."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from steelyard.local.apiserver.database import SqliteDatabase, file_system, refuse_network_file_system
+from steelyard.local.apiserver.database import (
+    DatabaseUnusable,
+    SqliteDatabase,
+    file_system,
+    refuse_network_file_system,
+)
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -46,8 +53,38 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"something else" * 100)
-    with pytest.raises(OSError, match="cannot be used"):
+    with pytest.raises(DatabaseUnusable, match=r"db: is damaged .*not a database.*--new-kubernetes"):
         SqliteDatabase(tmp_path / "db")
+
+
+def test_a_file_that_was_cut_off_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    database.load()
+    database.commit(2, [("pods", "default", str(number), b"x" * 1000) for number in range(50)])
+    database.close()
+    content = (tmp_path / "db").read_bytes()[:20000]
+    (tmp_path / "db").write_bytes(content)
+    with pytest.raises(DatabaseUnusable, match=r"db: is damaged .*malformed"):
+        SqliteDatabase(tmp_path / "db").load()
+    assert (tmp_path / "db").read_bytes() == content
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "db")) as other:
+        other.executescript("CREATE TABLE records (n INTEGER);")
+    with pytest.raises(DatabaseUnusable, match="another database \\(it has the table records\\)"):
+        SqliteDatabase(tmp_path / "db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "db")) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("records",)]
+
+
+def test_what_is_taken_away_is_written_no_more(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    database.load()
+    (tmp_path / "db").rename(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="db was taken away or replaced while it was in use"):
+        database.commit(2, [])
+    database.close()
 
 
 def test_a_commit_is_written_through(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 
 from steelyard.local.apiserver import pki
@@ -46,3 +47,30 @@ def test_a_broken_certificate_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "server.crt").write_text("half a file")
     pki.server_context(tmp_path, "127.0.0.1")
     certificate(tmp_path / "server.crt")
+
+
+NAMES = ("ca.crt", "ca.key", "server.crt", "server.key")
+
+
+@pytest.mark.parametrize("damage", ["taken away", "cut off", "empty", "of another", "swapped"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str, damage: str) -> None:
+    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    path = tmp_path / "pki" / name
+    match damage:
+        case "taken away":
+            path.unlink()
+        case "cut off":
+            path.write_bytes(path.read_bytes()[:90])
+        case "empty":
+            path.write_bytes(b"")
+        case "of another":
+            pki.server_context(tmp_path / "other", "127.0.0.1")
+            path.write_bytes((tmp_path / "other" / name).read_bytes())
+        case _:
+            path.write_bytes((tmp_path / "pki" / NAMES[NAMES.index(name) - 1]).read_bytes())
+    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    authority, server = (
+        x509.load_pem_x509_certificate((tmp_path / "pki" / each).read_bytes()) for each in NAMES[::2]
+    )
+    server.verify_directly_issued_by(authority)

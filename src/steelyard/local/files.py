@@ -1,0 +1,77 @@
+"""What becomes of the files of a state folder that are lost or damaged: what can be derived is made again, and said.
+
+What cannot be derived is refused with one line, which names the file and how to go on; nothing is made in its place
+before a person has said so. `docs/files.md` has the list. The engines' files are `engines.py`'s matter.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from steelyard.errors import Refused, SteelyardError
+from steelyard.local.state import StateDir
+from steelyard.sqlite.presence import Presence
+
+LOOK_SECONDS = 1.0
+_SUFFIXES = ("", "-wal", "-shm")
+
+
+def check_kubernetes(state: StateDir) -> None:
+    """Raises Refused where the database of Kubernetes is gone, and something shows that there was one."""
+    if state.database.exists() and state.database.stat().st_size:
+        return
+    witness = _witness(state)
+    if witness is not None:
+        found = "is empty" if state.database.exists() else "is not there"
+        raise Refused(
+            f"{state.database}: {found}, though {witness} is: resources that were made with kubectl would be lost, "
+            "and Pods that run would end. Nothing was changed. Put the file back; or let an empty one begin, in which "
+            f"what the platform has admitted is made again: steelyard up --new-kubernetes --state-dir {state.path}"
+        )
+
+
+def _witness(state: StateDir) -> Path | None:
+    """A file that only a folder has on which Kubernetes has run before."""
+    if state.kubeconfig.exists():
+        return state.kubeconfig
+    return next(state.pods.iterdir(), None) if state.pods.is_dir() else None
+
+
+def new_kubernetes(state: StateDir, say: Callable[[str], None]) -> None:
+    """Let an empty database of Kubernetes begin; what was there is kept beside it."""
+    from steelyard.local.apiserver.database import SqliteDatabase
+
+    aside = state.database.with_name(f"{state.database.name}.aside-{secrets.token_hex(4)}")
+    for suffix in _SUFFIXES:
+        old = Path(f"{state.database}{suffix}")
+        with contextlib.suppress(FileNotFoundError):
+            old.rename(f"{aside}{suffix}")
+            say(f"{old} is kept as {aside}{suffix}")
+    SqliteDatabase(state.database).close()
+
+
+def check_images(path: Path) -> None:
+    """Raises Refused where the file that users write their images into cannot be read."""
+    try:
+        tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return
+    except (ValueError, OSError) as error:
+        raise Refused(
+            f"{path}: is no TOML ({error}); mend it, or delete it: one with our images alone is made then"
+        ) from error
+
+
+async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = LOOK_SECONDS) -> None:
+    """Until `stop`. Raises SteelyardError once a database that is in use was taken away, replaced or cut off."""
+    known = [Presence(path) for path in databases]
+    while not stop.is_set():
+        for presence in known:
+            if (fault := presence.fault()) is not None:
+                raise SteelyardError(f"{fault}: the process ends, so that nothing is written to what is gone")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await stop.wait()
