@@ -1,12 +1,15 @@
 """What is accepted has been judged: at each limit it is refused before anything is written, or kept and readable."""
 
+import asyncio
 from typing import Any
 
 import orjson
 import pytest
 
 from steelyard.api.settings import ApiSettings
+from steelyard.broker.log import STATE, Message
 from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
+from steelyard.schema.entities import PLURALS
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_refusals import commands, refused
 from tests.platform_api.world import Json, World, dataset, make_world, service
@@ -165,3 +168,45 @@ async def test_the_platforms_own_files_are_nobody_elses(world: World, path: str)
 async def test_a_file_that_others_lie_in_is_refused(world: World) -> None:
     files: Any = dataset({"a": b"x", "a/b": b"y"})
     await refused(world, 422, "artifacts", "datasets", {"account": "acme", **files})
+
+
+async def of_an_older_version(world: World, kind: str, made: Json, **fields: Any) -> None:
+    """Puts fields into the entity that the schema took once."""
+    id = made["id"]
+    await world.settled(kind, id)
+    # A command that changes nothing: its place in the log is that of the state below.
+    assert (
+        await world.admin.patch(f"/{PLURALS[kind]}/{id}/labels", json={"labels": {"a": None}})
+    ).status_code == 200
+    record = await world.engines.log.latest(STATE, id)
+    assert record is not None
+    headers = {**record.headers, "offset": str(int(record.headers["offset"]) + 1)}
+    content = orjson.loads(record.value or b"") | fields
+    await world.engines.log.publish([Message(STATE, id, orjson.dumps(content), headers)])
+    async with asyncio.timeout(5):
+        while (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json() != content:
+            await world.engines.view.changed(world.engines.view.version(), 0.1)
+
+
+async def test_an_entity_that_the_schema_does_not_take_any_more(world: World) -> None:
+    """It is shown, hides no other, is refused where it would be used, and can be deleted."""
+    made = await a_service(world)
+    runner = {**made["runner"], "nodes": 2**40}
+    await of_an_older_version(world, "InferenceService", made, runner=runner)
+    path = f"/inferenceservices/{made['id']}"
+    assert [each["id"] for each in (await world.admin.get("/inferenceservices")).json()] == [made["id"]]
+    body = {"account": "acme", "inferenceService": made["id"]}
+    answer = await refused(world, 422, "inferenceService", "inferencesessions", body)
+    assert "made by an older version" in answer["detail"]
+    assert (await world.admin.get(f"{path}/progress")).status_code == 409
+    edited = await world.admin.patch(f"{path}/labels", json={"labels": {"a": "1"}})
+    assert (edited.status_code, edited.json()["reason"]) == (409, "Conflict")
+    deleted = await world.admin.put(f"{path}/delete")
+    assert (deleted.status_code, deleted.json()["status"]) == (200, "Deleted")
+
+
+async def test_the_platforms_own_labels_are_nobody_elses(world: World) -> None:
+    made = await world.created("datasets", **dataset())
+    for key in ("dyff.io/entity", "x.dyff.io/y", "steelyard/baseline"):
+        answer = await world.admin.patch(f"/datasets/{made['id']}/labels", json={"labels": {key: "a"}})
+        assert (answer.status_code, answer.json()["field"]) == (422, "labels"), key

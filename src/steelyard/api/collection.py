@@ -13,7 +13,7 @@ from steelyard.api.call import Call, answer, json_of, json_response
 from steelyard.api.commands import Edit, derived_id
 from steelyard.api.entities import created
 from steelyard.api.errors import Conflict, Forbidden, Invalid, invalid
-from steelyard.api.existing import load, load_json
+from steelyard.api.existing import load_json, load_known
 from steelyard.api.users import warning
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import Status
@@ -35,7 +35,7 @@ from steelyard.schema.status import TERMINAL
 from steelyard.views.parse import parse_query
 from steelyard.views.view import BadQuery
 
-_RESERVED = re.compile(r"([^/]+\.)?dyff\.io/")
+_RESERVED = re.compile(r"(([^/]+\.)?dyff\.io|steelyard)/")
 ACCESS = {"public", "internal", None}
 """Values of the one reserved label that is set through the ordinary route: who sees the entity outside."""
 
@@ -108,7 +108,7 @@ class Collection:
     async def label(self, call: Call) -> Response:
         """The labels as they are then."""
         request = await call.body(LabelsEditRequest)
-        entity = await load(call)
+        entity = await load_known(call)
         _check_reserved(request)
         patch = LabelsPatch(labels=request.labels)
         data = LabelsData(id=entity.id, kind=entity.kind, attributes=patch)
@@ -121,7 +121,7 @@ class Collection:
     async def edit_documentation(self, call: Call) -> Response:
         """The documentation as it is then."""
         request = await call.body(DocumentationEditRequest)
-        entity = await load(call)
+        entity = await load_known(call)
         attributes = DocumentationAttributes(documentation=request.documentation)
         data = DocumentationData(id=entity.id, kind=entity.kind, attributes=attributes)
         return json_of(_documentation(await self._edit(call, EditEntityDocumentation(data=data))))
@@ -143,7 +143,7 @@ class Collection:
             raise invalid(error) from error
 
     async def _change_status(self, call: Call, status: str, reason: str) -> Response:
-        entity = await load(call)
+        entity = await load_known(call)
         if entity.status == "Deleted" == status:
             return answer(Status(status=entity.status, reason=entity.reason))
         if status == "Terminated" != entity.status and entity.status in TERMINAL:

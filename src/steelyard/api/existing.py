@@ -3,11 +3,13 @@
 What the caller may not see is not there; what may be seen and not touched is forbidden.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
+from pydantic import ValidationError
 
-from steelyard.api.errors import Forbidden, NotFound
+from steelyard.api.errors import Conflict, Forbidden, NotFound
 from steelyard.api.routing import Grant
 from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
 
@@ -35,9 +37,38 @@ async def load_json(call: "Call") -> bytes:
     raise NotFound(f"id: there is no {kind} {call.id}")
 
 
+@dataclass(frozen=True)
+class Known:
+    """What an edit asks of an entity: also of one that an older schema took, and this one does not."""
+
+    id: str
+    kind: str
+    status: str
+    reason: str | None
+
+
+async def load_known(call: "Call") -> Known:
+    """Raises NotFound, Forbidden."""
+    content = orjson.loads(await load_json(call))
+    return Known(content["id"], content["kind"], content["status"], content.get("reason"))
+
+
 async def load(call: "Call") -> AnyEntity:
-    """The entity, parsed."""
+    """The entity, parsed. Raises NotFound, Forbidden, and Conflict where the schema does not take it any more."""
     json = await load_json(call)
     check = call.route.check
     assert isinstance(check, Grant)
-    return ENTITIES[_BY_RESOURCE[check.resource]].model_validate_json(json)
+    return parsed(_BY_RESOURCE[check.resource], json)
+
+
+def parsed(kind: str, json: bytes) -> AnyEntity:
+    """Raises Conflict for an entity that an older schema took, and this one does not: it can only be deleted."""
+    try:
+        return ENTITIES[kind].model_validate_json(json)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, fault["loc"]))
+        raise Conflict(
+            f"{field}: {kind} {orjson.loads(json)['id']} was made by an older version, and cannot be used by this one: "
+            f"{fault['msg']}"
+        ) from error

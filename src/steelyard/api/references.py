@@ -7,9 +7,10 @@ for half a minute.
 from typing import TypeVar
 
 from steelyard.api.call import Call
-from steelyard.api.errors import Forbidden, Invalid
+from steelyard.api.errors import Conflict, Forbidden, Invalid
+from steelyard.api.existing import parsed
 from steelyard.schema.account import APIResource
-from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
+from steelyard.schema.entities import PLURALS, AnyEntity
 from steelyard.schema.inference_service import ForeignInferenceService, InferenceService
 from steelyard.schema.model import ForeignModel, Model
 from steelyard.schema.status import FAILURE
@@ -23,7 +24,7 @@ async def resolve(call: Call, kind: type[E], id: str, field: str) -> E:
     name = kind.__name__
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
     json = await call.api.entities.get(name, id)
-    entity = ENTITIES[name].model_validate_json(json) if json is not None else None
+    entity = _parsed(name, json, field) if json is not None else None
     if not isinstance(entity, kind) or not _visible(call, resource, entity):
         raise Invalid(f"{field}: there is no {name} {id}", field=field)
     if not call.access.allows(resource, "consume", entity.account, entity.id):
@@ -34,6 +35,13 @@ async def resolve(call: Call, kind: type[E], id: str, field: str) -> E:
         why = ", ".join(each for each in (entity.reason, entity.message) if each)
         raise Invalid(f"{field}: {name} {id} is {entity.status}{f' ({why})' if why else ''}", field=field)
     return entity
+
+
+def _parsed(name: str, json: bytes, field: str) -> AnyEntity:
+    try:
+        return parsed(name, json)
+    except Conflict as error:
+        raise Invalid(f"{field}: {error.detail}", field=field) from error
 
 
 def _visible(call: Call, resource: APIResource, entity: AnyEntity) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from steelyard.api.call import Call
-from steelyard.schema.entities import PLURALS, AnyEntity
+from steelyard.api.existing import Known
+from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
 from steelyard.views.view import Query
 
@@ -24,7 +25,7 @@ _USERS: Mapping[str, Sequence[tuple[str, str]]] = {
 _MOST = 100
 
 
-async def warning(call: Call, entity: AnyEntity) -> str | None:
+async def warning(call: Call, entity: Known) -> str | None:
     """`is used by 2 evaluations, of which 1 is not over: 0123…`; of those that the caller may see."""
     found = [await _users(call, kind, name, entity.id) for kind, name in _USERS.get(entity.kind, ())]
     told = [_told(*each) for each in found if each[1]]
