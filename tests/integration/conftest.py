@@ -37,6 +37,20 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+def host_pid(number: int, *entries: str) -> int:
+    """The machine's number of a process that has `number` in its Pod, known by entries of its environment."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        (numbers,) = (line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
+        if numbers[-1] == str(number) and all(entry.encode() in environment for entry in entries):
+            return int(pid)
+    raise AssertionError(f"no process is number {number} where its environment has {entries}")
+
+
 class Machine:
     """`steelyard up` on one folder, and the questions that tests ask of it."""
 

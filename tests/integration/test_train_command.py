@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Machine, processes_of
+from tests.integration.conftest import Machine, host_pid, processes_of
 
 pytestmark = pytest.mark.e2e
 
@@ -76,11 +76,12 @@ class Shell:
         return ("run", "train.py", *flags, *more, "--", str(steps), str(ends))
 
     def pid(self, name: str, replica: str) -> int:
-        """Of a replica's program, once it has said so."""
+        """The machine's number of a replica's program, once it has said its own."""
         _, said, _ = self.until(
             lambda: self.train("logs", name, "--replica", replica), lambda out: "pid" in out[1]
         )
-        return int(re.findall(r"pid (\d+)", said)[-1])
+        number = int(re.findall(r"pid (\d+)", said)[-1])
+        return host_pid(number, f"JOB={name}", f"RANK={replica.rpartition('-')[2]}")
 
     def until(
         self, ask: Callable[[], tuple[int, str, str]], holds: Callable[[tuple[int, str, str]], bool]

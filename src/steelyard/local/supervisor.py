@@ -102,7 +102,7 @@ class Up:
             write_ready(state.ready, ready)
             if self.options.ready_file:
                 write_ready(self.options.ready_file, ready)
-            self._greet(ready, network)
+            await self._greet(ready, network)
             await self._watch(stop)
             self.say("stopping: the platform and the operator, then the Pods, then Kubernetes ...")
         finally:
@@ -188,10 +188,11 @@ class Up:
         else:
             self._kept = self.record
 
-    def _greet(self, ready: Ready, network: Network) -> None:
-        from steelyard.local.kubelet.kubelet import binds_available, mounts_available
+    async def _greet(self, ready: Ready, network: Network) -> None:
+        from steelyard.local.kubelet.abilities import abilities
         from steelyard.local.node import kubelet_config
 
+        can = await abilities(kubelet_config(self.state, network))
         kubeconfig = self.state.kubeconfig
         self.say(
             (f"The platform answers on {ready.api}\n  token:       {ready.token}\n" if ready.api else "")
@@ -200,15 +201,20 @@ class Up:
             f"  try:         steelyard get evaluations; kubectl --kubeconfig {kubeconfig} get nodes,evaluations -A\n"
             f"  end it with: Ctrl-C, or steelyard down --state-dir {self.state.path}"
         )
-        if not mounts_available(kubelet_config(self.state, network)):
+        if not can.mounts:
             self.say(
                 "  note:        without mount namespaces (root or user namespaces) programs that are not Steelyard's "
                 "own\n               cannot resolve the names of Services; they stand in STEELYARD_HOSTS"
             )
-        if not binds_available(kubelet_config(self.state, network)):
+        if not can.binds:
             self.say(
                 "  note:        without seccomp notification (Linux 5.9, ptrace of one's own programs) training jobs "
                 "of equal\n               ports collide; give each a port of its own"
+            )
+        if not can.pids:
+            self.say(
+                "  note:        without process namespaces (root or user namespaces, and a /proc of one's own) Pods "
+                "have\n               the machine's process numbers: a Pod may kill anything of yours by its number"
             )
 
 

@@ -21,6 +21,7 @@ class KubeletConfig:
     memory: int | None = None  # allocatable bytes; None: the machine's
     keep: tuple[Path, ...] = ()  # stays visible under volumes mounted above it; the state folder always does
     mounts: Literal["auto", "never"] = "auto"  # never: as on a machine without mount namespaces
+    pids: Literal["auto", "never"] = "auto"  # never: as where containers have the machine's process numbers
     binds: Literal["auto", "never"] = "auto"  # never: as where the kernel lets nobody answer calls of bind
     python: str = sys.executable  # runs the shims
     lease_seconds: float = 300.0  # shims end their trees when nobody renewed the lease for so long

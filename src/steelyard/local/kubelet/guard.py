@@ -116,7 +116,7 @@ class Guard:
         failed = False
         for worker in workers:
             try:
-                if fresh and not may_bind_all(worker.pod, available=worker.node.binds):
+                if fresh and not may_bind_all(worker.pod, available=worker.node.can.binds):
                     self._check_listeners(worker, fresh, parents)
                 if limited:
                     _check_memory(worker, parents)

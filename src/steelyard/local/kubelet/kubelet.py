@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 import logging
 import os
-import subprocess
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from steelyard.kube.cluster import Cluster
@@ -18,44 +18,33 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS, Json
 from steelyard.local.kubelet import node
+from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
-from steelyard.local.kubelet.children import ForkServer, program
+from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
-from steelyard.local.kubelet.network import binds_available
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown
 
-__all__ = ["KubeletConfig", "binds_available", "mounts_available", "run_kubelet", "stop_all_pods"]
+__all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
 
 log = logging.getLogger(__name__)
-
-
-def mounts_available(config: KubeletConfig) -> bool:
-    """Whether containers can have a view of the file system of their own, on this machine and as this user."""
-    if config.mounts == "never":
-        return False
-    command = [config.python, "-I", "-S", "-c", program("probe_main")]
-    done = subprocess.run(command, capture_output=True, check=False)
-    return done.returncode == 0
 
 
 class Kubelet:
     """What the workers share."""
 
-    def __init__(
-        self, cluster: Cluster, config: KubeletConfig, *, mounts: bool, binds: bool, shown: Shown | None
-    ) -> None:
-        self.cluster, self.config, self.mounts, self.binds = cluster, config, mounts, binds
+    def __init__(self, cluster: Cluster, config: KubeletConfig, can: Abilities, shown: Shown | None) -> None:
+        self.cluster, self.config, self.can = cluster, config, can
         self.events = EventRecorder(
             cluster, component="kubelet", instance=config.node, now=lambda: datetime.now(UTC)
         )
         self.shims = ForkServer(config.python)
         addresses = Addresses(config.pods / ".addresses", config.network)
-        self.node = Node(cluster, config, addresses, self.events, self.shims, mounts, binds, shown)
+        self.node = Node(cluster, config, addresses, self.events, self.shims, can, shown)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items)
@@ -101,8 +90,7 @@ class Kubelet:
     async def register(self) -> None:
         """Write the Node."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        can = {"mounts": self.mounts, "binds": self.binds}
-        wanted = node.node_object(self.config.node, self.config.allocatable(), can=can, now=now)
+        wanted = node.node_object(self.config.node, self.config.allocatable(), can=asdict(self.can), now=now)
         with contextlib.suppress(AlreadyExists):
             await self.cluster.create(NODES, wanted)
         metadata = {key: wanted["metadata"][key] for key in ("labels", "annotations")}
@@ -146,10 +134,7 @@ async def run_kubelet(
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     os.chmod(config.pods, 0o700)
-    mounts, binds = await asyncio.gather(
-        asyncio.to_thread(mounts_available, config), asyncio.to_thread(binds_available, config)
-    )
-    kubelet = Kubelet(cluster, config, mounts=mounts, binds=binds, shown=shown)
+    kubelet = Kubelet(cluster, config, await abilities(config), shown)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

@@ -11,6 +11,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
 from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Json
 from steelyard.local.kubelet import images, network, shim, volumes
+from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.children import SOURCE
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.env import Facts, Objects, environment, expand, references
@@ -82,8 +83,8 @@ def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
 class Launcher:
     """Prepares the runs of one Pod; everything here may be done again after a crash."""
 
-    def __init__(self, config: KubeletConfig, folder: PodFolder, *, mounts: bool, binds: bool) -> None:
-        self.config, self.folder, self.mounts, self.binds = config, folder, mounts, binds
+    def __init__(self, config: KubeletConfig, folder: PodFolder, can: Abilities) -> None:
+        self.config, self.folder, self.can = config, folder, can
 
     def prepare(self, pod: Json, container: Json, sandbox: Sandbox, objects: Objects, attempt: int) -> Path:
         """Write the intent to run a container; raises ImageMissing, ConfigMissing or Unsupported."""
@@ -99,7 +100,7 @@ class Launcher:
         home.mkdir(parents=True, exist_ok=True)
         (base.parent / "root").mkdir(exist_ok=True)
         mounts = self._mounts(container, pod, folders, base, env)
-        moved = {} if self.mounts else {mount.target: mount.source for mount in mounts}
+        moved = {} if self.can.mounts else {mount.target: mount.source for mount in mounts}
         intent: Json = {
             "argv": _argv(container, image, env, moved),
             "env": {
@@ -114,9 +115,10 @@ class Launcher:
             "lease": str(self.config.lease.absolute()),
             "leaseSeconds": self.config.lease_seconds,
             "keep": _kept(self.config, image),
-            "mounts": [vars(mount) for mount in mounts] if self.mounts else None,
+            "mounts": [vars(mount) for mount in mounts] if self.can.mounts else None,
             "hostname": network.host_name(pod),
-            "address": sandbox.ip if network.binds_are_its_own(pod, available=self.binds) else "",
+            "address": sandbox.ip if network.binds_are_its_own(pod, available=self.can.binds) else "",
+            "pids": network.numbers_are_its_own(pod, available=self.can.pids),
         }
         path = base.with_suffix(".json")
         shim.write_whole(str(path), intent)

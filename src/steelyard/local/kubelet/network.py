@@ -1,11 +1,7 @@
-"""What a Pod's manifest says about its network: its own or the host's, its host name, and whether it trains."""
-
-import os
-import subprocess
+"""What a Pod's manifest says about what is its own: its network, its host name, its process numbers; and whether it
+trains."""
 
 from steelyard.kube.resource import Json
-from steelyard.local.kubelet.children import program
-from steelyard.local.kubelet.config import KubeletConfig
 
 HOST_NAME_LIMIT = 63
 _TRAINING = "training.kubeflow.org/"
@@ -53,10 +49,10 @@ def may_bind_all(pod: Json, *, available: bool) -> bool:
     return of_the_host(pod) or (is_training(pod) and not binds_are_its_own(pod, available=available))
 
 
-def binds_available(config: KubeletConfig) -> bool:
-    """Whether this machine's kernel lets a shim answer its container's calls of bind."""
-    if config.binds == "never":
-        return False
-    command = [config.python, "-I", "-S", "-c", program("probe_binds_main")]
-    environment = {"PATH": os.defpath}
-    return subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
+def numbers_are_its_own(pod: Json, *, available: bool) -> bool:
+    """Whether its containers have process numbers of their own: `hostPID` asks for the machine's.
+
+    So do containers that share theirs: what they share here is the machine's.
+    """
+    spec = pod["spec"]
+    return available and not spec.get("hostPID") and not spec.get("shareProcessNamespace")

@@ -4,7 +4,8 @@
 `<pods>/<uid>/<container>/<n>.json`. Beside it the shim keeps `<n>.lock` (held while it lives), `<n>.started`
 (before the container's program runs), `<n>.log`, `<n>.exited` (before the shim ends). Standard library only.
 
-SIGTERM is passed on to the container's process group; SIGUSR2 kills the container's whole tree.
+SIGTERM is passed on to the container's process group; SIGUSR2 kills the container's whole tree. Where the kernel
+allows it the container has process numbers of its own, and number 1 is `init.py`'s.
 """
 
 import contextlib
@@ -19,9 +20,9 @@ import termios
 import time
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from steelyard.local.kubelet import processes, splice
+from steelyard.local.kubelet import init, processes, splice
 
 BUSY = 75  # another shim holds the lock
 NO_ROOM = 74  # nothing was started: the disk is full
@@ -166,7 +167,8 @@ class Container:
         self.intent, self.base = intent, base
         self.output = Output(f"{base}.log")
         self.lease = Lease(intent["lease"], intent["leaseSeconds"])
-        self.pid = 0
+        self.pid = 0  # of the program, or of number 1 above it
+        self.ended = -1  # where number 1 says how the program ended
         self.status: int | None = None
         self.reason = ""
         self.started_at = ""
@@ -176,25 +178,42 @@ class Container:
         streams = [os.pipe(), os.pipe()]
         go, error = os.pipe(), os.pipe()
         asks = os.pipe() if self.intent.get("address") else None
+        numbers = (os.pipe(), os.pipe()) if self.intent.get("pids") else None
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
             os.close(go[1])
-            run_program(self.intent, streams, go[0], error[1], asks and asks[1])
+            pipes = Pipes(
+                streams, go[0], error[1], asks and asks[1], numbers and (numbers[0][1], numbers[1][1])
+            )
+            run_program(self.intent, pipes)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         for (read, write), name in zip(streams, ("stdout", "stderr"), strict=True):
             os.close(write)
             self.output.add(read, name)
         os.close(go[0])
         os.close(error[1])
+        if numbers:
+            self.follow_init(*numbers)
         self.started_at = nanoseconds_text(time.time_ns())
         write_whole(f"{self.base}.started", self.record())
         problem = self.answer_binds(asks) if asks else ""
         with contextlib.suppress(BrokenPipeError):  # the child has failed already, and says why
             os.write(go[1], b"" if problem else b"1")
-        os.close(go[1])
+        if problem or not numbers:
+            os.close(go[1])  # else it stays open: number 1 sees by it that we live
         with open(error[0], "rb") as file:
             return file.read().decode() or problem
+
+    def follow_init(self, born: tuple[int, int], ended: tuple[int, int]) -> None:
+        """The child has made number 1, which is ours now since the child has ended; or it failed, and says why."""
+        os.close(born[1])
+        os.close(ended[1])
+        self.ended = ended[0]
+        with open(born[0], "rb") as file:
+            if number := file.read():
+                os.waitpid(self.pid, 0)
+                self.pid = int(number)
 
     def answer_binds(self, asks: tuple[int, int]) -> str:
         """Once the child's calls ask us, answer them; else say why not."""
@@ -230,11 +249,15 @@ class Container:
             if pid == 0:
                 return True
             if pid == self.pid:
-                self.status = status
+                said = os.read(self.ended, 64) if self.ended >= 0 else b""
+                self.status = int(said) if said else status
 
     def terminate(self) -> None:
         """Ask the container's process group to end."""
         if self.status is not None:
+            return
+        if self.ended >= 0:
+            os.kill(self.pid, signal.SIGTERM)  # number 1 passes it on
             return
         try:
             os.killpg(self.pid, signal.SIGTERM)
@@ -306,33 +329,59 @@ def _binds() -> ModuleType:
     return binds
 
 
-def run_program(
-    intent: dict[str, Any], streams: list[tuple[int, int]], go: int, error: int, asks: int | None
-) -> NoReturn:
+class Pipes(NamedTuple):
+    """A container's child's ends: it writes to all but `go`."""
+
+    streams: list[tuple[int, int]]
+    go: int
+    error: int
+    asks: int | None
+    numbers: tuple[int, int] | None  # where number 1 is told, and how it ends; None: the machine's numbers
+
+
+def run_program(intent: dict[str, Any], pipes: Pipes) -> NoReturn:
     """In the child: the container's view of the files, then its program, once the shim has recorded us."""
     try:
         for number in (*_SIGNALS, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.setsid()
-        splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if pipes.numbers is None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            os.setsid()
         if intent["mounts"] is not None:
-            mounts = [splice.Mount(**each) for each in intent["mounts"]]
-            splice.apply(mounts, intent["keep"], intent["scratch"], intent.get("hostname", ""))
+            _make_view(intent, pipes)
+        if pipes.numbers is None:  # number 1 has to wait until its first parent is gone
+            die_with_parent()
         os.chdir(intent["cwd"])
-        os.dup2(streams[0][1], 1)
-        os.dup2(streams[1][1], 2)
-        if asks is not None:
-            _binds().ask(asks)
-        if os.read(go, 1) != b"1":
+        os.dup2(pipes.streams[0][1], 1)
+        os.dup2(pipes.streams[1][1], 2)
+        if pipes.asks is not None:
+            _binds().ask(pipes.asks)
+        if os.read(pipes.go, 1) != b"1":
             os._exit(1)  # the shim died before it could record us: as if never started
+        if pipes.numbers is not None:
+            die_with_parent()
+            if init.outlived(pipes.go):
+                os._exit(1)
+            init.run_program(pipes.numbers[1])
         os.execvpe(intent["argv"][0], intent["argv"], intent["env"])
     except OSError as problem:
         name = f" {problem.filename!r}" if problem.filename else ""
-        os.write(error, f"{intent['argv'][0]}: {problem.strerror}{name}".encode())
+        os.write(pipes.error, f"{intent['argv'][0]}: {problem.strerror}{name}".encode())
     except BaseException as problem:  # noqa: BLE001 - a forked child must never return into the shim
-        os.write(error, f"{type(problem).__name__}: {problem}".encode())
+        os.write(pipes.error, f"{type(problem).__name__}: {problem}".encode())
     os._exit(128)
+
+
+def _make_view(intent: dict[str, Any], pipes: Pipes) -> None:
+    """Namespaces, mounts and, with process numbers of the container's own, the /proc that shows them."""
+    splice.new_namespace(intent.get("hostname", ""), pids=pipes.numbers is not None)
+    if pipes.numbers is not None:
+        ends = [end for stream in pipes.streams for end in stream[1:]]
+        ends += [pipes.go, pipes.error, pipes.numbers[1], *([pipes.asks] if pipes.asks is not None else [])]
+        init.be_born(pipes.numbers[0], ends)
+    splice.apply([splice.Mount(**each) for each in intent["mounts"]], intent["keep"], intent["scratch"])
+    if pipes.numbers is not None:
+        splice.mount_proc()
 
 
 def take_lock(path: str) -> int | None:
@@ -402,9 +451,10 @@ def exec_main() -> None:
     """`INTENT PID COMMAND...`: runs a command where the container of that pid runs, with its environment."""
     with open(sys.argv[1]) as file:
         intent = json.load(file)
-    if intent["mounts"] is not None:
-        splice.enter(int(sys.argv[2]))
-    splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # whoever asked for it is gone
+    own_numbers = intent["mounts"] is not None and splice.enter(int(sys.argv[2]))
+    die_with_parent()  # after that: to enter a user namespace would undo it
+    if own_numbers:
+        _in_a_child()
     os.chdir(intent["cwd"])
     if os.isatty(0):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -415,9 +465,35 @@ def exec_main() -> None:
         os._exit(126 if isinstance(problem, PermissionError) else 127)  # as shells do
 
 
+def die_with_parent() -> None:
+    """Whoever asked for it is gone: then so are we."""
+    splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _in_a_child() -> None:
+    """Return in a child, which has the container's process numbers; the caller ends as that does."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        die_with_parent()
+        return
+    for fd in (0, 1, 2):
+        os.close(fd)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
 def probe_main() -> None:
     """Succeeds where containers can have a view of the files of their own."""
     splice.probe()
+
+
+def probe_pids_main() -> None:
+    """Succeeds where containers can have process numbers of their own."""
+    splice.probe_pids()
 
 
 def probe_binds_main() -> None:

@@ -6,13 +6,15 @@ and everything else that was there is bound back. The host's own folders are nev
 """
 
 import ctypes
+import errno
 import os
 import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x04000000, 0x10000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE, MS_UNBINDABLE = 1, 32, 4096, 16384, 1 << 19, 1 << 17
 MNT_DETACH = 2
 _KEPT_FLAGS = {
@@ -84,10 +86,13 @@ def _mount(source: str, target: str, flags: int, kind: str | None = None, option
     _check(done, f"mount {target}")
 
 
-def new_namespace(hostname: str = "") -> None:
-    """A mount namespace and a host name of our own; without privileges, in a user namespace that maps us alone."""
+def new_namespace(hostname: str = "", *, pids: bool = False) -> None:
+    """A mount namespace and a host name of our own; without privileges, in a user namespace that maps us alone.
+
+    With `pids` the next child is number 1 of process numbers of its own.
+    """
     uid, gid = os.getuid(), os.getgid()
-    flags = CLONE_NEWNS | (CLONE_NEWUTS if hostname else 0)
+    flags = CLONE_NEWNS | (CLONE_NEWUTS if hostname else 0) | (CLONE_NEWPID if pids else 0)
     if _libc.unshare(flags) != 0:
         _check(_libc.unshare(CLONE_NEWUSER | flags), "unshare")
         for name, text in (
@@ -146,9 +151,8 @@ def _bind(source: int, target: str, read_only: bool) -> None:
         _mount("none", target, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
-def apply(mounts: list[Mount], keep: list[str], scratch: str, hostname: str = "") -> None:
-    """Make the view, in a new mount namespace. `scratch` is an empty folder for a new root, if one is needed."""
-    new_namespace(hostname)
+def apply(mounts: list[Mount], keep: list[str], scratch: str) -> None:
+    """Make the view, in a namespace of our own. `scratch` is an empty folder for a new root, if one is needed."""
     resolved = [Mount(m.source, os.path.realpath(m.target), m.read_only, m.link) for m in mounts]
     ordered = with_kept(resolved, [path for path in keep if os.path.exists(path)])
     sources = {m.target: os.open(m.source, os.O_PATH | os.O_CLOEXEC) for m in ordered if not m.link}
@@ -172,14 +176,41 @@ def apply(mounts: list[Mount], keep: list[str], scratch: str, hostname: str = ""
         os.chdir("/")
 
 
-def enter(pid: int) -> None:
-    """See files and host name as the process does: a probe's command runs where its container runs."""
-    for name in ("user", "mnt", "uts"):
-        path = f"/proc/{pid}/ns/{name}"
+def mount_proc() -> None:
+    """Show the processes of our own numbers alone."""
+    _mount("proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "proc")
+
+
+def enter(pid: int) -> bool:
+    """See files and host name as the process does: a probe's command runs where its container runs.
+
+    True when the container has process numbers of its own: they count for children that are made from now on.
+    """
+    others = {}
+    for name in ("user", "mnt", "uts", "pid"):
+        path = (
+            f"/proc/{pid}/ns/{name}"  # all before the first is entered: then /proc shows another's processes
+        )
         if os.readlink(path) != os.readlink(f"/proc/self/ns/{name}"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            _check(_libc.setns(fd, 0), f"setns {name}")
-            os.close(fd)
+            others[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    for name, fd in others.items():
+        _check(_libc.setns(fd, 0), f"setns {name}")
+        os.close(fd)
+    return "pid" in others
+
+
+def probe_pids() -> None:
+    """Fails unless process numbers of one's own and a /proc that shows them are to be had."""
+    new_namespace(pids=True)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            mount_proc()
+            os._exit(0 if os.readlink("/proc/self") == str(os.getpid()) == "1" else 1)
+        except BaseException:  # noqa: BLE001 - a forked child must never return
+            os._exit(1)
+    if os.waitpid(pid, 0)[1] != 0:
+        raise OSError(errno.EPERM, "no process numbers of its own")
 
 
 def probe() -> None:

@@ -249,6 +249,7 @@ def test_the_shim_needs_nothing_but_the_standard_library() -> None:
         "steelyard",
         "steelyard.local",
         here,
+        f"{here}.init",
         f"{here}.processes",
         f"{here}.shim",
         f"{here}.splice",

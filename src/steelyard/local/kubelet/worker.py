@@ -18,6 +18,7 @@ from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS, Json
 from steelyard.local.kubelet import plan, records, shim, volumes
+from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
 from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
@@ -50,8 +51,7 @@ class Node:
     addresses: Addresses
     events: EventRecorder
     shims: ForkServer
-    mounts: bool  # whether containers can have a view of the files of their own
-    binds: bool  # whether their calls of bind can be answered
+    can: Abilities
     shown: Shown | None = None  # whose names are out, where somebody keeps names
 
 
@@ -66,7 +66,7 @@ class PodWorker:
         self.uid: str = pod["metadata"]["uid"]
         self.wake = asyncio.Event()
         self.folder = PodFolder(node.config.pods / self.uid)
-        self.launcher = Launcher(node.config, self.folder, mounts=node.mounts, binds=node.binds)
+        self.launcher = Launcher(node.config, self.folder, node.can)
         self.containers = Containers(node.shims, self.folder, self.wake.set)
         self.probes = Probes(self.folder, node.config.python, self.wake.set)
         self.waiting: dict[str, tuple[str, str]] = {}  # why a container has not started, as the API shows it

@@ -1,0 +1,40 @@
+"""What this machine's kernel allows its Pods, asked once at the kubelet's start, and by `up` for what it says of it."""
+
+import asyncio
+import os
+import subprocess
+from dataclasses import dataclass
+
+from steelyard.local.kubelet.children import program
+from steelyard.local.kubelet.config import KubeletConfig
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What containers can have of their own."""
+
+    mounts: bool  # a view of the files
+    binds: bool  # answers to their calls of bind
+    pids: bool  # process numbers
+
+
+async def abilities(config: KubeletConfig) -> Abilities:
+    """On this machine, as this user. Process numbers need mounts: /proc has to show them."""
+    asked = {
+        "mounts": ("probe_main", config.mounts == "auto"),
+        "binds": ("probe_binds_main", config.binds == "auto"),
+        "pids": ("probe_pids_main", config.pids == "auto" and config.mounts == "auto"),
+    }
+    found = await asyncio.gather(
+        *(asyncio.to_thread(_succeeds, config, entry, wanted=wanted) for entry, wanted in asked.values())
+    )
+    can = dict(zip(asked, found, strict=True))
+    return Abilities(can["mounts"], can["binds"], can["pids"] and can["mounts"])
+
+
+def _succeeds(config: KubeletConfig, entry: str, *, wanted: bool) -> bool:
+    command = [config.python, "-I", "-S", "-c", program(entry)]
+    environment = {"PATH": os.defpath}
+    return (
+        wanted and subprocess.run(command, capture_output=True, check=False, env=environment).returncode == 0
+    )

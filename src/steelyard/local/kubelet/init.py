@@ -1,0 +1,93 @@
+"""The first process of a container whose process numbers are its own: it starts the program, passes signals on, reaps.
+
+A program that is number 1 itself would not get SIGTERM unless it asks for it, and would have to collect orphans. The
+shim's child becomes it (`shim.py`); when it ends, the kernel ends whatever is left of the container. Standard library
+only.
+"""
+
+import os
+import select
+import signal
+from collections.abc import Iterable
+from typing import NoReturn
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_WAITED = (*FORWARDED, signal.SIGCHLD)
+
+
+def be_born(born: int, kept: Iterable[int]) -> None:
+    """In a process that has unshared its numbers: return in number 1; the caller says its number outside, and ends.
+
+    Of the descriptors it has only those `kept`: locks and pipes of the shim must end with the shim.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)  # none is lost before somebody waits for it
+    pid = os.fork()
+    if pid:
+        os.write(born, str(pid).encode())
+        os._exit(0)
+    os.setsid()
+    close_all_but({0, 1, 2, *kept})
+
+
+def close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:  # the one that the listing itself had
+                continue
+
+
+def outlived(lifeline: int) -> bool:
+    """Whether the shim, which holds the other end and has written all it will, is gone."""
+    return bool(select.select([lifeline], [], [], 0)[0])
+
+
+def run_program(ended: int) -> None:
+    """Return in the child that becomes the program; number 1 itself looks after it, and ends with its status told."""
+    pid = os.fork()
+    if pid:
+        try:
+            _look_after(pid, ended)
+        finally:
+            os._exit(1)  # whatever it was: this fork must never return into the shim
+    os.setsid()
+    for number in FORWARDED:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _look_after(pid: int, ended: int) -> NoReturn:
+    close_all_but({ended})
+    while True:
+        number = signal.sigwait(_WAITED)
+        if number == signal.SIGTERM:
+            _signal(pid, number, group=True)
+        elif number != signal.SIGCHLD:
+            _signal(pid, number, group=False)
+        status = _reap(pid)
+        if status is not None:
+            os.write(ended, str(status).encode())
+            os._exit(0)
+
+
+def _signal(pid: int, number: int, *, group: bool) -> None:
+    """Without a session of its own yet, the program is alone."""
+    try:
+        (os.killpg if group else os.kill)(pid, number)
+    except ProcessLookupError:
+        if group:
+            _signal(pid, number, group=False)
+
+
+def _reap(program: int) -> int | None:
+    """Collect every process that has ended; the program's status, if it is among them."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == program:
+            return status
+        if pid == 0:
+            return None
