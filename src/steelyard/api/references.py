@@ -6,6 +6,8 @@ for half a minute.
 
 from typing import TypeVar
 
+import orjson
+
 from steelyard.api.call import Call
 from steelyard.api.errors import Conflict, Forbidden, Invalid
 from steelyard.api.existing import parsed
@@ -24,9 +26,10 @@ async def resolve(call: Call, kind: type[E], id: str, field: str) -> E:
     name = kind.__name__
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
     json = await call.api.entities.get(name, id)
-    entity = _parsed(name, json, field) if json is not None else None
-    if not isinstance(entity, kind) or not _visible(call, resource, entity):
+    if json is None or not _visible(call, resource, str(orjson.loads(json)["account"]), id):
         raise Invalid(f"{field}: there is no {name} {id}", field=field)
+    entity = _parsed(name, json, field)
+    assert isinstance(entity, kind)
     if not call.access.allows(resource, "consume", entity.account, entity.id):
         raise Forbidden(
             f"{field}: {name} {id} may be seen, but not used: that takes {resource}/consume", field=field
@@ -44,10 +47,8 @@ def _parsed(name: str, json: bytes, field: str) -> AnyEntity:
         raise Invalid(f"{field}: {error.detail}", field=field) from error
 
 
-def _visible(call: Call, resource: APIResource, entity: AnyEntity) -> bool:
-    return any(
-        call.access.allows(resource, function, entity.account, entity.id) for function in ("get", "consume")
-    )
+def _visible(call: Call, resource: APIResource, account: str, id: str) -> bool:
+    return any(call.access.allows(resource, function, account, id) for function in ("get", "consume"))
 
 
 def foreign_model(model: Model) -> ForeignModel:
