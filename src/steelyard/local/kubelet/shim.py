@@ -481,7 +481,8 @@ def _in_a_child() -> None:
         os.close(fd)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 
