@@ -5,7 +5,7 @@ says so (the process may die between): its name says which it is, and creating i
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from steelyard.operator.children import Children, Outcome, job_outcome, live
@@ -13,6 +13,7 @@ from steelyard.operator.conditions import Attempts, Memory
 from steelyard.operator.desired import Premise, unchanged
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.times import MAX_SECONDS, later
 
 Json = dict[str, Any]
 
@@ -131,13 +132,13 @@ def _start(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Pro
 
 def _create(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
     deadline = _deadline(step, attempts, at.now)
-    seconds = int((deadline - at.now).total_seconds())
+    seconds = min(int((deadline - at.now).total_seconds()), MAX_SECONDS)
     made = job_and_config(at.resource, step, attempts.number, seconds, at.settings)
     return Progress("running", Outcome("running"), memory, create=made, next_look=deadline)
 
 
 def _deadline(step: Step, attempts: Attempts, now: datetime) -> datetime:
-    return (attempts.started or now) + timedelta(seconds=step.deadline)
+    return later(attempts.started or now, step.deadline)
 
 
 def _next_after(now: datetime, *times: datetime | None) -> datetime | None:

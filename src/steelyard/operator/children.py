@@ -12,6 +12,7 @@ from typing import Any, Literal
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.times import later
 from steelyard.schema.steps import EXIT_PERMANENT
 
 Json = dict[str, Any]
@@ -158,13 +159,13 @@ def _pod_trouble(pod: Json, now: datetime, settings: OperatorSettings) -> Outcom
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     ready = conditions.get("Ready")
     if ready and ready["status"] != "True" and ready.get("reason") in {"NodeNotReady", "NodeLost"}:
-        lost = parse_time(ready["lastTransitionTime"]) + timedelta(seconds=settings.node_lost_seconds)
+        lost = later(parse_time(ready["lastTransitionTime"]), settings.node_lost_seconds)
         if now >= lost:
             return Outcome("failed", "NodeLost", "the Pod's node is lost", counted=False)
         return Outcome("running", message="the Pod's node does not answer", look_again=lost)
     if image := waiting_image(pod):
         created = parse_time(pod["metadata"]["creationTimestamp"])
-        limit = created + timedelta(seconds=settings.image_error_seconds)
+        limit = later(created, settings.image_error_seconds)
         if now >= limit:
             return Outcome("failed", "BadImage", image, permanent=True)
         return Outcome("waiting", "BadImage", image, look_again=limit)

@@ -8,11 +8,23 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import Conflict, NotFound
+from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Desired, Told
-from steelyard.operator.edge import Caches, Key, Log, NameTaken, Refused, Silent, Stale, Synced
+from steelyard.operator.edge import (
+    Caches,
+    Defect,
+    HeldUp,
+    Key,
+    Log,
+    NameTaken,
+    Refused,
+    Silent,
+    Stale,
+    Synced,
+)
 from steelyard.operator.training import events
+from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
 
@@ -33,14 +45,32 @@ class Controller:
         self._log = log or Silent()
 
     async def sync(self, key: Key, now: datetime) -> Synced:
-        """Bring one resource nearer to what it should be. Raises Stale or ApiError: try again later."""
+        """Bring one resource nearer to what it should be. Raises Stale, ApiError or Defect: try again later."""
         resource = self._caches.resource(key.resource, key.namespace, key.name)
         if resource is None or resource["metadata"].get("deletionTimestamp"):
             return Synced()
+        try:
+            return await self._sync(key, resource, now)
+        except (Stale, ApiError):
+            raise
+        except Exception as error:  # whatever it is, it concerns this resource alone
+            await self._say(key, resource, error, now)
+            raise Defect(error_text(error)) from error
+
+    async def _say(self, key: Key, resource: Json, error: Exception, now: datetime) -> None:
+        """An unexpected error, by a condition and an event."""
+        message = error_text(error)
+        self._log.told(resource, Told("Warning", ERROR, message))
+        await self._write_status(
+            key.resource, resource, WORKFLOWS[key.resource].errored(resource, message, now)
+        )
+
+    async def _sync(self, key: Key, resource: Json, now: datetime) -> Synced:
         how = WORKFLOWS[key.resource]
         children = how.observe(resource, *self._caches.children(resource))
         want = how.reconcile(resource, children, now, self._caches.settings())
-        status, looks = want.status, [want.next_look] if want.next_look else []
+        status, looks = how.recovered(want.status), [want.next_look] if want.next_look else []
+        held_up: HeldUp | None = None
         writes = Writes(self._cluster, self._caches, self._log, how, resource)
         try:
             if await writes.carry_out(key.resource, want, children):
@@ -48,9 +78,13 @@ class Controller:
         except NameTaken as taken:
             status = how.name_taken(resource, str(taken), now)
         except Refused as refused:
-            status = how.refused(resource, str(refused), now) if how.refused else status
+            status = how.refused(resource, str(refused), now)
+        except HeldUp as held:
+            held_up, status = held, how.held_up(status, str(held), now) if how.held_up else status
         changed = await self._write_status(key.resource, resource, status)
         self._tell(how, resource, want, status if changed else None)
+        if held_up:
+            raise held_up.error
         if want.delete_resource and await writes.delete(resource):
             self._log.told(resource, events.ended(resource))
         more = _claims(want) or (changed and how.follows(resource.get("status") or {}, status))

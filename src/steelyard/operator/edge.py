@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Told
 from steelyard.operator.settings import OperatorSettings
@@ -21,6 +22,20 @@ class NameTaken(Exception):
 
 class Refused(Exception):
     """The API will never take a child as it is."""
+
+
+class HeldUp(Exception):
+    """The API does not take a child now, by its own rules and not because it is busy: a quota, a webhook, a right that
+    the operator has not. `error` is its answer.
+    """
+
+    def __init__(self, child: Json, error: ApiError) -> None:
+        super().__init__(f"{child['kind']} {child['metadata']['name']}: {error.message}")
+        self.error = error
+
+
+class Defect(Exception):
+    """An unexpected error: the resource says so by now, and is reconciled again later."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"
 METRICS_SECONDS = 5.0
+DAY = 86_400.0
+"""Longest pause to a reconciliation that is due: a timer cannot wait for the end of the calendar."""
 SETTLE_SECONDS = 0.05
 SETTLE_SECONDS_EACH = 0.001
 """For each replica that a job has: its status grows with them."""
@@ -130,7 +132,7 @@ class Operator:
         except ApiError as error:
             _log.warning("%s %s/%s: trying again: %s", kind, key.namespace, key.name, error)
             self._retry(key, "error")
-        except Exception:  # noqa: BLE001 - the outermost edge: one resource's surprise must not stop the others
+        except Exception:  # noqa: BLE001 - the outermost edge: one resource's defect must not stop the others
             _log.exception("%s %s/%s: a defect; trying again", kind, key.namespace, key.name)
             self._retry(key, "defect")
         else:
@@ -146,7 +148,7 @@ class Operator:
         self.metrics.syncs.labels(key.resource.kind, "done").inc()
         if synced.next_look:
             seconds = (synced.next_look - self._now()).total_seconds()
-            self._queue.add_after(key, max(0.05, seconds))
+            self._queue.add_after(key, min(max(0.05, seconds), DAY))
         if synced.more:  # the cache shows it already, so that no watch tells of it
             self._queue.add(key)
 

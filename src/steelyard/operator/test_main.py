@@ -170,6 +170,11 @@ async def test_a_defect_in_one_resource_does_not_stop_the_others(caplog: pytest.
         subresource="status",
     )
     await cluster.create(MODELS, bare(make_model("m", source="Mock")))
-    async with running(Operator(cluster, SETTINGS, now).work):
+    operator = Operator(cluster, SETTINGS, now)
+    async with running(operator.work):
         await until(lambda: reason(cluster, MODELS, "m") == "Ready")
+        await until(lambda: reason(cluster, REPORTS, "broken") == "Error")
+        await until(lambda: any(each["reason"] == "Error" for each in cluster.store.objects(EVENTS)))
     assert "a defect" in caplog.text
+    text = generate_latest(operator.metrics.registry).decode()
+    assert 'steelyard_operator_syncs_total{kind="Report",result="defect"}' in text

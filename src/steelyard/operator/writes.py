@@ -3,17 +3,31 @@
 from typing import Any
 
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
+from steelyard.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerTimeout,
+    TooManyRequests,
+    Unreachable,
+)
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.operator import together
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Patch, Premise
-from steelyard.operator.edge import Caches, Log, NameTaken, Refused, Stale
+from steelyard.operator.edge import Caches, HeldUp, Log, NameTaken, Refused, Stale
 from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.training import events
 from steelyard.operator.workflow import Workflow
 
 Json = dict[str, Any]
+
+
+_INVALID = frozenset({400, 413, 422})
+"""Answers that a repeat does not change: what was sent cannot be read, is too large, or breaks a rule of its kind."""
+_BUSY = (Conflict, ServerTimeout, TooManyRequests, Unreachable)
+"""Answers that say nothing about the child."""
 
 
 class Writes:
@@ -91,13 +105,13 @@ class Writes:
                 raise Stale(f"{child['kind']} {child['metadata']['name']} is to be adopted") from None
             _require_own(self._resource, child, there)
             self._unseen = True
-        except (Invalid, BadRequest) as error:
-            if self._how.refused is None:
-                raise
-            raise Refused(f"{child['kind']} {child['metadata']['name']}: {error.message}") from error
         except ApiError as error:
+            if error.status in _INVALID:
+                raise Refused(f"{child['kind']} {child['metadata']['name']}: {error.message}") from error
             if self._how.tells_children:
                 self._log.told(self._resource, events.not_made(child, error.message))
+            if self._how.held_up and not isinstance(error, _BUSY):
+                raise HeldUp(child, error) from error
             raise
         else:
             self._log.wrote("create", self._resource, made)

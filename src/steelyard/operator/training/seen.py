@@ -6,11 +6,12 @@ The container of the framework decides, not the Pod's phase: a sidecar neither h
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from steelyard.operator import children
 from steelyard.operator.conditions import parse_time
+from steelyard.operator.times import later
 from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, Place, TrainingJob
@@ -236,8 +237,8 @@ def _asked_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
             yield parse_time(each["lastTransitionTime"]), each.get("reason") or "DisruptionTarget"
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
-        grace = timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
-        yield parse_time(metadata["deletionTimestamp"]) - grace, "Deleted"
+        grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
+        yield later(parse_time(metadata["deletionTimestamp"]), -grace), "Deleted"
 
 
 def _lost_since(pod: Json) -> datetime | None:

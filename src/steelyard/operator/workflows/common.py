@@ -1,7 +1,6 @@
 """What the workflows share: a spec that does not parse, a resource that has finished, a workflow of one step."""
 
 from collections.abc import Collection
-from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,6 +10,7 @@ from steelyard.operator.children import live
 from steelyard.operator.conditions import Memory, Phase, failed, finished_since, memory_of, status_of
 from steelyard.operator.desired import Desired, Premise
 from steelyard.operator.jobs import Step, complete_spec
+from steelyard.operator.times import later
 from steelyard.schema.resources import RESOURCES
 
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ def after_end(at: Situation) -> Desired:
     status, running = dict(at.resource["status"]), still_running(at)
     if since is None or ttl is None:
         return Desired(status, delete=running)
-    over = since + timedelta(seconds=ttl)
+    over = later(since, ttl)
     return Desired(status, delete=running, delete_resource=at.now >= over, next_look=over)
 
 

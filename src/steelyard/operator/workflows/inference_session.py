@@ -1,17 +1,19 @@
 """InferenceSession: a Deployment of the runner's replicas and a headless Service; Ready from one ready replica on."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children, last_words, waiting_image
-from steelyard.operator.conditions import Memory, Phase, failed, memory_of, parse_time, status_of
+from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, parse_time, status_of
 from steelyard.operator.desired import Desired
 from steelyard.operator.names import child_name, controller_of
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.times import later
+from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import before_all, ended
 from steelyard.schema.steps import EXIT_PERMANENT
 
@@ -38,7 +40,7 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
 def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired:
     pods = _replicas(at)
     ready = sum(_is_ready(pod) for pod in pods)
-    start = (memory.started or at.now) + timedelta(seconds=at.settings.session_start_seconds)
+    start = later(memory.started or at.now, at.settings.session_start_seconds)
     if ready:
         memory = memory if "Started" in memory.milestones else memory.reached("Started")
     late = not ready and "Started" not in memory.milestones and at.now >= start
@@ -49,7 +51,8 @@ def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired
     if ready:
         phase = Phase("ready", "Ready", f"{ready} of {count} replicas are ready")
     else:
-        phase = Phase("progressing", "Starting", _waiting_for(pods) or f"0 of {count} replicas are ready")
+        waiting = _waiting_for(pods) or _not_made(at)
+        phase = Phase("progressing", "Starting", waiting or f"0 of {count} replicas are ready")
     looks = [each for each in (expires, start if "Started" not in memory.milestones else None) if each]
     status = status_of(at.resource, phase, memory, at.now, ready_replicas=ready)
     return Desired(status, create=wanted, next_look=min(looks, default=None))
@@ -107,7 +110,8 @@ def _end(container: Json) -> Json | None:
 
 
 def _start_deadline(pods: list[Json], at: Situation) -> Phase:
-    what = _waiting_for(pods) or ("no Pod was made" if not pods else "no replica became ready")
+    none = "no Pod was made" if not pods else "no replica became ready"
+    what = _waiting_for(pods) or _not_made(at) or _held_up(at) or none
     return failed(
         "StartDeadline", f"no replica was ready after {at.settings.session_start_seconds} s: {what}"
     )
@@ -123,6 +127,21 @@ def _waiting_for(pods: list[Json]) -> str:
         if image := waiting_image(pod):
             return image
     return ""
+
+
+def _not_made(at: Situation) -> str:
+    """Why the Deployment could not make its Pods."""
+    for deployment in at.children.of_kind("Deployment"):
+        for each in (deployment.get("status") or {}).get("conditions") or ():
+            if each["type"] == "ReplicaFailure" and each["status"] == "True":
+                return str(each.get("message") or each.get("reason") or "")
+    return ""
+
+
+def _held_up(at: Situation) -> str:
+    """Why the Deployment itself could not be made."""
+    progressing = condition(at.resource, "Progressing") or {}
+    return str(progressing["message"]) if progressing.get("reason") == NOT_MADE else ""
 
 
 def _is_ready(pod: Json) -> bool:

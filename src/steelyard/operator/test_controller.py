@@ -1,0 +1,281 @@
+"""The edge on its own: an error of one resource, a child that the API does not take, and deletes by uid."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
+from steelyard.operator.bench import LaggingCaches
+from steelyard.operator.conditions import condition
+from steelyard.operator.controller import Controller
+from steelyard.operator.desired import Told
+from steelyard.operator.doubles import (
+    NAMESPACE,
+    make_audit,
+    make_evaluation,
+    make_model,
+    make_report,
+    make_session,
+)
+from steelyard.operator.edge import Defect, Key, Synced
+from steelyard.operator.training.doubles import make_job
+
+Json = dict[str, Any]
+BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
+
+
+class Stage:
+    """One resource in a cluster, a controller whose caches always show what is, and the events that it records."""
+
+    def __init__(self, resource: Json) -> None:
+        self.now = BEGIN
+        self.events: list[Told] = []
+        self.cluster = MemoryCluster(lambda: self.now)
+        self.kind = resource_of(resource)
+        self.name = resource["metadata"]["name"]
+        metadata = {"name": self.name, "namespace": NAMESPACE}
+        self.cluster.store.put({**resource, "metadata": metadata})
+        self._key = Key(self.kind, NAMESPACE, self.name)
+        self._caches = LaggingCaches(self._key)
+        self._controller = Controller(self.cluster, self._caches, self)
+
+    async def sync(self) -> Synced:
+        self._caches.seen = dict(self.cluster.store.snapshot().objects)
+        return await self._controller.sync(self._key, self.now)
+
+    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+        pass
+
+    def told(self, resource: Json, told: Told) -> None:
+        self.events.append(told)
+
+    @property
+    def resource(self) -> Json:
+        """As it is."""
+        found = self.cluster.store.find(self.kind, self.name, NAMESPACE)
+        assert found
+        return found
+
+    def condition(self, kind: str) -> Json:
+        return next(each for each in self.resource["status"]["conditions"] if each["type"] == kind)
+
+    def set_status(self, status: Json) -> None:
+        self.cluster.store.set_status(self.kind, self.name, NAMESPACE, status)
+
+    def refuse(self, error: ApiError, *kinds: Resource) -> None:
+        """From now on the API does not take new objects of these kinds."""
+
+        def before(verb: str, resource: Resource, name: str) -> None:
+            if verb == "create" and resource in kinds:
+                raise error
+
+        self.cluster.before_call = before
+
+
+DYFF = [make_audit(), make_evaluation(), make_model(), make_report(), make_session()]
+UNREADABLE: Json = {"attempts": {"run": {}, "client": {}}, "firstStart": "yesterday"}
+UNREADABLE_JOB: Json = {"ports": [{"type": "Master"}], "conditions": []}
+
+
+def unreadable(resource: Json) -> Json:
+    """The resource with a status that no reconciliation can read, as no schema would let it in."""
+    training = resource["apiVersion"].startswith("kubeflow.org")
+    return {**resource, "status": UNREADABLE_JOB if training else UNREADABLE}
+
+
+def by_kind(value: object) -> str | None:
+    return str(value["kind"]) if isinstance(value, dict) else None
+
+
+# ---- unexpected errors
+
+
+@pytest.mark.parametrize("resource", DYFF, ids=by_kind)
+async def test_an_unexpected_error_is_a_condition_of_the_resource(resource: Json) -> None:
+    stage = Stage(unreadable(resource))
+    with pytest.raises(Defect):
+        await stage.sync()
+    progressing = stage.condition("Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("True", "Error")
+    assert progressing["message"].startswith(("KeyError: ", "ValueError: "))
+    assert stage.resource["status"]["reason"] == "Error"
+    assert condition(stage.resource, "Finished") is None
+    assert [(each.type, each.reason) for each in stage.events] == [("Warning", "Error")]
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob"])
+async def test_an_unexpected_error_is_a_condition_of_the_training_job(kind: str) -> None:
+    stage = Stage(unreadable(make_job(kind, {"Worker": 1})))
+    with pytest.raises(Defect):
+        await stage.sync()
+    (error,) = stage.resource["status"]["conditions"]
+    assert (error["type"], error["status"], error["reason"]) == ("Created", "False", "Error")
+    assert error["message"].startswith("KeyError: ")
+
+
+async def test_the_error_goes_with_the_first_reconciliation_that_succeeds() -> None:
+    for resource in (make_report(), make_job()):
+        stage = Stage(unreadable(resource))
+        with pytest.raises(Defect):
+            await stage.sync()
+        readable = {key: value for key, value in stage.resource["status"].items() if key == "conditions"}
+        stage.set_status(readable)
+        await stage.sync()
+        reasons = {each["reason"] for each in stage.resource["status"]["conditions"]}
+        assert reasons
+        assert "Error" not in reasons
+
+
+async def test_an_error_that_comes_again_is_written_once() -> None:
+    """Else its own write would wake the resource before its pause is over."""
+    for resource in (make_report(), make_job()):
+        stage = Stage(unreadable(resource))
+        versions = []
+        for _ in range(3):
+            with pytest.raises(Defect):
+                await stage.sync()
+            versions.append(stage.resource["metadata"]["resourceVersion"])
+        assert len(set(versions)) == 1
+
+
+async def test_what_has_ended_stays_as_it_ended_whatever_error_comes() -> None:
+    stage = Stage(make_model(source="Mock", ttlSecondsAfterFinished=60))
+    await stage.sync()
+    ended = stage.resource["status"]
+    unreadable = [{**each, "lastTransitionTime": "yesterday"} for each in ended["conditions"]]
+    stage.set_status({**ended, "conditions": unreadable})
+    with pytest.raises(Defect):
+        await stage.sync()
+    assert stage.resource["status"] == {**ended, "conditions": unreadable}
+    assert [each.reason for each in stage.events] == ["Ready", "Error"]
+
+
+# ---- times without bounds
+
+
+@pytest.mark.parametrize("seconds", [10**12, 2**63 - 1])
+async def test_no_time_of_a_stored_resource_overflows(seconds: int) -> None:
+    evaluation = make_evaluation(
+        inferenceSessionReference="b1",
+        client={"totalTimeoutSeconds": seconds},
+        ttlSecondsAfterFinished=seconds,
+    )
+    evaluation["status"] = {"observedGeneration": 1}  # it was accepted before there were bounds
+    stage = Stage(evaluation)
+    synced = await stage.sync()
+    (job,) = stage.cluster.store.objects(JOBS)
+    assert job["spec"]["activeDeadlineSeconds"] == 2**31 - 1
+    assert synced.next_look
+    assert synced.next_look > stage.now
+
+
+async def test_a_session_that_expires_at_the_end_of_the_calendar_runs() -> None:
+    session = make_session(expires="9999-12-31T23:59:59-23:59")
+    session["status"] = {"observedGeneration": 1}
+    stage = Stage(session)
+    assert (await stage.sync()).next_look
+    assert stage.resource["status"]["reason"] == "Starting"
+    assert stage.cluster.store.objects(DEPLOYMENTS)
+
+
+# ---- children that the API does not take
+
+
+@pytest.mark.parametrize(
+    ("resource", "status", "reason"),
+    [
+        (make_evaluation(inferenceSessionReference="b1"), "Failed", "BadRequest"),
+        (make_model(), "Error", "FetchFailed"),
+        (make_report(), "Failed", "BadRequest"),
+        (make_audit(), "Failed", "BadRequest"),
+        (make_session(), "Error", "RunnerFailed"),
+    ],
+    ids=by_kind,
+)
+@pytest.mark.parametrize("error", [Invalid, BadRequest])
+async def test_a_child_that_is_invalid_ends_the_resource_with_the_apis_words(
+    resource: Json, status: str, reason: str, error: type[ApiError]
+) -> None:
+    stage = Stage(resource)
+    stage.refuse(error("spec.memory: 1e999 is no quantity"), JOBS, DEPLOYMENTS)
+    await stage.sync()
+    assert (stage.resource["status"]["status"], stage.resource["status"]["reason"]) == (status, reason)
+    assert "spec.memory: 1e999 is no quantity" in stage.condition("Failed")["message"]
+    assert stage.condition("Finished")["status"] == "True"
+
+
+async def test_a_child_beyond_a_quota_is_tried_again_and_the_resource_says_why() -> None:
+    stage = Stage(make_report())
+    stage.refuse(Forbidden("exceeded quota: compute, used: cpu=4, limited: cpu=4"), JOBS)
+    versions = []
+    for _ in range(3):
+        with pytest.raises(Forbidden):
+            await stage.sync()
+        versions.append(stage.resource["metadata"]["resourceVersion"])
+    assert len(set(versions)) == 1
+    progressing = stage.condition("Progressing")
+    assert (progressing["status"], progressing["reason"]) == ("True", "FailedCreate")
+    assert "exceeded quota: compute" in progressing["message"]
+    assert ("Warning", "FailedCreate") in [(each.type, each.reason) for each in stage.events]
+
+    stage.cluster.before_call = None
+    await stage.sync()
+    (job,) = stage.cluster.store.objects(JOBS)
+    assert job["metadata"]["name"].endswith("-run-a1")
+    assert stage.condition("Progressing")["reason"] == "Running"
+
+
+async def test_an_api_that_is_away_is_nothing_to_say_of_a_resource() -> None:
+    stage = Stage(make_report())
+    stage.refuse(Unreachable("connection refused"), JOBS)
+    with pytest.raises(Unreachable):
+        await stage.sync()
+    assert "status" not in stage.resource
+
+
+async def test_a_session_whose_runner_the_api_never_takes_ends_at_its_start_deadline() -> None:
+    stage = Stage(make_session())
+    stage.refuse(Forbidden("admission webhook denied the request"), DEPLOYMENTS)
+    with pytest.raises(Forbidden):
+        await stage.sync()
+    stage.now += timedelta(minutes=31)
+    await stage.sync()
+    assert stage.resource["status"]["reason"] == "StartDeadline"
+    assert "admission webhook denied the request" in stage.condition("Failed")["message"]
+
+
+async def test_a_deployment_whose_pods_are_refused_says_so_in_the_session() -> None:
+    stage = Stage(make_session())
+    await stage.sync()
+    (deployment,) = stage.cluster.store.objects(DEPLOYMENTS)
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "pods are forbidden: exceeded quota"}
+    stage.cluster.store.set_status(
+        DEPLOYMENTS, deployment["metadata"]["name"], NAMESPACE, {"conditions": [failure]}
+    )
+    await stage.sync()
+    assert stage.condition("Progressing")["message"] == "pods are forbidden: exceeded quota"
+
+
+# ---- deletes
+
+
+async def test_a_child_that_was_made_again_under_its_name_is_not_deleted() -> None:
+    """The cache shows the session's Deployment; another one has its name by now."""
+    stage = Stage(make_session(expires="2026-01-01T02:00:00Z"))
+    await stage.sync()
+    stage.now += timedelta(hours=2)
+    await stage.sync()
+    assert stage.resource["status"]["reason"] == "SessionExpired"
+    stage._caches.seen = dict(stage.cluster.store.snapshot().objects)
+    (deployment,) = stage.cluster.store.objects(DEPLOYMENTS)
+    name = deployment["metadata"]["name"]
+    stage.cluster.store.remove(DEPLOYMENTS, name, NAMESPACE)
+    stage.cluster.store.put(
+        {**deployment, "metadata": {"name": name, "namespace": NAMESPACE, "uid": "another"}}
+    )
+    await stage._controller.sync(stage._key, stage.now)
+    (left,) = stage.cluster.store.objects(DEPLOYMENTS)
+    assert left["metadata"]["uid"] == "another"
