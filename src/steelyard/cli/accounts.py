@@ -90,7 +90,7 @@ def token(
     resources: ResourcesOption = "*",
     functions: FunctionsOption = "*",
     accounts: AccountsOption = None,
-    days: Annotated[int, typer.Option(min=1, help="How long it is good.")] = 30,
+    days: Annotated[int, typer.Option(min=1, max=36500, help="How long it is good.")] = 30,
     *,
     platform: PlatformOptions,
 ) -> None:

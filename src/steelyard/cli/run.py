@@ -16,7 +16,7 @@ def run(
         None, help="Settings file (steelyard.toml).", envvar="STEELYARD_SETTINGS"
     ),
     namespace: str = typer.Option("default", help="Namespace for manifests that name none."),
-    timeout: int = typer.Option(3600, help="Seconds that one resource may take."),
+    timeout: int = typer.Option(3600, min=1, help="Seconds that one resource may take."),
     display: str = Display,
 ) -> None:
     """Apply a folder of manifests, and wait for each to finish.

@@ -20,9 +20,15 @@ def service(
     ] = None,
     port: Annotated[
         int,
-        typer.Option(help="kubernetes, platform, api: the port that it listens on; 0 chooses a free one."),
+        typer.Option(
+            min=0,
+            max=65535,
+            help="kubernetes, platform, api: the port that it listens on; 0 chooses a free one.",
+        ),
     ] = 0,
-    network: Annotated[int, typer.Option(help="kubernetes: the X of its addresses 127.X.0.0/16.")] = 16,
+    network: Annotated[
+        int, typer.Option(min=1, max=254, help="kubernetes: the X of its addresses 127.X.0.0/16.")
+    ] = 16,
     settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
     without: Annotated[
         list[str] | None, typer.Option(help="platform: a service that is left out; may be repeated.")

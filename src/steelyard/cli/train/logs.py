@@ -30,7 +30,7 @@ def logs(
         ),
     ] = None,
     tail: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Of each replica, the last lines.")
+        int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Of each replica, the last lines.")
     ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
     *,

@@ -1,5 +1,6 @@
 """What the replicas of a job run: a script where it lies, or carried to a cluster in a ConfigMap."""
 
+import base64
 import hashlib
 import os
 import shlex
@@ -16,6 +17,8 @@ from steelyard.kube.resource import Json
 
 CODE_BYTES = 900_000
 """A ConfigMap holds a mebibyte."""
+MODE = 0o755
+"""Of the files there: a program that is not Python has to be executable, as it is here."""
 PROGRESS_KEY, PROGRESS_PATH = "steelyard.progress", "steelyard/progress.py"
 
 
@@ -106,9 +109,11 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
     """The ConfigMap that carries the script, the files beside it and `steelyard.progress`. Raises UsageError."""
     import steelyard.progress
 
-    found = {path.name: _text(path) for path in (program.path, *beside)}
-    found[PROGRESS_KEY] = _text(Path(steelyard.progress.__file__))
-    size = sum(len(text.encode()) for text in found.values())
+    found = {path.name: _content(path) for path in (program.path, *beside)}
+    if len(found) <= len(beside):
+        raise UsageError("--file: two files of one name would lie in one place; each needs a name of its own")
+    found[PROGRESS_KEY] = _content(Path(steelyard.progress.__file__))
+    size = sum(map(len, found.values()))
     if size > CODE_BYTES:
         raise UsageError(
             f"{program.path}: with the files beside it has {size} bytes; {CODE_BYTES} may travel along"
@@ -117,22 +122,36 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": f"{name}-code", "namespace": namespace},
-        "data": found,
+        "data": {name: text for name, content in found.items() if (text := _text(content)) is not None},
+        "binaryData": {
+            name: base64.b64encode(content).decode()
+            for name, content in found.items()
+            if _text(content) is None
+        },
     }
 
 
 def volume(files: Json) -> Json:
     """Where its files are to lie: `steelyard/progress.py` as a module beside the script."""
-    paths = {key: PROGRESS_PATH if key == PROGRESS_KEY else key for key in files["data"]}
+    keys = (*files["data"], *files["binaryData"])
+    paths = {key: PROGRESS_PATH if key == PROGRESS_KEY else key for key in keys}
     items = [{"key": key, "path": path} for key, path in paths.items()]
-    return {"name": files["metadata"]["name"], "items": items}
+    return {"name": files["metadata"]["name"], "items": items, "defaultMode": MODE}
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _text(content: bytes) -> str | None:
+    """None for what is no text, such as a compiled program."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _command(program: Script, where: str) -> tuple[str, ...]:

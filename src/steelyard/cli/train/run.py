@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.train.place import ClusterOptions, on_cluster
+from steelyard.clusters.training.names import MAX_NUMBER, MAX_REPLICAS
 
 Text = str | None
 Many = list[str] | None
@@ -30,7 +31,9 @@ def run(
             "or its file; by default what the script imports.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", "-w", min=0, metavar="N", help="How many train.")] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=0, max=MAX_REPLICAS, metavar="N", help="How many train.")
+    ] = 1,
     replicas: Annotated[
         Many, typer.Option(metavar="TYPE=N", help="Further replica types, such as PS=2 or Chief=1.")
     ] = None,
@@ -60,7 +63,7 @@ def run(
     cpus: Annotated[Text, typer.Option(metavar="N", help="Of each replica, such as 2 or 500m.")] = None,
     memory: Annotated[Text, typer.Option(metavar="SIZE", help="Of each replica, such as 4Gi.")] = None,
     gpus: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each replica (nvidia.com/gpu).")
+        int | None, typer.Option(metavar="N", min=1, max=MAX_NUMBER, help="Of each replica (nvidia.com/gpu).")
     ] = None,
     restart: Annotated[
         str,
@@ -78,7 +81,8 @@ def run(
         ),
     ] = None,
     backoff_limit: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Restarts allowed in all; by default 6.")
+        int | None,
+        typer.Option(metavar="N", min=0, max=MAX_NUMBER, help="Restarts allowed in all; by default 6."),
     ] = None,
     deadline: Annotated[
         Text, typer.Option(metavar="TIME", help="Fail after this long: 90s, 15m, 2h.")
@@ -87,6 +91,13 @@ def run(
         Text,
         typer.Option(
             metavar="NAME", help="What it writes to $STEELYARD_OUTPUT becomes a Model of this name."
+        ),
+    ] = None,
+    output_claim: Annotated[
+        Text,
+        typer.Option(
+            metavar="NAME",
+            help="On a cluster: the PersistentVolumeClaim that the output is written to, in a folder of its own.",
         ),
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the job is made.")] = False,
@@ -130,6 +141,7 @@ def run(
         backoff_limit=backoff_limit,
         deadline=values.deadline(deadline),
         output_model=output_model,
+        output_claim=output_claim,
         detach=detach,
     )
     raise typer.Exit(go(asked, cluster, dry_run=dry_run, display=display))

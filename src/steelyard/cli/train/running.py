@@ -23,7 +23,7 @@ from steelyard.clusters.training.manifest import (
     fresh_name,
     manifest,
 )
-from steelyard.clusters.training.names import OUTPUT_MODEL, OUTPUT_REGISTER
+from steelyard.clusters.training.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
@@ -60,6 +60,7 @@ class Asked:
     backoff_limit: int | None = None
     deadline: int | None = None
     output_model: str | None = None
+    output_claim: str | None = None
     detach: bool = False
 
 
@@ -81,6 +82,12 @@ def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | N
 
 def _checked(asked: Asked, *, here: bool) -> Asked:
     """What may be said before anything is started: the framework, the Python, the name. Raises UsageError."""
+    if asked.output_claim and not asked.output_model:
+        raise UsageError("--output-claim: is for an output; name its Model with --output-model")
+    if asked.output_claim and here:
+        raise UsageError(
+            "--output-claim: is for a cluster; on this machine the output has a folder of its own"
+        )
     framework = asked.framework or program.guess(asked.script).name
     python = asked.python
     if here and asked.image is None:
@@ -190,6 +197,8 @@ def _request(
     annotations = asked.script.annotations
     if asked.output_model:
         annotations[OUTPUT_MODEL] = asked.output_model
+        if asked.output_claim:
+            annotations[OUTPUT_CLAIM] = asked.output_claim
         if register.runs_at(place):
             annotations[OUTPUT_REGISTER] = register.PLATFORM
     request = JobRequest(

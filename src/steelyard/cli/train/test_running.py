@@ -1,5 +1,6 @@
 """`train run` from its flags to a manifest: what is made, and what is refused before anything is started."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,45 @@ def test_on_this_machine_the_script_runs_where_it_lies(script: Path, here: Place
 
 def test_to_a_cluster_the_script_travels(script: Path) -> None:
     Path("model.py").write_text("x = 1")
+    for folder in ("a", "c"):
+        Path(folder).mkdir()
+        Path(folder, "b.py").touch()
     given = asked(script, image="registry/torch", beside=(Path("model.py"),))
     made, files = running._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
     assert files is not None
     assert files["metadata"] == {"name": "digits-code", "namespace": "team"}
+    assert files["binaryData"] == {}
     assert {"train.py", "model.py", "steelyard.progress"} == set(files["data"])
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["python", "/steelyard/code/train.py", "--epochs", "3"]
     paths = {each["path"] for each in spec["volumes"][0]["configMap"]["items"]}
     assert paths == {"train.py", "model.py", "steelyard/progress.py"}
-    for wrong, fault in ((asked(script), "--image: is missing"),):
+    for wrong, fault in (
+        (asked(script), "--image: is missing"),
+        (asked(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))), "two files of one name"),
+    ):
         with pytest.raises(UsageError, match=fault):
             running._manifest(wrong, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+
+
+@pytest.mark.parametrize("content", [b"#!/bin/sh\necho", b"\x7fELF\xff\xfe"], ids=["a script", "a binary"])
+def test_a_program_that_is_not_python_can_be_executed_there(script: Path, content: bytes) -> None:
+    Path("tool").write_bytes(content)
+    given = asked(script, script=program.Script(Path("tool"), ()), image="registry/tool")
+    made, files = running._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert spec["containers"][0]["command"] == ["/steelyard/code/tool"]
+    code = spec["volumes"][0]["configMap"]
+    assert (code["defaultMode"], "tool" in [each["key"] for each in code["items"]]) == (0o755, True)
+    assert files is not None
+    sent = files["data"].get("tool", "").encode() or base64.b64decode(files["binaryData"]["tool"])
+    assert sent == content
+
+
+def test_an_output_on_a_cluster_has_a_claim(script: Path) -> None:
+    given = asked(script, image="x", output_model="digits", output_claim="models")
+    made, _ = running._manifest(given, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])
+    assert made["metadata"]["annotations"]["steelyard/output-claim"] == "models"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +113,9 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
         ({"python": Path("nowhere")}, "is no Python"),
         ({"name": "a" * 63, "image": "x"}, "choose a name of at most 54"),
         ({"workers": 0, "image": "x"}, "no replica at all"),
+        ({"workers": 0, "image": "x", "framework": "xgboost"}, "no replica at all"),
+        ({"output_claim": "c", "image": "x"}, "name its Model with --output-model"),
+        ({"output_claim": "c", "output_model": "m", "image": "x"}, "--output-claim: is for a cluster"),
     ],
 )
 def test_what_is_wrong_is_said_before_a_platform_is_started(
@@ -109,6 +140,8 @@ def test_a_framework_is_taken_from_the_imports_and_a_name_from_the_script(script
         (values.environment, ["1A=2"], "--env 1A=2: should be NAME=VALUE"),
         (values.environment, ["NOT_SET_ANYWHERE"], "is not set here"),
         (values.replicas, ["PS"], "--replicas PS: should be TYPE=NUMBER"),
+        (values.replicas, ["PS=-1"], "--replicas PS=-1: should be TYPE=NUMBER"),
+        (values.replicas, [f"PS={'9' * 5000}"], "should be TYPE=NUMBER"),
         (values.deadline, "soon", "--deadline soon"),
         (lambda memory: values.resources(None, memory, None), "4GB", "--memory 4GB: should be a quantity"),
         (lambda cpus: values.resources(cpus, "4Gi", None), "two", "--cpus two: should be a quantity"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from steelyard.errors import UsageError
 
+DIGITS = 18
+"""Of a number that a job could hold; Python reads no more than some thousands."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -27,7 +29,7 @@ def replicas(given: Sequence[str]) -> dict[str, int]:
     found = {}
     for each in given:
         role, _, count = each.partition("=")
-        if not role or not count.isdecimal():
+        if not role or not (count.isascii() and count.isdecimal()) or len(count) > DIGITS:
             raise UsageError(f"--replicas {each}: should be TYPE=NUMBER, such as PS=2")
         found[role] = int(count)
     return found

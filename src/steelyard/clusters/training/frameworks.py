@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.clusters.training.errors import BadJob
+from steelyard.clusters.training.names import MAX_REPLICAS
 from steelyard.kube.resource import (
     DL_JOBS,
     JAX_JOBS,
@@ -48,11 +49,12 @@ class TrainingFramework:
 
     def replicas(self, workers: int, given: Mapping[str, int]) -> dict[str, int]:
         """How many of each type. `given` names types and overrides. Raises BadJob."""
+        _require_count(f"--workers {workers}", workers)
         counts = dict(self.beside)
-        if self.leader:
+        if self.leader and workers:
             counts[self.leader] = 1
         rest = workers - (1 if self.leader else 0)
-        if rest:
+        if rest > 0:
             counts[self.worker] = rest
         for asked, count in given.items():
             role = next((each for each in self.known if each.lower() == asked.lower()), None)
@@ -61,11 +63,17 @@ class TrainingFramework:
                     f"--replicas {asked}={count}: {self.name} has no such replica type; "
                     f"there are {', '.join(self.known)}"
                 )
+            _require_count(f"--replicas {asked}={count}", count)
             counts[role] = count
         counts = {role: counts[role] for role in self.known if counts.get(role)}
         if not counts:
             raise BadJob("the job would have no replica at all; give --workers 1 or more")
         return counts
+
+
+def _require_count(flag: str, count: int) -> None:
+    if not 0 <= count <= MAX_REPLICAS:
+        raise BadJob(f"{flag}: should be from 0 to {MAX_REPLICAS}")
 
 
 _TF = ("Chief", "Master", "PS", WORKER, "Evaluator")
@@ -118,10 +126,11 @@ def of_resource(framework: Json) -> TrainingFramework:
     roles = spec.get("roles") or [{"name": "worker"}]  # it takes any
     names = tuple(str(each["name"]) for each in roles)
     worker = next((each for each in names if each.lower() == "worker"), names[-1])
+    # A role that a job need not have is started for whoever asks for it.
     beside = {
-        str(each["name"]): int(each.get("default") or each.get("minimum") or 0)
+        str(each["name"]): int(each.get("default") or each["minimum"])
         for each in roles
-        if each["name"] != worker
+        if each["name"] != worker and each.get("minimum")
     }
     return TrainingFramework(
         name=name,

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import TrainingFramework
-from steelyard.clusters.training.names import NAME_LIMIT, RESTART_SCOPE
+from steelyard.clusters.training.names import MAX_NUMBER, NAME_LIMIT, RESTART_SCOPE
 from steelyard.kube.resource import Json
 
 RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]
@@ -72,6 +72,12 @@ def manifest(request: JobRequest) -> Json:
     ):
         if value not in possible:
             raise BadJob(f"{flag} {value}: should be {', '.join(each for each in possible if each)}")
+    for flag, number, most in (
+        ("--backoff-limit", request.backoff_limit, MAX_NUMBER),
+        ("--deadline", request.deadline, 2**63 - 1),
+    ):
+        if number is not None and not 0 <= number <= most:
+            raise BadJob(f"{flag} {number}: should be from 0 to {most}")
     framework = request.framework
     scope = {RESTART_SCOPE: request.restart_scope} if request.restart_scope else {}
     annotations = {**request.annotations, **scope}
@@ -119,6 +125,9 @@ def _replica(request: JobRequest, count: int) -> Json:
     if request.code is not None:
         container["volumeMounts"] = [{"name": "code", "mountPath": CODE, "readOnly": True}]
         spec["volumes"] = [{"name": "code", "configMap": request.code}]
+        # Alone in its namespace the program is process 1, which the kernel keeps every signal from that it does not
+        # handle: Python would take no notice of SIGTERM, and each stop wait for its grace period.
+        spec["shareProcessNamespace"] = True
     return {"replicas": count, "restartPolicy": request.restart, "template": {"spec": spec}}
 
 

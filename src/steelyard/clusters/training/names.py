@@ -9,6 +9,7 @@ JOB_ROLE = f"{PREFIX}job-role"
 ATTEMPT = "steelyard/attempt"
 RESTART_SCOPE = "steelyard/restart-scope"
 OUTPUT_MODEL = "steelyard/output-model"
+OUTPUT_CLAIM = "steelyard/output-claim"
 OUTPUT_REGISTER = "steelyard/output-register"
 CODE_DIGEST = "steelyard/code-digest"
 PROGRAM = "steelyard/program"
@@ -16,3 +17,7 @@ PROGRAM = "steelyard/program"
 
 NAME_LIMIT = 63
 """Characters of a Pod's name, which is its host name: a DNS label."""
+MAX_REPLICAS = 10_000
+"""Of one type, as the definitions of the kinds have it."""
+MAX_NUMBER = 2**31 - 1
+"""Of the other numbers of a job, as v1 has it; those of seconds may be larger."""

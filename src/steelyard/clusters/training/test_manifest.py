@@ -8,6 +8,8 @@ from steelyard.clusters.training.doubles import make_request
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import imported, of_resource
 from steelyard.clusters.training.manifest import Program, fresh_name, manifest
+from steelyard.clusters.training.names import MAX_NUMBER, MAX_REPLICAS
+from steelyard.schema.training import common
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,7 @@ from steelyard.clusters.training.manifest import Program, fresh_name, manifest
         ("pytorch", 4, {}, {"Worker": 4}),
         ("xgboost", 4, {}, {"Master": 1, "Worker": 3}),
         ("xgboost", 1, {}, {"Master": 1}),
+        ("xgboost", 0, {"Worker": 2}, {"Worker": 2}),
         ("mxnet", 2, {}, {"Scheduler": 1, "Server": 1, "Worker": 2}),
         ("mxnet", 2, {"server": 3}, {"Scheduler": 1, "Server": 3, "Worker": 2}),
         ("tensorflow", 2, {"ps": 1, "CHIEF": 1}, {"Chief": 1, "PS": 1, "Worker": 2}),
@@ -52,6 +55,7 @@ def test_a_manifest_has_what_was_asked_for() -> None:
     assert container["env"] == [{"name": "A", "value": "1"}]
     assert container["resources"]["limits"] == {"cpu": "2"}
     assert container["volumeMounts"][0]["mountPath"] == "/steelyard/code"
+    assert worker["template"]["spec"]["shareProcessNamespace"], "Python as process 1 would not hear SIGTERM"
 
 
 def test_a_chief_ends_a_tensorflow_job_by_its_own_rule() -> None:
@@ -70,6 +74,13 @@ def test_a_chief_ends_a_tensorflow_job_by_its_own_rule() -> None:
             "--replicas PS=1: pytorch has no such replica type; there are Master, Worker",
         ),
         ({"workers": 0}, "no replica at all"),
+        ({"workers": 0, "framework": "xgboost"}, "no replica at all"),
+        ({"workers": -1}, "--workers -1: should be from 0 to 10000"),
+        ({"workers": 10_001}, "--workers 10001: should be from 0 to 10000"),
+        ({"replicas": {"master": 2**31}}, "--replicas master=2147483648: should be from 0 to 10000"),
+        ({"backoff_limit": 2**31}, "--backoff-limit 2147483648: should be from 0 to 2147483647"),
+        ({"backoff_limit": -1}, "--backoff-limit -1: should be"),
+        ({"deadline": 2**63}, "--deadline 9223372036854775808: should be"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], fault: str) -> None:
@@ -88,6 +99,21 @@ def test_a_framework_of_a_resource_makes_dl_jobs() -> None:
     framework = of_resource(resource)
     assert framework.replicas(3, {}) == {"scheduler": 1, "worker": 3}
     assert (framework.resource.kind, framework.spec) == ("DLJob", {"framework": "dask"})
+
+
+def test_a_role_that_a_job_need_not_have_is_not_started() -> None:
+    roles = [
+        {"name": "lead", "minimum": 2, "default": 3},
+        {"name": "evaluator", "minimum": 0, "default": 1},  # the API fills in what is not said
+        {"name": "worker"},
+    ]
+    framework = of_resource({"metadata": {"name": "own"}, "spec": {"roles": roles}})
+    assert framework.replicas(1, {}) == {"lead": 3, "worker": 1}
+    assert framework.replicas(1, {"evaluator": 1}) == {"lead": 3, "evaluator": 1, "worker": 1}
+
+
+def test_bounds_are_those_of_the_definitions() -> None:
+    assert (MAX_REPLICAS, MAX_NUMBER) == (common.MAX_REPLICAS, common.INT32)
 
 
 @pytest.mark.parametrize(
