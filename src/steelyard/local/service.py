@@ -15,6 +15,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import CRDS, NODES, Json
 from steelyard.local.controllers.pods import is_true
+from steelyard.local.faults import Faults
 from steelyard.local.files import check_kubernetes, watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.kubectl import IMAGE as KUBECTL
@@ -50,13 +51,14 @@ async def run_kubernetes(
         pods=state.pods,
         service_network=network.services,
         port=port,
+        faults=(faults := Faults()),
     )
     async with serve(config) as server:
         write_kubeconfig(state, server.url, server.ca)
         cluster = await connect(state.kubeconfig)
         try:
             await apply_crds(cluster)
-            await _run_parts(cluster, state, network, stop, ready)
+            await _run_parts(cluster, state, network, stop, ready, faults)
             if end_pods.is_set():
                 from steelyard.local.kubelet.stopping import stop_all_pods
 
@@ -66,7 +68,12 @@ async def run_kubernetes(
 
 
 async def _run_parts(
-    cluster: Cluster, state: StateDir, network: Network, stop: asyncio.Event, ready: Callable[[], None]
+    cluster: Cluster,
+    state: StateDir,
+    network: Network,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    faults: Faults,
 ) -> None:
     """What works on the API until `stop`. A part that fails takes the process down: the supervisor starts it anew."""
     from steelyard.local.controllers.caches import Caches
@@ -75,13 +82,14 @@ async def _run_parts(
     from steelyard.local.names.run import run_names
     from steelyard.local.names.shown import Shown
 
-    caches, shown = Caches(cluster), Shown()
+    caches, shown = Caches(cluster, faults), Shown()
     async with asyncio.TaskGroup() as parts:
         parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))
-        parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown))
-        parts.create_task(run_controllers(cluster, caches, stop=stop))
-        parts.create_task(run_kubelet(cluster, kubelet_config(state, network), stop=stop, shown=shown))
+        parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown, faults=faults))
+        parts.create_task(run_controllers(cluster, caches, stop=stop, faults=faults))
+        kubelet = run_kubelet(cluster, kubelet_config(state, network), stop=stop, shown=shown, faults=faults)
+        parts.create_task(kubelet)
         await caches.synced()
         await _until_node_is_ready(cluster, stop)
         ready()

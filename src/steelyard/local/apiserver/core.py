@@ -6,7 +6,7 @@ of what it tells.
 
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.local.apiserver import errors, scale
@@ -21,12 +21,14 @@ from steelyard.local.apiserver.rest import Rest, Target
 from steelyard.local.apiserver.reviews import REVIEWS
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.subresources import bind, evict
+from steelyard.local.faults import Faults
 from steelyard.room import no_room
 
 log = logging.getLogger(__name__)
 
 MAX_BODY = 3 << 20
 ROOM_SECONDS = 5  # after which a client may ask again
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 HEALTH = ("healthz", "readyz", "livez")
 # Of real servers; named so that a client learns that they exist, but not here.
 _LATER = {
@@ -44,6 +46,7 @@ class Core:
     openapi: OpenApi
     logs: PodLogs
     pods: Path | None = None  # where the kubelet keeps them
+    faults: Faults = field(default_factory=Faults)
 
     async def execution(self, request: Request) -> Execution | Response:
         """What a request of `exec` is to run, or why not."""
@@ -69,6 +72,7 @@ class Core:
         except Exception:
             # The outermost edge: one request's fault must not end the server.
             log.exception("%s %s failed", request.method, request.path)
+            self.faults.count("apiserver", "request")
             text = "Internal error occurred: see the server's log"
             return json_response(Refusal(500, "InternalError", text).status(), 500)
         return response
@@ -93,6 +97,8 @@ class Core:
         match parts:
             case [first, *_] if first in HEALTH:
                 return Response(b"ok", content_type="text/plain; charset=utf-8")
+            case ["metrics"]:
+                return Response(self.faults.text().encode(), content_type=_METRICS)
             case ["openapi", "v3", *document]:
                 return self.openapi.response("/".join(document))
         return self.discovery.response(request, parts)

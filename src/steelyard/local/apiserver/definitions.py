@@ -1,5 +1,7 @@
 """Serves what CustomResourceDefinitions say, once they are committed, and says so in their status."""
 
+import logging
+
 from steelyard.local.apiserver.admission import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
@@ -8,15 +10,19 @@ from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
+from steelyard.local.faults import Faults
+
+log = logging.getLogger(__name__)
 
 
 class Definitions:
     """Follows the store's commits."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, faults: Faults | None = None) -> None:
         self._store, self._registry, self._clock = store, registry, clock
+        self._faults = faults or Faults()
         for item in store.bucket(BUCKET).items():
-            self._serve(item)
+            self._try_to_serve(item)
         store.listeners.append(self._committed)
 
     def _committed(self, changes: list[Change]) -> None:
@@ -27,7 +33,15 @@ class Definitions:
                 self._registry.forget(change.new.name)
                 self._store.end_watches(change.new.name)
             elif (item := self._store.get(BUCKET, change.new.key)) is not None:
-                self._serve(item)
+                self._try_to_serve(item)
+
+    def _try_to_serve(self, item: Item) -> None:
+        """One definition that cannot be served, stored by an older version for one, keeps no other from it."""
+        try:
+            self._serve(item)
+        except Exception:
+            log.exception("the definition %s cannot be served", item.name)
+            self._faults.count("definitions", "CustomResourceDefinition")
 
     def _serve(self, item: Item) -> None:
         """Register the kinds, unless another has their names, and write what came of it."""

@@ -17,6 +17,7 @@ from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
+from steelyard.local.faults import Faults
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ BATCH = 200  # objects between two turns of the event loop
 
 
 class Lifecycle:
-    def __init__(self, objects: Objects, registry: Registry) -> None:
+    def __init__(self, objects: Objects, registry: Registry, faults: Faults | None = None) -> None:
+        self._faults = faults or Faults()
         self._objects, self._store, self._registry = objects, objects.store, registry
         self._waiting: dict[Reference, None] = {}  # a set that remembers the order
         self._wake = asyncio.Event()
@@ -92,6 +94,9 @@ class Lifecycle:
             self._look(kind, item)
         except Refusal as refusal:
             log.warning("%s %s/%s: %s", kind.plural, *key, refusal.message)
+        except Exception:
+            log.exception("%s %s/%s cannot be worked on", kind.plural, *key)
+            self._faults.count("lifecycle", kind.kind)
 
     # ---- what to do
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
@@ -24,6 +24,7 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.rest import Rest
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.transport import Transport
+from steelyard.local.faults import Faults
 
 NAMESPACES = ("default", "kube-system")
 
@@ -39,6 +40,7 @@ class ApiServerConfig:
     service_network: str = "127.200.128.0/17"
     host: str = "127.0.0.1"
     port: int = 0
+    faults: Faults = field(default_factory=Faults)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     """The parts, with the first namespaces there."""
     store = Store(SqliteDatabase(config.database) if config.database else None)
     registry = Registry()
-    Definitions(store, registry, clock)
+    for _ in range(store.unreadable):
+        config.faults.count("store", "row")
+    Definitions(store, registry, clock, config.faults)
     objects = Objects(store, clock, ServerAdmission(store, config.service_network))
     kind = registry.stored("namespaces")
     for name in NAMESPACES:
@@ -72,8 +76,17 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
     add_system_classes(objects, registry.stored(CLASSES))
     await store.settled()
     logs = PodLogs(config.pods, lambda item: store.get("pods", item.key))
-    core = Core(store, registry, Rest(objects), Discovery(registry), OpenApi(registry), logs, config.pods)
-    return Parts(store, core, Lifecycle(objects, registry))
+    core = Core(
+        store,
+        registry,
+        Rest(objects),
+        Discovery(registry),
+        OpenApi(registry),
+        logs,
+        config.pods,
+        config.faults,
+    )
+    return Parts(store, core, Lifecycle(objects, registry, config.faults))
 
 
 @asynccontextmanager

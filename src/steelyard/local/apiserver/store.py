@@ -5,6 +5,7 @@ fails takes its whole turn back. Versions only grow, over restarts too.
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -15,6 +16,7 @@ from steelyard.local.apiserver.item import Item, Key, item_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.ring import Change, Ring
 
+log = logging.getLogger(__name__)
 Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes
 Listener = Callable[[list[Change]], None]
 
@@ -78,8 +80,13 @@ class Store:
         self._pending: list[Change] = []
         self._turn: asyncio.Future[None] | None = None
         self.closed = False
-        for kind, _, _, raw in rows:
-            self._apply(kind, None, _loaded(raw))
+        self.unreadable = 0  # rows left out: no fault of one keeps the others from being served
+        for kind, namespace, name, raw in rows:
+            try:
+                self._apply(kind, None, _loaded(raw))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                log.exception("%s %s/%s cannot be read and is left out", kind, namespace, name)
+                self.unreadable += 1
 
     # ---- reading
 
@@ -169,7 +176,10 @@ class Store:
             self.bucket(change.kind).ring.append(change)
         turn.set_result(None)
         for listener in self.listeners:
-            listener(changes)
+            try:
+                listener(changes)
+            except Exception:
+                log.exception("a commit was not heard")
 
     def end_watches(self, kind: str) -> None:
         """The kind is served no more: whoever watches it is told by the end of the watch."""

@@ -17,6 +17,7 @@ from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import NODES, PODS, Json
+from steelyard.local.faults import Faults
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.abilities import Abilities, abilities
 from steelyard.local.kubelet.addresses import Addresses
@@ -37,7 +38,14 @@ log = logging.getLogger(__name__)
 class Kubelet:
     """What the workers share."""
 
-    def __init__(self, cluster: Cluster, config: KubeletConfig, can: Abilities, shown: Shown | None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: KubeletConfig,
+        can: Abilities,
+        shown: Shown | None,
+        faults: Faults | None = None,
+    ) -> None:
         self.cluster, self.config, self.can = cluster, config, can
         self.events = EventRecorder(
             cluster, component="kubelet", instance=config.node, now=lambda: datetime.now(UTC)
@@ -47,7 +55,7 @@ class Kubelet:
         self.node = Node(cluster, config, addresses, self.events, self.shims, can, shown)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
-        self.scheduler = Scheduler(self.node, self.informer.items)
+        self.scheduler = Scheduler(self.node, self.informer.items, faults)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
@@ -129,12 +137,17 @@ async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 async def run_kubelet(
-    cluster: Cluster, config: KubeletConfig, *, stop: asyncio.Event, shown: Shown | None = None
+    cluster: Cluster,
+    config: KubeletConfig,
+    *,
+    stop: asyncio.Event,
+    shown: Shown | None = None,
+    faults: Faults | None = None,
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     os.chmod(config.pods, 0o700)
-    kubelet = Kubelet(cluster, config, await abilities(config), shown)
+    kubelet = Kubelet(cluster, config, await abilities(config), shown, faults)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

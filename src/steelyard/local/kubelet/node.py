@@ -2,12 +2,11 @@
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from steelyard.kube.resource import Json
-from steelyard.local.kubelet.quantity import requests_of, text_of
-
-_ENDED = ("Succeeded", "Failed")
+from steelyard.local.kubelet.quantity import text_of
 
 
 def node_labels(name: str) -> dict[str, str]:
@@ -56,28 +55,37 @@ def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str
     }
 
 
-def used(pods: Iterable[Json], node: str) -> dict[str, float]:
-    """What the Pods that are on the node and have not ended take of it."""
-    total: dict[str, float] = {}
-    for pod in pods:
-        if pod["spec"].get("nodeName") == node and (pod.get("status") or {}).get("phase") not in _ENDED:
-            for name, amount in requests_of(pod).items():
-                total[name] = total.get(name, 0.0) + amount
-    return total
+@dataclass(frozen=True)
+class Lack:
+    """What a Pod waits for; false when it fits. The amounts change with every other Pod, the kind seldom."""
+
+    kind: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
 
 
-def why_not(pod: Json, taken: Mapping[str, float], allocatable: Mapping[str, float], node: str) -> str:
-    """Empty when the Pod fits; else the message that says what is missing."""
+def why_not(
+    pod: Json,
+    taken: Mapping[str, float],
+    allocatable: Mapping[str, float],
+    node: str,
+    asked: Mapping[str, float],
+) -> Lack:
+    """What a Pod that asks for so much lacks on the node."""
     labels = node_labels(node)
-    missing = [
-        f"node {node} has no label {key}={value}"
+    missing = {
+        f"label {key}": f"node {node} has no label {key}={value}"
         for key, value in (pod["spec"].get("nodeSelector") or {}).items()
         if labels.get(key) != value
-    ]
-    for name, wanted in requests_of(pod).items():
+    }
+    for name, wanted in asked.items():
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))
         if wanted > free + 1e-9:
             asks = f"the Pod asks for {text_of(name, wanted)}, {text_of(name, free)} of {text_of(name, has)} is free"
-            missing.append(f"1 Insufficient {name} ({asks})")
-    return f"0/1 nodes are available: {', '.join(missing)}." if missing else ""
+            missing[name] = f"1 Insufficient {name} ({asks})"
+    if not missing:
+        return Lack()
+    return Lack(", ".join(missing), f"0/1 nodes are available: {', '.join(missing.values())}.")

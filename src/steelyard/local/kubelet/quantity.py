@@ -1,14 +1,18 @@
 """Kubernetes quantities (`100m`, `256Mi`) as numbers, and what a Pod asks for."""
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from steelyard.kube.resource import Json
 from steelyard.schema.quantity import amount as amount_of
 
+_LARGEST = Decimal(2**63 - 1)
+
 
 def number(quantity: str | int | float) -> float:
-    """ValueError for what is no quantity."""
-    return float(amount_of(str(quantity)))
+    """ValueError for what is no quantity. Larger amounts count as the largest, as in a real cluster: `1e999` is more
+    than every machine has, and no infinity."""
+    return float(min(max(amount_of(str(quantity)), -_LARGEST), _LARGEST))
 
 
 def text_of(resource: str, amount: float) -> str:

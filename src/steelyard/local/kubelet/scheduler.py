@@ -1,60 +1,147 @@
-"""Binds Pods to the one node, by priority and then oldest first; one that fits does not wait for one that does not."""
+"""Binds Pods to the one node: by priority, then namespace by namespace, then oldest first.
+
+Namespaces take turns by what they hold already: one with thousands of Pods does not keep another waiting. A Pod that
+fits does not wait for one that does not. What one Pod holds concerns that Pod alone.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Protocol
 
+from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
+from steelyard.kube.events import EventRecorder
 from steelyard.kube.resource import PODS, Json
+from steelyard.local.faults import Faults
 from steelyard.local.kubelet import node as fits
+from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
-from steelyard.local.kubelet.worker import Node
 
 log = logging.getLogger(__name__)
+BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
+SHARE = 4.0  # so many times as long as a pass took, the loop is everybody else's
+RETRY_SECONDS = 1.0
+REFUSED = "refused"  # told to a Pod that will not be tried again
+_ENDED = ("Succeeded", "Failed")
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Place(Protocol):
+    """What of the node the scheduler works with."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def config(self) -> KubeletConfig: ...
+
+    @property
+    def events(self) -> EventRecorder: ...
 
 
 class Scheduler:
     """Looks whenever a Pod changed; `pods` lists what the API has."""
 
-    def __init__(self, node: Node, pods: Callable[[], list[Json]]) -> None:
+    def __init__(
+        self,
+        node: Place,
+        pods: Callable[[], list[Json]],
+        faults: Faults | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self.cluster, self.config, self.events = node.cluster, node.config, node.events
-        self.pods = pods
+        self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
         self._bound: dict[str, Json] = {}  # what the informer may not have seen yet
-        self._told: dict[str, str] = {}
+        self._told: dict[str, str] = {}  # by uid, what a Pod was told that it lacks
+        self._asked: dict[str, dict[str, float] | None] = {}  # by uid; None for a Pod that cannot be read
 
     async def run(self) -> None:
+        clock = asyncio.get_running_loop().time
         while True:
             await self.wake.wait()
             self.wake.clear()
+            began = clock()
             try:
-                await self._bind_all()
+                more = await self.bind_some()
             except ApiError as error:
                 log.warning("scheduling: %s", error)
-                await asyncio.sleep(1)
+                await asyncio.sleep(RETRY_SECONDS)
+                more = True
+            except Exception:
+                log.exception("scheduling failed; again in %.0f s", RETRY_SECONDS)
+                self.faults.count("scheduler", "Pod")
+                await asyncio.sleep(RETRY_SECONDS)
+                more = True
+            if more:
                 self.wake.set()
+            await asyncio.sleep(min(SHARE * (clock() - began), RETRY_SECONDS))
 
-    async def _bind_all(self) -> None:
+    async def bind_some(self) -> bool:
+        """Bind a batch of what fits, and tell a batch of the others what they lack; whether there is more to do."""
+        pods = self._known()
+        taken, held = self._in_use(pods.values())
+        allocatable = self.config.allocatable()
+        waiting = [pod for pod in pods.values() if self._may_be_bound(pod)]
+        bound, lacking = 0, []
+        for pod in in_turn(waiting, held):
+            if bound == BATCH:
+                return True
+            asked = self._asked[pod["metadata"]["uid"]] or {}
+            missing = fits.why_not(pod, taken, allocatable, self.config.node, asked)
+            if missing:
+                lacking.append((pod, missing))
+            elif await self._bind(pod):
+                bound += 1
+                _add(taken, asked)
+        news = [each for each in lacking if self._told.get(each[0]["metadata"]["uid"]) != each[1].kind]
+        for pod, missing in news[:BATCH]:
+            await self._refuse(pod, "Unschedulable", missing.text, missing.kind)
+        await self._refuse_unreadable(pods)
+        return len(news) > BATCH
+
+    def _known(self) -> dict[str, Json]:
         pods = {pod["metadata"]["uid"]: pod for pod in self.pods()}
         self._bound = {
             uid: pod
             for uid, pod in self._bound.items()
             if uid in pods and not pods[uid]["spec"].get("nodeName")
         }
-        pods |= self._bound
-        allocatable = self.config.allocatable()
-        taken = fits.used(pods.values(), self.config.node)
-        waiting = [pod for pod in pods.values() if _waits(pod)]
-        for pod in sorted(waiting, key=_turn):
-            missing = fits.why_not(pod, taken, allocatable, self.config.node)
-            if missing:
-                await self._refuse(pod, missing)
-                continue
-            if await self._bind(pod):
-                for name, amount in requests_of(pod).items():
-                    taken[name] = taken.get(name, 0.0) + amount
+        self._told = {uid: text for uid, text in self._told.items() if uid in pods}
+        self._asked = {uid: asked for uid, asked in self._asked.items() if uid in pods}
+        return pods | self._bound
+
+    def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str]]:
+        """What the Pods that are on the node and have not ended take of it, and how many each namespace has."""
+        taken: dict[str, float] = {}
+        held: Counter[str] = Counter()
+        for pod in pods:
+            if (
+                pod["spec"].get("nodeName") == self.config.node
+                and not _has_ended(pod)
+                and self._readable(pod)
+            ):
+                _add(taken, self._asked[pod["metadata"]["uid"]] or {})
+                held[pod["metadata"]["namespace"]] += 1
+        return taken, held
+
+    def _readable(self, pod: Json) -> bool:
+        uid = pod["metadata"]["uid"]
+        if uid not in self._asked:
+            try:
+                self._asked[uid] = requests_of(pod)
+            except Exception:
+                log.exception("pod %s cannot be scheduled", pod["metadata"]["name"])
+                self.faults.count("scheduler", "Pod")
+                self._asked[uid] = None
+        return self._asked[uid] is not None
 
     async def _bind(self, pod: Json) -> bool:
         metadata = pod["metadata"]
@@ -63,19 +150,31 @@ class Scheduler:
             bound = await self.cluster.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
             return False
+        except ApiError as error:
+            if error.status not in (400, 403, 413, 422):
+                raise
+            await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", REFUSED)
+            return False
         self._bound[metadata["uid"]] = bound
         self._told.pop(metadata["uid"], None)
         assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
         self.events.record(pod, "Normal", "Scheduled", assigned)
         return True
 
-    async def _refuse(self, pod: Json, message: str) -> None:
+    def _may_be_bound(self, pod: Json) -> bool:
+        return _waits(pod) and self._told.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
+
+    async def _refuse_unreadable(self, pods: dict[str, Json]) -> None:
+        for uid, asked in list(self._asked.items()):
+            if asked is None and uid not in self._told and _waits(pods[uid]):
+                text = "0/1 nodes are available: what the Pod asks for cannot be read."
+                await self._refuse(pods[uid], "SchedulerError", text, REFUSED)
+
+    async def _refuse(self, pod: Json, reason: str, message: str, kind: str) -> None:
         metadata = pod["metadata"]
-        if self._told.get(metadata["uid"]) == message:
-            return
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        known = (pod.get("status") or {}).get("conditions") or []
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        known = [each for each in (pod.get("status") or {}).get("conditions") or [] if each.get("type")]
+        now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = {"phase": "Pending", "conditions": with_times([condition], known, now)}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         try:
@@ -84,18 +183,41 @@ class Scheduler:
             )
         except (NotFound, Conflict):
             return
-        self._told[metadata["uid"]] = message
+        self._told[metadata["uid"]] = kind
         self.events.record(pod, "Warning", "FailedScheduling", message)
 
 
-def _turn(pod: Json) -> tuple[int, str, str]:
+def in_turn(waiting: Iterable[Json], held: Counter[str]) -> list[Json]:
+    """The order in which Pods are given room: the higher priority first; of equal ones, the namespace that has the
+    least by then; in a namespace, the oldest."""
+    turns, places = [], Counter(held)
+    for pod in sorted(waiting, key=_age):
+        namespace = pod["metadata"]["namespace"]
+        turns.append(((-_priority(pod), places[namespace], *_age(pod)[1:]), pod))
+        places[namespace] += 1
+    return [pod for _, pod in sorted(turns, key=lambda turn: turn[0])]
+
+
+def _age(pod: Json) -> tuple[int, str, str, str]:
     metadata = pod["metadata"]
-    return -int(pod["spec"].get("priority") or 0), metadata["creationTimestamp"], metadata["name"]
+    return -_priority(pod), metadata.get("creationTimestamp") or "", metadata["name"], metadata["uid"]
+
+
+def _priority(pod: Json) -> int:
+    value = pod["spec"].get("priority")
+    return value if isinstance(value, int) else 0
+
+
+def _add(taken: dict[str, float], asked: dict[str, float]) -> None:
+    for name, amount in asked.items():
+        taken[name] = taken.get(name, 0.0) + amount
+
+
+def _has_ended(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def _waits(pod: Json) -> bool:
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     own = pod["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
-    return (
-        own and not ended and not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
-    )
+    unbound = not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+    return own and unbound and not _has_ended(pod)

@@ -7,7 +7,7 @@ import pytest
 from steelyard.kube.resource import Json
 from steelyard.local.kubelet.node import why_not
 from steelyard.local.kubelet.plan import back_off, decide
-from steelyard.local.kubelet.quantity import number, requests_of
+from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
 from steelyard.local.kubelet.status import Observed, pod_status, with_times
 from steelyard.local.kubelet.testing import condition, make_container, make_pod
@@ -185,8 +185,19 @@ def test_init_containers_ask_one_by_one_the_others_together() -> None:
 def test_why_a_pod_does_not_fit() -> None:
     room = {"cpu": 2.0, "memory": 2.0**30, "pods": 10.0}
     pod = make_pod(make_container(resources={"requests": {"memory": "2Gi", "nvidia.com/gpu": "1"}}))
-    message = why_not(pod, {"memory": 2.0**29}, room, "n")
+    message = why_not(pod, {"memory": 2.0**29}, room, "n", requests_of(pod)).text
     assert "Insufficient memory (the Pod asks for 2048Mi, 512Mi of 1024Mi is free)" in message
     assert "Insufficient nvidia.com/gpu (the Pod asks for 1, 0 of 0 is free)" in message
-    assert why_not(make_pod(), {"pods": 9.0}, room, "n") == ""
-    assert "no label zone=a" in why_not(make_pod(nodeSelector={"zone": "a"}), {}, room, "n")
+    assert not why_not(make_pod(), {"pods": 9.0}, room, "n", {"pods": 1.0})
+    lack = why_not(make_pod(nodeSelector={"zone": "a"}), {}, room, "n", {"pods": 1.0})
+    assert "no label zone=a" in lack.text
+
+
+@pytest.mark.parametrize("amount", ["1e999", "9e99", "1e-999", "0", 1.5, "9223372036854775807Ei"])
+def test_every_amount_is_a_number(amount: str | float) -> None:
+    """What a real server takes: more than there is, or nothing."""
+    pod = make_pod(make_container(resources={"limits": {"memory": amount}}))
+    room = {"memory": 2.0**30, "pods": 10.0}
+    lack = why_not(pod, {}, room, "n", requests_of(pod))
+    assert bool(lack) is (requests_of(pod)["memory"] > 2.0**30)
+    assert (memory_limit(pod["spec"]["containers"][0]) or 0) < 2**64

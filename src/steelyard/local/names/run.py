@@ -6,11 +6,12 @@ from pathlib import Path
 
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
 from steelyard.local.controllers.caches import Caches
+from steelyard.local.faults import Faults
 from steelyard.local.names.folder import folder_of, namespace_file
 from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.hosts import HostsFile, fixed_lines
 from steelyard.local.names.shown import Shown
-from steelyard.local.names.table import Table, address_of, table
+from steelyard.local.names.table import Table, address_of, is_readable, table
 from steelyard.room import LOOK_SECONDS, no_room
 
 _log = logging.getLogger(__name__)
@@ -49,7 +50,14 @@ def _says(resource: Resource, obj: Json | None) -> object:
     return address_of(obj), obj["metadata"]["uid"]
 
 
-async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event, shown: Shown | None = None) -> None:
+async def run_names(
+    caches: Caches,
+    hosts: Path,
+    *,
+    stop: asyncio.Event,
+    shown: Shown | None = None,
+    faults: Faults | None = None,
+) -> None:
     """Until `stop`; the hosts files stay as they are then, for the Pods that live on. `shown` is told of every one."""
     changed = asyncio.Event()
 
@@ -69,8 +77,7 @@ async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event, shown: 
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             changed.clear()
-            pods = list(caches.all(PODS))
-            now = table(caches.all(SERVICES), caches.all(ENDPOINT_SLICES), pods)
+            pods, now = _table(caches, faults or Faults())
             try:
                 files.show(now, _namespaces(caches), asyncio.get_running_loop().time())
             except OSError as error:
@@ -87,6 +94,23 @@ async def run_names(caches: Caches, hosts: Path, *, stop: asyncio.Event, shown: 
         stopping.cancel()
         await forwarders.close()
         files.close()
+
+
+def _table(caches: Caches, faults: Faults) -> tuple[list[Json], Table]:
+    """The Pods, and what all means; without the objects that mean nothing, which must not take the others' names."""
+    objects = [(kind, list(caches.all(kind))) for kind in (SERVICES, ENDPOINT_SLICES, PODS)]
+    try:
+        services, slices, pods = (found for _, found in objects)
+        return pods, table(services, slices, pods)
+    except Exception:  # noqa: BLE001 - one object's, which is looked for below
+        _log.exception("some object has no names")
+    kept = []
+    for kind, found in objects:
+        kept.append([each for each in found if is_readable(each)])
+        for _ in range(len(found) - len(kept[-1])):
+            faults.count("names", kind.kind)
+    services, slices, pods = kept
+    return pods, table(services, slices, pods)
 
 
 def _namespaces(caches: Caches) -> set[str]:

@@ -53,6 +53,24 @@ def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json]
     return Table(tuple(sorted(set(entries))), forwards, short.entries())
 
 
+def is_readable(obj: Json) -> bool:
+    """Whether `table` can take the object, a Service, an EndpointSlice or a Pod."""
+    try:
+        if "endpoints" in obj:
+            ports = [{"port": 1, "name": each.get("name")} for each in obj.get("ports") or ()]
+            service = {"metadata": obj["metadata"], "spec": {"ports": ports}}
+            table([], [obj])
+            _headless(service, [obj])
+            _forwards(service, "", [obj])
+        elif "containers" in (obj.get("spec") or {}):
+            table([], [], [obj])
+        else:
+            table([obj], [])
+    except Exception:  # noqa: BLE001 - whatever it holds
+        return False
+    return True
+
+
 class _HostNames:
     """Names that are good inside a namespace; a Service's goes before a Pod's host name."""
 

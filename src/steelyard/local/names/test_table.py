@@ -1,6 +1,6 @@
 from steelyard.kube.resource import Json
 from steelyard.local.names.hosts import SLOT
-from steelyard.local.names.table import names, table
+from steelyard.local.names.table import is_readable, names, table
 
 
 def make_service(name: str = "s", ip: str = "127.9.128.1", **spec: object) -> Json:
@@ -102,3 +102,17 @@ def test_the_longest_names_fit_into_their_slot() -> None:
     service["metadata"]["namespace"] = "n" * 63
     longest = " ".join(("127.255.255.255", *names(service, "h" * 63)))
     assert len(longest) < SLOT
+
+
+def test_what_means_nothing_is_told_from_what_does() -> None:
+    pod: Json = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": []}}
+    pod["status"] = {"podIP": "127.1.1.1"}
+    for good in (make_service(), make_slice("127.9.0.1"), pod):
+        assert is_readable(good)
+    for bad in (
+        {**make_service(), "spec": {"clusterIP": "127.9.128.1", "ports": [{}]}},
+        {**make_slice("127.9.0.1"), "endpoints": [{}]},
+        {**make_slice("127.9.0.1"), "ports": [{"name": ""}]},
+        {**pod, "metadata": {"name": "p"}},
+    ):
+        assert not is_readable(bad)

@@ -1,0 +1,100 @@
+"""What lies in the database in spite of every check, by an older version for one: the rest is served."""
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.database import SqliteDatabase
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.local.faults import Faults
+
+META: Json = {"name": "bad", "namespace": "default", "uid": "u-bad", "resourceVersion": "2"}
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+NAMES = {"plural": "bads", "kind": "Bad", "singular": "bad", "listKind": "BadList"}
+
+
+def definition(**spec: object) -> Json:
+    metadata = {**META, "name": "bads.example.com", "namespace": ""}
+    return {
+        "metadata": metadata,
+        "spec": {"group": "example.com", "names": NAMES, "scope": "Namespaced", **spec},
+    }
+
+
+ROWS = {
+    "no JSON": ("pods", b"{"),
+    "no object": ("pods", b"[1]"),
+    "no uid": ("pods", b'{"metadata":{"name":"bad"}}'),
+    "a version of letters": ("pods", orjson.dumps({"metadata": {**META, "resourceVersion": "x"}})),
+    "owners without uids": ("pods", orjson.dumps({"metadata": {**META, "ownerReferences": [{}]}})),
+    "a definition of nothing": (DEFINITIONS, orjson.dumps(definition())),
+    "a definition that is no schema": (
+        DEFINITIONS,
+        orjson.dumps(
+            definition(
+                versions=[
+                    {
+                        "name": "v1", "served": True, "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "pattern": "("}},
+                    }
+                ]
+            )
+        ),
+    ),
+}  # fmt: skip
+
+
+async def ask(parts: Parts, method: str, path: str, body: Json | None = None) -> tuple[int, Json]:
+    data = orjson.dumps(body) if body is not None else b""
+    request = Request(method, path, {}, {"content-type": "application/json"}, data, "tester")
+    response = await parts.core.handle(request)
+    assert isinstance(response.body, bytes)
+    return response.status, orjson.loads(response.body)
+
+
+@pytest.mark.parametrize("what", ROWS)
+async def test_a_stored_object_that_cannot_be_served_stops_nothing(what: str, tmp_path: Path) -> None:
+    kind, raw = ROWS[what]
+    database = SqliteDatabase(tmp_path / "db")
+    database.commit(2, [(kind, "default", "bad", raw)])
+    database.close()
+    faults = Faults()
+    config = ApiServerConfig(tmp_path / "db", tmp_path / "pki", {}, faults=faults)
+    parts = await make_parts(config, Clock())
+    assert faults.of("store", "row") + faults.of("definitions", "CustomResourceDefinition") == 1
+    pod = {"metadata": {"name": "good"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    assert (await ask(parts, "POST", "/api/v1/namespaces/default/pods", pod))[0] == 201
+    status, listed = await ask(parts, "GET", "/api/v1/pods")
+    assert (status, [each["metadata"]["name"] for each in listed["items"]]) == (200, ["good"])
+    parts.store.close()
+
+
+async def test_what_follows_from_deletions_goes_on_after_one_that_cannot(tmp_path: Path) -> None:
+    faults = Faults()
+    parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-gone"}
+    # Owners by uid alone: nobody can say of what kind they are.
+    parts.store.put("configmaps", {"metadata": {**META, "ownerReferences": [{"uid": "u"}]}})
+    good = {**META, "name": "good", "uid": "u-good", "ownerReferences": [owner]}
+    parts.store.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": good})
+    work = asyncio.create_task(parts.lifecycle.run())
+    while parts.store.get("configmaps", ("default", "good")) is not None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert faults.of("lifecycle", "ConfigMap") >= 1
+    assert not work.done()
+    work.cancel()
+    parts.store.close()
+
+
+async def test_the_faults_are_told(tmp_path: Path) -> None:
+    faults = Faults()
+    faults.count("scheduler", "Pod")
+    parts = await make_parts(ApiServerConfig(None, tmp_path / "pki", {}, faults=faults), Clock())
+    response = await parts.core.handle(Request("GET", "/metrics", {}, {}, b"", "tester"))
+    assert isinstance(response.body, bytes)
+    assert 'steelyard_kubernetes_faults_total{part="scheduler",kind="Pod"} 1' in response.body.decode()
+    parts.store.close()

@@ -1,0 +1,119 @@
+"""The order in which Pods are given room, and Pods that cannot be given any."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, Json
+from steelyard.local.controllers.pods import condition
+from steelyard.local.faults import Faults
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.scheduler import BATCH, Scheduler, in_turn
+from steelyard.local.kubelet.testing import make_config, make_container, make_pod
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Place:
+    cluster: MemoryCluster
+    config: KubeletConfig
+    events: EventRecorder
+
+
+class World:
+    """A scheduler whose passes the test asks for."""
+
+    def __init__(self, folder: Path, **config: Any) -> None:
+        self.cluster = MemoryCluster(now=lambda: NOW)
+        self.faults = Faults()
+        events = EventRecorder(self.cluster, component="test", now=lambda: NOW)
+        place = Place(self.cluster, make_config(folder, **config), events)
+        self.scheduler = Scheduler(place, lambda: self.cluster.store.objects(PODS), self.faults, lambda: NOW)
+
+    def put(self, name: str, namespace: str = "default", *, at: int = 0, **spec: Any) -> None:
+        pod = make_pod(make_container(), name=name, **spec)
+        stamp = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
+        pod["metadata"] |= {"namespace": namespace, "creationTimestamp": stamp, "uid": f"{namespace}/{name}"}
+        self.cluster.store.put(pod)
+
+    def bound(self, namespace: str = "default") -> list[str]:
+        pods = self.cluster.store.objects(PODS, namespace)
+        return sorted(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName"))
+
+    def told(self, name: str) -> Json:
+        pod = self.cluster.store.find(PODS, name, "default")
+        assert pod is not None
+        return condition(pod, "PodScheduled") or {}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, cpu=64.0, memory=2**34)
+
+
+async def test_a_namespace_with_thousands_of_pods_does_not_keep_another_waiting(world: World) -> None:
+    for number in range(40 * BATCH):
+        world.put(f"many-{number}", "crowd", at=number)
+    await world.scheduler.bind_some()
+    world.put("one", "quiet", at=50_000)
+    assert await world.scheduler.bind_some(), "there is more to do"
+    assert world.bound("quiet") == ["one"]
+    assert len(world.bound("crowd")) == 2 * BATCH - 1
+
+
+def test_pods_take_turns_by_what_their_namespace_holds() -> None:
+    def pod(name: str, namespace: str, at: str, priority: int = 0) -> Json:
+        metadata = {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": at}
+        return {"metadata": metadata, "spec": {"priority": priority}}
+
+    waiting = [
+        *(pod(f"a{number}", "a", f"2026-01-01T00:00:0{number}Z") for number in range(4)),
+        *(pod(f"b{number}", "b", f"2026-01-01T00:00:1{number}Z") for number in range(2)),
+        pod("urgent", "a", "2026-01-01T00:00:30Z", priority=10),
+    ]
+    order = [each["metadata"]["name"] for each in in_turn(waiting, Counter(b=1))]
+    assert order == ["urgent", "a0", "b0", "a1", "b1", "a2", "a3"]
+    alone = [each["metadata"]["name"] for each in in_turn(waiting[:4], Counter(a=9))]
+    assert alone == ["a0", "a1", "a2", "a3"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [make_container(resources={"requests": {"memory": "many"}})]},
+        {"containers": [make_container(resources={"requests": {"memory": []}})]},
+        {"containers": [make_container(resources={"requests": "all"})]},
+        {"containers": None},
+    ],
+)
+async def test_a_pod_that_cannot_be_read_stops_no_other(world: World, spec: dict[str, Any]) -> None:
+    """Stored in spite of every check, by an older version for one."""
+    world.put("bad", **spec)
+    world.put("bound", **spec, nodeName="this-machine")
+    world.put("good")
+    assert not await world.scheduler.bind_some()
+    assert world.bound() == ["bound", "good"]
+    assert world.told("bad")["reason"] == "SchedulerError"
+    assert world.faults.of("scheduler", "Pod") == 2
+    version = world.cluster.store.version
+    await world.scheduler.bind_some()
+    assert world.cluster.store.version == version, "said once"
+
+
+async def test_what_a_pod_lacks_is_told_again_only_when_it_is_something_else(world: World) -> None:
+    world.put("big", containers=[make_container(resources={"requests": {"memory": "1e999"}})])
+    await world.scheduler.bind_some()
+    assert "Insufficient memory" in world.told("big")["message"]
+    world.put("small", containers=[make_container(resources={"requests": {"memory": "1Gi"}})])
+    await world.scheduler.bind_some()
+    version = world.cluster.store.version
+    await world.scheduler.bind_some()
+    assert world.cluster.store.version == version
+    assert world.bound() == ["small"]
