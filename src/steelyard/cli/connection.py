@@ -120,7 +120,10 @@ def connect(endpoint: str | None, token: str | None, state_dir: Path | None = No
             raise UsageError(
                 f"--state-dir {state_dir}: no platform runs there; start it with: steelyard up --state-dir {state_dir}"
             )
-        endpoint, token = endpoint or ready.api, token or ready.token
+        endpoint = (
+            ready.api if endpoint is None else endpoint
+        )  # one that is empty is an error, not an absence
+        token = ready.token if token is None else token
     return Client(endpoint=endpoint, token=token)
 
 

@@ -36,6 +36,8 @@ class _Place:
     endpoint: str | None
     token: str | None
     file: bool = False
+    names: tuple[str, str] = ("", "")
+    """What the address and the token are called here."""
 
 
 def find(
@@ -43,35 +45,48 @@ def find(
 ) -> Connection:
     """The first address of: the argument, `STEELYARD_API_ENDPOINT`, `DYFF_API_ENDPOINT`, the ready file of
     `./.steelyard`, that of the user's state folder. The first token in the same order, without those that belong to
-    another address: a token goes nowhere but where it is meant to. Raises NotConfigured.
+    another address: a token goes nowhere but where it is meant to. What is set and empty is an error, and is not looked
+    for elsewhere: a secret that a script has lost must not become the administrator's token of this machine. Raises
+    NotConfigured.
     """
     places = _places(endpoint, token, environment)
-    chosen = next((each for each in places if each.endpoint), None)
+    chosen = next((each for each in places if each.endpoint is not None), None)
     if chosen is None or chosen.endpoint is None:
         raise _missing("address", "endpoint", places)
+    if not chosen.endpoint:
+        raise NotConfigured(
+            f"{chosen.names[0]} is set and empty: give it the address of a platform, with /v0, or none"
+        )
     if urlsplit(chosen.endpoint).scheme not in {"http", "https"}:
         raise NotConfigured(f"{chosen.name}: {chosen.endpoint!r} should begin with http:// or https://")
-    secret = _token_for(chosen, places)
-    if secret is None:
+    holder = _token_place(chosen, places)
+    if holder is None or holder.token is None:
         raise _missing("token", "token", places, f" for {chosen.endpoint} (from {chosen.name})")
-    return Connection(chosen.endpoint, secret)
+    if not holder.token:
+        raise NotConfigured(
+            f"{holder.names[1]} is set and empty: give it a token for {chosen.endpoint}, or unset it, so that another "
+            "one is looked for"
+        )
+    return Connection(chosen.endpoint, holder.token)
 
 
-def _token_for(chosen: _Place, places: Sequence[_Place]) -> str | None:
+def _token_place(chosen: _Place, places: Sequence[_Place]) -> _Place | None:
     """What runs on this machine has a token of its own, which goes before that of another platform."""
     mine = [places[0], places[1], chosen, *places[2:]] if chosen.file else places
-    return next(
-        (each.token for each in mine if each.token and each.endpoint in {None, chosen.endpoint}), None
-    )
+    for place in mine:
+        if place.token is not None and place.endpoint in {None, chosen.endpoint}:
+            return place
+    return None
 
 
 def _places(endpoint: str | None, token: str | None, environment: Mapping[str, str]) -> Sequence[_Place]:
     def variables(prefix: str) -> _Place:
         names = f"{prefix}_API_ENDPOINT", f"{prefix}_API_TOKEN"
-        return _Place(" and ".join(names), *_tidy(*map(environment.get, names)))
+        return _Place(" and ".join(names), *_tidy(*map(environment.get, names)), names=names)
 
+    arguments = "the argument endpoint (--endpoint)", "the argument token (--token)"
     return (
-        _Place("the arguments", *_tidy(endpoint, token)),
+        _Place("the arguments", *_tidy(endpoint, token), names=arguments),
         variables("STEELYARD"),
         variables("DYFF"),
         *(_ready_file(path) for path in _ready_files(environment)),
@@ -79,10 +94,10 @@ def _places(endpoint: str | None, token: str | None, environment: Mapping[str, s
 
 
 def _tidy(endpoint: object, token: object) -> tuple[str | None, str | None]:
-    """Paths are joined to the address with a slash of their own; what is empty is not there."""
-    address = endpoint.strip().rstrip("/") if isinstance(endpoint, str) else ""
-    secret = token.strip() if isinstance(token, str) else ""
-    return address or None, secret or None
+    """Paths are joined to the address with a slash of their own."""
+    address = endpoint.strip().rstrip("/") if isinstance(endpoint, str) else None
+    secret = token.strip() if isinstance(token, str) else None
+    return address, secret
 
 
 def _missing(what: str, argument: str, places: Sequence[_Place], where: str = "") -> NotConfigured:
@@ -109,4 +124,6 @@ def _ready_file(path: Path) -> _Place:
         return _Place(f"{path}, which cannot be read: {error}", None, None, file=True)
     found = content if isinstance(content, dict) else {}
     api, token = _tidy(found.get("api"), found.get("token"))
-    return _Place(str(path) if api else f"{path}, of which no API runs", api, token, file=True)
+    return _Place(
+        str(path) if api else f"{path}, of which no API runs", api or None, token or None, file=True
+    )

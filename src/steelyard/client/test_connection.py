@@ -50,12 +50,41 @@ PLACES = {
         {"endpoint": "http://ours/v0"},
         ("http://ours/v0", "our-token"),
     ),
-    "what is empty is not there": (
-        {**THEIRS, "STEELYARD_API_ENDPOINT": ""},
-        {},
-        ("http://theirs/v0", "their-token"),
+    "an empty variable behind an argument": (
+        {"STEELYARD_API_TOKEN": "", "STEELYARD_API_ENDPOINT": ""},
+        {"endpoint": "http://a/v0", "token": "t"},
+        ("http://a/v0", "t"),
     ),
 }
+
+EMPTY = {
+    "our token": ({**OURS, "STEELYARD_API_TOKEN": ""}, {}, "STEELYARD_API_TOKEN is set and empty"),
+    "our token alone, where something runs": (
+        {"STEELYARD_API_TOKEN": " \n"},
+        {},
+        "STEELYARD_API_TOKEN is set and empty",
+    ),
+    "our token before theirs": (
+        {**THEIRS, "STEELYARD_API_TOKEN": ""},
+        {},
+        "STEELYARD_API_TOKEN is set and empty",
+    ),
+    "their token": ({**THEIRS, "DYFF_API_TOKEN": ""}, {}, "DYFF_API_TOKEN is set and empty"),
+    "our address": ({**THEIRS, "STEELYARD_API_ENDPOINT": ""}, {}, "STEELYARD_API_ENDPOINT is set and empty"),
+    "their address": ({"DYFF_API_ENDPOINT": " "}, {}, "DYFF_API_ENDPOINT is set and empty"),
+    "the token given": (OURS, {"token": ""}, r"token \(--token\) is set and empty"),
+    "the address given": (OURS, {"endpoint": ""}, r"endpoint \(--endpoint\) is set and empty"),
+}
+
+
+@pytest.mark.parametrize(("environment", "arguments", "words"), EMPTY.values(), ids=EMPTY)
+def test_what_is_set_and_empty_is_an_error(
+    environment: dict[str, str], arguments: dict[str, str], words: str, folder: Path
+) -> None:
+    """The local platform's token, an administrator's, must not stand in for one that got lost."""
+    run_here(folder, HERE, "http://127.0.0.1:1/v0")
+    with pytest.raises(NotConfigured, match=words):
+        found(folder, environment, **arguments)
 
 
 @pytest.mark.parametrize(("environment", "arguments", "expected"), PLACES.values(), ids=PLACES)
