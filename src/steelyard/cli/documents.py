@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.connection import collection_name
+from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
 
 Json = dict[str, Any]
@@ -68,7 +69,8 @@ def _documents(path: Path) -> Iterable[Document]:
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: is no YAML: {error}") from error
     for number, content in enumerate(contents, 1):
-        yield _document(content, f"{path}, document {number}")
+        for where, item in items_of(content, f"{path}, document {number}"):
+            yield _document(item, where)
 
 
 def _document(content: object, where: str) -> Document:

@@ -36,8 +36,8 @@ def create(
 ) -> None:
     """Make the entities that files describe. Twice makes two of each.
 
-    A document has `kind:` and the fields of the kind's create request. `as: NAME` names it; in a later one `$(NAME)`
-    stands for the id of its entity.
+    A document has `kind:` and the fields of the kind's create request, or is a `kind: List` of such `items:`.
+    `as: NAME` names it; in a later one `$(NAME)` stands for the id of its entity.
     """
     _make(filename, output, platform, again=False)
 

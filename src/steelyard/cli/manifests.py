@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
 
 Json = dict[str, Any]
@@ -49,9 +50,12 @@ def _documents(file: Path) -> list[Manifest]:
         documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
     except yaml.YAMLError as error:
         raise UsageError(f"{file}: not YAML: {error}") from error
+    manifests = []
     for number, document in enumerate(documents, 1):
-        _check(f"{file} (document {number})", document)
-    return [Manifest(file, document) for document in documents]
+        for where, item in items_of(document, f"{file} (document {number})"):
+            _check(where, item)
+            manifests.append(Manifest(file, item))
+    return manifests
 
 
 def _check(where: str, document: object) -> None:

@@ -78,3 +78,48 @@ def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path, missing: s
 @pytest.mark.parametrize("word", ["evaluation", "Evaluations", "eval", "EVALUATION"])
 def test_a_kind_is_understood_in_every_form(word: str) -> None:
     assert collection_name(word) == "evaluations"
+
+
+LIST = """
+apiVersion: v1
+kind: List
+items:
+- kind: Dataset
+  as: rows
+  account: acme
+- kind: DatasetList
+  items:
+  - {kind: Evaluation, account: acme, dataset: $(rows)}
+---
+kind: Report
+account: acme
+"""
+
+
+def test_the_items_of_a_list_are_documents(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(LIST)
+    documents = read([path])
+    assert [document.collection for document in documents] == ["datasets", "evaluations", "reports"]
+    assert documents[1].resolved({"rows": "abc"}) == {"account": "acme", "dataset": "abc"}
+    assert documents[1].where == f"{path}, document 1, item 2, item 1"
+    path.write_text("kind: List\nitems: []\n")
+    assert read([path]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: List\n", "document 1: items: should be a list"),
+        ("kind: List\nitems: {a: 1}\n", "document 1: items: should be a list"),
+        ("kind: List\nitems: [{kind: Spoon}]\n", "there is no such kind"),
+        ("kind: List\nitems: [4]\n", "document 1, item 1: should be a mapping"),
+        ("{kind: List, items: [" * 12 + "]}" * 12, "more than 10 lists"),
+    ],
+    ids=["no items", "a mapping of items", "an item of another kind", "an item that is a number", "too deep"],
+)
+def test_a_list_that_is_none_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=words):
+        read([path])

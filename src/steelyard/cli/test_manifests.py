@@ -73,3 +73,13 @@ def test_a_file_that_is_no_manifest_is_named_with_its_fault(tmp_path: Path, text
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no manifest"):
         read_manifests(tmp_path)
+
+
+def test_the_items_of_a_list_are_manifests(tmp_path: Path) -> None:
+    item = "{{apiVersion: dyff.io/v1alpha1, kind: Model, metadata: {{name: {}}}}}"
+    items = f"- {item.format('one')}\n- {item.format('two')}\n"
+    write(tmp_path, a=f"apiVersion: v1\nkind: List\nitems:\n{items}", b=item.format("three"))
+    assert [manifest.name for manifest in read_manifests(tmp_path)] == ["one", "two", "three"]
+    write(tmp_path, a="apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod}]\n")
+    with pytest.raises(UsageError, match="item 1: metadata is missing"):
+        read_manifests(tmp_path)

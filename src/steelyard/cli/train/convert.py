@@ -21,6 +21,7 @@ def convert(
 
     import yaml
 
+    from steelyard.cli.lists import items_of
     from steelyard.clusters.training.convert import convert as converted
     from steelyard.errors import UsageError
 
@@ -33,7 +34,12 @@ def convert(
         raise UsageError(f"{file}: not YAML: {error}") from error
     if not documents:
         raise UsageError(f"{file}: holds no job")
-    made = [converted(each) for each in documents]
+    items = [
+        item
+        for number, document in enumerate(documents, 1)
+        for _, item in items_of(document, f"{file}, document {number}")
+    ]
+    made = [converted(item) for item in items]
     for each in made:
         for note in each.notes:
             typer.echo(f"# {each.resource['metadata']['name']}: {note}", err=True)

@@ -200,3 +200,6 @@ def test_a_job_of_the_list_form_is_converted(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["train", "convert", str(tmp_path / "old.yaml")])
     assert done.exit_code == 0, done.output
     assert yaml.safe_load(done.stdout)["spec"]["mxReplicaSpecs"]["Worker"]["replicas"] == 2
+    (tmp_path / "old.yaml").write_text(yaml.safe_dump({"kind": "List", "items": [old, old]}))
+    of_list = CliRunner().invoke(app, ["train", "convert", str(tmp_path / "old.yaml")])
+    assert list(yaml.safe_load_all(of_list.stdout)) == 2 * list(yaml.safe_load_all(done.stdout))
