@@ -21,7 +21,7 @@ from steelyard.local.state import StateDir
 from steelyard.services.identity import Outlets, StorageOutlet, enter
 from steelyard.services.sinks import BackupOutlet
 from steelyard.settings import Settings
-from steelyard.sqlite import DatabaseError
+from steelyard.sqlite import Damaged, DatabaseError, WrongSchema
 from steelyard.storage.store import StorageError, Store, open_store
 from steelyard.views.open import open_view
 from steelyard.views.view import View, ViewError
@@ -47,18 +47,18 @@ async def engines(settings: Settings, advice: str) -> AsyncIterator[Engines]:
     Raises Refused, with `advice` where they do not belong together; nothing has been changed then.
     """
     await check_files(settings, advice)
-    async with open_engines(settings) as opened:
+    async with open_engines(settings, advice) as opened:
         with _in_words():
             await enter(opened.log, settings.log, outlets(opened, settings), advice)
         yield opened
 
 
 @asynccontextmanager
-async def open_engines(settings: Settings) -> AsyncIterator[Engines]:
+async def open_engines(settings: Settings, advice: str = "") -> AsyncIterator[Engines]:
     """The same, whether or not they belong together; files that are not there are made."""
     check_engines({"log": settings.log, "view": settings.view, "accounts": settings.accounts})
     async with AsyncExitStack() as stack:
-        with _in_words():
+        with _in_words(advice):
             log = await open_log(settings.log)
             stack.push_async_callback(log.close)
             ledger = await open_ledger(settings.accounts)
@@ -133,8 +133,11 @@ async def _witness(settings: Settings) -> str | None:
 
 
 @contextlib.contextmanager
-def _in_words() -> Iterator[None]:
-    """What keeps an engine from being opened is told in a line, without a traceback."""
+def _in_words(advice: str = "") -> Iterator[None]:
+    """What keeps an engine from being opened is told in a line, without a traceback.
+
+    `advice` is added where the file is not what it was: once it was moved away, that is how to go on.
+    """
     try:
         yield
     except Refused:
@@ -142,4 +145,11 @@ def _in_words() -> Iterator[None]:
     except StorageError as error:
         raise SteelyardError(str(error)) from error
     except (DatabaseError, LedgerError, LogError, ViewError) as error:
-        raise Refused(str(error)) from error
+        damaged = any(isinstance(each, Damaged | WrongSchema) for each in _with_causes(error))
+        raise Refused(f"{error}; or move it away. {advice}" if damaged and advice else str(error)) from error
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -151,11 +151,12 @@ def _migrate(connection: sqlite3.Connection, migrations: Sequence[str], name: st
             f"{name}: was made by {maker(connection)} with another schema than Steelyard {__version__} has ({wrong}); "
             "is it in its right place? Use the version that made it, or begin in another folder with --state-dir"
         )
+    if done == len(migrations):
+        return  # a file that is only looked at stays as it is
     for script in migrations[done:]:
         for statement in _statements(script):
             connection.execute(statement)
-    if done < len(migrations):
-        sign(connection)
+    sign(connection)
     connection.execute(f"PRAGMA user_version = {len(migrations)}")
 
 

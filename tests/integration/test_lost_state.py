@@ -1,0 +1,131 @@
+"""The files of a folder of `steelyard up` are lost or damaged: it goes on, or says in a line which one and what to do.
+
+The cases outside of `make soak` are chosen by STEELYARD_FILES_SEED; each is a start of everything.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import Refused
+from steelyard.local.state import read_record
+from tests.integration.conftest import Machine, processes_of
+from tests.integration.test_lost_files import cut_in_half, emptied, taken_away
+
+pytestmark = pytest.mark.e2e
+
+SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))
+FEW = 3
+DERIVED = (
+    "kubeconfig", "supervisor.json", "hosts", "view.db", "pki/ca.key", "pki/ca.crt", "pki/server.key",
+    "pki/server.crt", "pki/token", "pki/api-token", "pki/signing-secret",
+)  # fmt: skip
+REFUSED = ("kubernetes.db", "log.db", "accounts.db")
+DAMAGES = {each.__name__: each for each in (taken_away, emptied, cut_in_half)}
+CASES = [(file, damage) for file in (*DERIVED, *REFUSED, "images.toml") for damage in DAMAGES]
+CHOSEN = random.Random(SEED).sample(CASES, FEW)
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder on which everything ran, with an account."""
+    machine = Machine(tmp_path_factory.mktemp("used") / "state")
+    try:
+        machine.up()
+        steelyard("account", "create", "alice", folder=machine.state.path)
+    finally:
+        machine.down()
+    return machine.state.path
+
+
+def steelyard(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "steelyard.cli.main", *words, "--state-dir", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _mark(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
+    return () if case in CHOSEN else (pytest.mark.soak,)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"), [pytest.param(*case, id="-".join(case), marks=_mark(case)) for case in CASES]
+)
+def test_a_file_of_the_folder_is_lost_or_damaged(used: Path, tmp_path: Path, file: str, damage: str) -> None:
+    machine = Machine(tmp_path / "state")
+    shutil.copytree(used, machine.state.path)
+    DAMAGES[damage](machine.state.path / file, tmp_path)
+    try:
+        if file in REFUSED or (file == "images.toml" and damage == "cut_in_half"):
+            check_refused(machine, file)
+        else:
+            machine.up()
+            with machine.client() as client:
+                assert "alice" in [account.name for account in client.accounts.query()]
+    finally:
+        machine.down()
+    assert processes_of(machine.state.path) == []
+
+
+def check_refused(machine: Machine, file: str) -> None:
+    content = read(machine.state.path / file)
+    with pytest.raises(Refused) as refused:
+        machine.up()
+    line = str(refused.value)
+    assert "\n" not in line
+    assert str(machine.state.path / file) in line
+    assert read(machine.state.path / file) == content
+    if file != "images.toml":
+        assert "steelyard " in line
+        shown = steelyard("status", folder=machine.state.path)
+        assert shown.returncode == 1
+        assert line in shown.stdout.replace(" refused to work", "")
+
+
+def read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def test_an_empty_database_of_kubernetes_may_begin(used: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    shutil.copytree(used, folder)
+    cut_in_half(folder / "kubernetes.db", tmp_path)
+    content = (folder / "kubernetes.db").read_bytes()
+    try:
+        done = steelyard("up", "--detach", "--new-kubernetes", folder=folder)
+        assert done.returncode == 0, done.stderr
+    finally:
+        Machine(folder).down()
+    assert [each.read_bytes() for each in folder.glob("kubernetes.db.aside-????????")] == [content]
+
+
+def test_a_log_that_is_taken_away_while_it_runs_is_noticed_and_comes_back(used: Path, tmp_path: Path) -> None:
+    """The platform ends within seconds, `status` says why, and the backup brings the log back."""
+    machine = Machine(tmp_path / "state")
+    shutil.copytree(used, machine.state.path)
+    try:
+        machine.up()
+        (machine.state.path / "log.db").rename(tmp_path / "log.db")
+        wait_for_refusal(machine)
+        shown = steelyard("status", folder=machine.state.path)
+        assert "REFUSED     platform: log sqlite:" in shown.stdout
+        machine.down()
+        done = steelyard("log", "restore", "--yes", folder=machine.state.path)
+        assert done.returncode == 0, done.stderr
+        assert "is accepted from epoch 2 on" in done.stdout
+        machine.up()
+    finally:
+        machine.down()
+    assert steelyard("log", "status", folder=machine.state.path).returncode == 0
+
+
+def wait_for_refusal(machine: Machine) -> None:
+    until = time.monotonic() + 60
+    while "platform" not in read_record(machine.state).refusals:
+        assert time.monotonic() < until, "nobody noticed"
+        time.sleep(0.1)
