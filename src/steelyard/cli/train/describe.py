@@ -113,7 +113,7 @@ def _restarts(job: "JobView") -> str | None:
 
     if not job.restarts and not job.disruptions:
         return None
-    limit = ((job.resource.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
+    limit = job.backoff_limit
     of = f" of at most {limit}" if limit is not None else ""
     outside = f", and {count(job.disruptions)} not counted" if job.disruptions else ""
     return f"{job.restarts}{of}{outside}"

@@ -71,7 +71,7 @@ def goes_on(before: JobView, job: JobView, failure: FailureView, now: datetime) 
         who = f"{all_of} replicas start again"
     seconds = (job.restart_at - now).total_seconds() if job.restart_at else 0
     wait = f" in {duration(seconds)}" if seconds > 1 else ""
-    limit = ((job.resource.get("spec") or {}).get("runPolicy") or {}).get("backoffLimit")
+    limit = job.backoff_limit
     of = f" of at most {limit}" if limit is not None else ""
     counted = f" (restart {job.restarts}{of})" if failure.counted and job.restarts else ""
     return f"{failed(failure)}; {who}{wait}{counted}"

@@ -90,3 +90,21 @@ def test_a_consequence_is_what_the_operator_calls_so_and_not_each_failure_that_i
     entry = {"type": "Worker", "index": 0, "exitCode": 1, "action": "Restart", "counted": False}
     job = make_job(failures=[{**entry, "consequence": True} if consequence else entry])
     assert JobView(job).failures[0].consequence is consequence
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        "text",
+        {"pytorchReplicaSpecs": "text", "runPolicy": 7, "outputs": ["x"]},
+        {"pytorchReplicaSpecs": {"Worker": "text"}, "runPolicy": {"backoffLimit": "6"}},
+        {"pytorchReplicaSpecs": {"Worker": {"replicas": 2**31}}, "outputs": {"model": "digits"}},
+        {"roles": {"worker": {"replicas": "3"}}},
+    ],
+)
+def test_a_job_that_is_written_wrongly_is_shown_all_the_same(spec: object) -> None:
+    job = JobView({**make_job(), "spec": spec})
+    assert job.replicas == () or len(job.replicas) == 1
+    assert (job.suspended, job.output_model, job.backoff_limit) == (False, "", None)
+    assert job.framework

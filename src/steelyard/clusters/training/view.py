@@ -2,11 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 
-from steelyard.clusters.training.names import OUTPUT_MODEL, PROGRAM
+from steelyard.clusters.training.names import MAX_REPLICAS, OUTPUT_MODEL, PROGRAM
 from steelyard.clusters.training.records import (
     FailureView,
     ReplicaView,
@@ -20,11 +19,21 @@ SPECS = re.compile("ReplicaSpecs$|^roles$")
 """What the fields with the replica types are called, of all kinds."""
 
 
+def _object(value: object) -> Json:
+    """A field of a spec, or nothing: one job that is written wrongly does not end a list of all."""
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value <= MAX_REPLICAS else 0
+
+
 class JobView:
     """Reads a job of any kind; nothing is asked of the cluster."""
 
     def __init__(self, resource: Json) -> None:
         self.resource = resource
+        self._spec = _object(resource.get("spec"))
         self._status: Json = resource.get("status") or {}
 
     @property
@@ -50,8 +59,7 @@ class JobView:
     @property
     def framework(self) -> str:
         """`PyTorch` of a PyTorchJob; a DLJob says it itself."""
-        spec = self.resource.get("spec") or {}
-        return str(spec.get("framework") or "") or self.kind.removesuffix("Job")
+        return str(self._spec.get("framework") or "") or self.kind.removesuffix("Job")
 
     @property
     def program(self) -> str:
@@ -87,19 +95,23 @@ class JobView:
     @property
     def suspended(self) -> bool:
         """Whether it is meant to be stopped."""
-        return bool(((self.resource.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+        return bool(_object(self._spec.get("runPolicy")).get("suspend"))
+
+    @property
+    def backoff_limit(self) -> int | None:
+        """Restarts that the job says it may have."""
+        given = _object(self._spec.get("runPolicy")).get("backoffLimit")
+        return given if isinstance(given, int) else None
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """Replicas wanted, by type; what the job leaves to its framework is seen in the status, and 1 before that."""
-        spec = self.resource.get("spec") or {}
-        roles: Mapping[str, Json] = next(
-            (spec[each] for each in spec if SPECS.search(each) and spec[each]), {}
-        )
+        fields = (_object(value) for name, value in self._spec.items() if SPECS.search(name))
+        roles = next(filter(None, fields), {})
         seen = Counter(str(each["type"]) for each in self._status.get("replicas") or ())
         usual = {role: seen[role] if seen else 1 for role in roles}
         return {
-            role: usual[role] if each.get("replicas") is None else int(each["replicas"])
+            role: usual[role] if (given := _object(each).get("replicas")) is None else _count(given)
             for role, each in roles.items()
         }
 
@@ -160,7 +172,7 @@ class JobView:
     def output_model(self) -> str:
         """The name of the Model that its output becomes; empty where it promises none."""
         annotations = self.resource["metadata"].get("annotations") or {}
-        said = ((self.resource.get("spec") or {}).get("outputs") or {}).get("model") or {}
+        said = _object(_object(self._spec.get("outputs")).get("model"))
         return str(said.get("name") or annotations.get(OUTPUT_MODEL) or "")
 
     @property

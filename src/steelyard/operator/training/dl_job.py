@@ -19,6 +19,7 @@ from steelyard.operator.training import (
     clean_up,
     deadline,
     definition,
+    gang,
     output_folder,
     outputs,
     ownership,
@@ -115,7 +116,8 @@ def _begun(crew: Crew, now: datetime) -> Desired:
     job = crew.job
     memory = replace(replicas.followed(crew), started=now, framework=job.framework.definition)
     memory = ports.assign(job, memory)
-    return _told(crew, memory, [status.created(job)], now)
+    ignored = gang.ignored(job)
+    return replace(_told(crew, memory, [status.created(job)], now), tell=(ignored,) if ignored else ())
 
 
 def _suspended(crew: Crew, now: datetime) -> Desired:

@@ -11,6 +11,7 @@ from typing import Any
 
 from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
+from steelyard.operator.desired import Told
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
@@ -19,6 +20,7 @@ from steelyard.schema.quantity import amount, quantity
 Json = dict[str, Any]
 
 VOLCANO = "volcano"
+_OF_A_GANG = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
 
 
 def pod_group(job: TrainingJob) -> Json | None:
@@ -60,6 +62,19 @@ def admitted(job: TrainingJob, children: Children) -> bool:
     groups = children.of_kind("PodGroup")
     phase = (groups[0].get("status") or {}).get("phase") if groups else None
     return phase not in (None, "", "Pending")
+
+
+def ignored(job: TrainingJob) -> Told | None:
+    """What is said to whoever asks for a gang where the operator makes none: its Pods may start one by one.
+
+    A priority class or a queue alone may be meant for Kueue.
+    """
+    asked = [name for name in _OF_A_GANG if job.policy.scheduling.get(name) is not None]
+    if job.settings.gang_scheduler or not asked:
+        return None
+    fields = ", ".join(f"spec.runPolicy.schedulingPolicy.{name}" for name in asked)
+    message = f"{fields}: without effect, the operator's setting training.gang_scheduler is empty"
+    return Told("Warning", "SchedulingPolicyIgnored", message)
 
 
 def minimum(job: TrainingJob) -> int:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS
+from steelyard.operator.children import Children
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
-from steelyard.operator.training.doubles import NAMESPACE, Stage, make_job, make_template
+from steelyard.operator.training.dl_job import reconcile
+from steelyard.operator.training.doubles import BEGIN, NAMESPACE, Stage, make_job, make_template
 
 Json = dict[str, Any]
 
@@ -172,6 +174,21 @@ def test_the_least_size_of_a_gang_is_passed_on_as_v1_does(least: int) -> None:
     stage = Stage(job, gang("coscheduler")).settle().run()
     group = next(each for each in stage.store.objects() if each["kind"] == "PodGroup")
     assert (group["spec"]["minMember"], stage.state) == (least, "Running")
+
+
+def test_a_gang_without_a_scheduler_is_told_once() -> None:
+    def told(scheduler: str, **policy: Any) -> list[str]:
+        job = make_job(policy={"schedulingPolicy": policy})
+        first = reconcile(job, Children(), BEGIN, gang(scheduler))
+        again = reconcile({**job, "status": first.status}, Children(), BEGIN, gang(scheduler))
+        assert not again.tell
+        return [each.message for each in first.tell]
+
+    assert told("volcano", minAvailable=2) == told("", queue="q", priorityClass="p") == told("") == []
+    (words,) = told("", minAvailable=0, scheduleTimeoutSeconds=9)
+    assert (
+        "schedulingPolicy.minAvailable, spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds: wi" in words
+    )
 
 
 def test_another_scheduler_that_the_user_named_stays() -> None:
