@@ -7,7 +7,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from steelyard.api.routing import Grant, Public, Route, Signed
+from steelyard.api.routing import Administrator, Grant, Public, Route, Signed
 from steelyard.api.table import routes
 from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS
@@ -39,6 +39,12 @@ def test_every_route_declares_who_may_call_it() -> None:
     assert {name(route) for route in ROUTES if isinstance(route.check, Signed)} == {
         "PUT /v0/objects/{key:path}",
         "GET /v0/objects/{key:path}",
+    }
+    assert {name(route) for route in ROUTES if isinstance(route.check, Administrator)} == {
+        "GET /v0/quarantine",
+        "GET /v0/quarantine/{id}",
+        "PUT /v0/quarantine/{id}/release",
+        "PUT /v0/quarantine/{id}/drop",
     }
     for route in GRANTED:
         assert isinstance(route.check, Grant)

@@ -30,7 +30,7 @@ from steelyard.api.errors import (
 from steelyard.api.platform import Api, Platform
 from steelyard.api.replicas import Replicas
 from steelyard.api.reply import Reply
-from steelyard.api.routing import Grant, Match, Route, Router
+from steelyard.api.routing import Administrator, Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
 from steelyard.room import no_room
@@ -72,7 +72,8 @@ class App:
         """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
         api = self.api
         await api.settling.begin()
-        tasks = [asyncio.create_task(each) for each in (api.outcomes.run(), api.settling.run())]
+        runs = (api.outcomes.run(), api.settling.run(), api.quarantine.run())
+        tasks = [asyncio.create_task(each) for each in runs]
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for task in tasks:
             task.add_done_callback(lambda done: self._ended(done, ended))
@@ -148,9 +149,13 @@ class App:
                 raise NotImplementedYet(f"{first} are not served here yet")
             raise NotFound(f"there is no {scope['path']}")
         check = match.route.check
-        if not isinstance(check, Grant):
+        if not isinstance(check, Grant | Administrator):
             return _NOBODY
         access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
+        if isinstance(check, Administrator):
+            if not access.administrator:
+                raise Forbidden("this takes an administrator's grant")
+            return access
         reach = access.scope(check.resource, check.function)
         if not reach.accounts and not reach.entities:
             raise Forbidden(f"the token lacks {check.resource}/{check.function}")

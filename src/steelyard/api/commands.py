@@ -19,7 +19,7 @@ from steelyard.api.outcomes import Outcome, Outcomes
 from steelyard.api.reply import Reply
 from steelyard.api.settings import ApiSettings
 from steelyard.api.settle import Settling
-from steelyard.broker.log import EVENTS, Log, LogError, Message
+from steelyard.broker.log import EVENTS, QUARANTINE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
 from steelyard.schema.commands import (
     CreateEntity,
@@ -134,8 +134,15 @@ class Commands:
                     raise _refusal(outcome)
                 return await self._shown(command.data.kind, command.data.id, outcome)
         except TimeoutError as error:
+            mark = await self._log.latest(QUARANTINE, command.data.id)
+            held = mark is not None and mark.value is not None
+            why = (
+                "the entity is in quarantine: an administrator can release it"
+                if held
+                else "a repeat does no harm"
+            )
             raise Unavailable(
-                f"the command was accepted and is not applied after {self._seconds:g} s; a repeat does no harm"
+                f"the command was accepted and is not applied after {self._seconds:g} s; {why}"
             ) from error
         except LogError as error:
             raise Unavailable(f"the command was not accepted: {error}") from error

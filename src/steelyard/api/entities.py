@@ -28,18 +28,26 @@ class Entities:
     from one to the other between the two looks.
     """
 
-    def __init__(self, view: View, outbox: Outbox, left_out: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        view: View,
+        outbox: Outbox,
+        left_out: Callable[[str], None],
+        shown: Callable[[str, bytes], bytes] = lambda id, json: json,
+    ) -> None:
+        """`shown` is what goes out of an entity's id and JSON; its reason may be a quarantine."""
         self._view = view
         self._outbox = outbox
+        self._shown = shown
         self._left_out = left_out
 
     async def get(self, kind: str, id: str) -> bytes | None:
         """The entity's JSON."""
         for _ in range(2):
             if stored := await self._view.get(kind, id):
-                return stored.json
+                return self._shown(id, stored.json)
             if json := (await self._accepted(kind, id)).get(id):
-                return json
+                return self._shown(id, json)
         return None
 
     async def query(self, query: Query) -> Sequence[bytes]:
@@ -50,7 +58,7 @@ class Entities:
             if await self._view.get(query.kind, id) is None
         ]
         found = await self._readable(await self._view.query(widened(query, lacking)))
-        return [each.json for each in merge(query, found, lacking)]
+        return [self._shown(each.id, each.json) for each in merge(query, found, lacking)]
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
         """Kind and JSON of an entity of whatever kind."""

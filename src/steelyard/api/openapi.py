@@ -15,7 +15,7 @@ from fastapi import Body, FastAPI, Query
 from fastapi.routing import APIRoute
 
 from steelyard import __version__
-from steelyard.api.routing import Grant, Public, Route, Signed
+from steelyard.api.routing import Administrator, Grant, Public, Route, Signed
 from steelyard.api.table import routes
 
 _ERRORS: dict[int, str] = {
@@ -59,6 +59,8 @@ def check_text(route: Route) -> str:
     match route.check:
         case Grant(resource, function):
             return f"{resource}/{function}"
+        case Administrator():
+            return "an administrator's grant"
         case Signed():
             return "a signed URL"
         case Public():
@@ -72,7 +74,9 @@ def _listed() -> Iterable[Route]:
 
 def _declared(route: Route) -> APIRoute:
     described = (inspect.getdoc(route.handler) or "").split("\n\n", maxsplit=1)[0]
-    security: list[dict[str, list[str]]] = [{"token": []}] if isinstance(route.check, Grant) else []
+    security: list[dict[str, list[str]]] = (
+        [{"token": []}] if isinstance(route.check, Grant | Administrator) else []
+    )
     answers = {status: _error(text) for status, text in _ERRORS.items()} if security else {}
     return APIRoute(
         route.path,

@@ -15,6 +15,7 @@ from steelyard.api.entities import Entities
 from steelyard.api.logs import FolderPodLogs, PodLogs
 from steelyard.api.metrics import Metrics
 from steelyard.api.outcomes import Outcomes
+from steelyard.api.quarantine import QuarantineWatch
 from steelyard.api.replicas import Replicas
 from steelyard.api.settings import ApiSettings
 from steelyard.api.settle import Settling
@@ -52,7 +53,8 @@ class Api:
         self.outcomes = Outcomes(log)
         self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
         self.metrics = Metrics(platform.registry)
-        self.entities = Entities(view, outbox, self.metrics.left_out)
+        self.quarantine = QuarantineWatch(log, self.metrics.registry)
+        self.entities = Entities(view, outbox, self.metrics.left_out, self.quarantine.shown)
         self.commands = Commands(
             log, view, outbox, self.outcomes, self.settling, platform.settings, platform.new_id
         )

@@ -28,6 +28,11 @@ class Grant:
 
 
 @dataclass(frozen=True)
+class Administrator:
+    """The caller's grants have to hold everything of everybody."""
+
+
+@dataclass(frozen=True)
 class Signed:
     """The URL carries its own right, a signature."""
 
@@ -37,7 +42,7 @@ class Public:
     """Anybody may; there is nothing of anybody in the answer."""
 
 
-Check = Grant | Signed | Public
+Check = Grant | Administrator | Signed | Public
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,21 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from steelyard.api import accounts, inference_sessions, objects, pages
+from steelyard.api import accounts, inference_sessions, objects, pages, quarantine
 from steelyard.api.call import Call, json_response
 from steelyard.api.collection import Collection
 from steelyard.api.downlinks import downlinks
 from steelyard.api.kinds import KINDS, Kind
 from steelyard.api.logs import whole_log, workflow_logs
 from steelyard.api.progress import progress
-from steelyard.api.routing import Grant, Parameter, Public, Route, Signed
+from steelyard.api.routing import Administrator, Grant, Parameter, Public, Route, Signed
 from steelyard.api.streams import log_stream
 from steelyard.api.uploads import finalize, uplink
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
     InferenceSessionAndToken,
+    QuarantinedEntity,
     Status,
     StorageSignedURL,
     WorkflowLogsResponse,
@@ -57,6 +58,7 @@ def routes() -> Iterator[Route]:
         yield from _tagged(kind.name, _of(kind))
     yield from _tagged("InferenceSession", _sessions())
     yield from _tagged("Account", _accounts())
+    yield from _tagged("Quarantine", _quarantine())
     yield from _tagged("Objects", _objects())
 
 
@@ -151,6 +153,16 @@ def _sessions() -> Iterator[Route]:
         )  # fmt: skip
     to = f"{one}/infer/{{endpoint:path}}"
     yield Route("POST", to, Grant(grant, "consume"), inference_sessions.infer, "Ask a replica")
+
+
+def _quarantine() -> Iterator[Route]:
+    path, one, check = "/v0/quarantine", "/v0/quarantine/{id}", Administrator()
+    found = list[QuarantinedEntity]
+    which = (Parameter("consumer", "Only what this consumer has put aside; commands is the aggregator."),)
+    yield Route("GET", path, check, quarantine.query, "Entities in quarantine", None, found)
+    yield Route("GET", one, check, quarantine.get, "One, with what waits", None, found, which)
+    yield Route("PUT", f"{one}/release", check, quarantine.release, "Try again", None, Status, which)
+    yield Route("PUT", f"{one}/drop", check, quarantine.drop, "Go on without it", None, Status, which)
 
 
 def _accounts() -> Iterator[Route]:

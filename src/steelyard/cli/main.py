@@ -6,7 +6,7 @@ from collections.abc import Callable
 import typer
 
 from steelyard import __version__
-from steelyard.cli import accounts, entities, log, report_verify, run, service, transfer, up
+from steelyard.cli import accounts, entities, log, quarantine, report_verify, run, service, transfer, up
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
 from steelyard.cli.train.group import train_app
@@ -41,6 +41,7 @@ for verb in VERBS:
     app.command()(verb)
 app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
+app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(log.log, name="log")
 transfer.report.command("verify")(report_verify.verify)
 app.add_typer(transfer.report, name="report")

@@ -3,7 +3,7 @@
 What the methods do is said there; requests and flows are described once for both.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,13 @@ from steelyard.client.flows import Bringing, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse, WorkflowProgress
+from steelyard.schema.answers import (
+    InferenceSessionAndToken,
+    QuarantinedEntity,
+    Status,
+    WorkflowLogsResponse,
+    WorkflowProgress,
+)
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.inference_session import InferenceSession
@@ -201,3 +207,26 @@ class AsyncAccounts:
 
     async def revoke(self, id: str, key: str | None = None) -> None:
         await self._transport.send(self._calls.revoke(id, key))
+
+
+class AsyncQuarantine:
+    """What consumers have put aside, since they could not take it; for administrators."""
+
+    def __init__(self, calls: Calls[QuarantinedEntity], transport: AsyncTransport) -> None:
+        self._calls, self._transport = calls, transport
+
+    async def list(self) -> list[QuarantinedEntity]:
+        """All of it, the longest first."""
+        return await self._transport.send(self._calls.quarantined())
+
+    async def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
+        """Of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        return await self._transport.send(self._calls.quarantined_entity(id, consumer))
+
+    async def release(self, id: str, consumer: str | None = None) -> Status:
+        """Try again what was put aside, and go on with what waits behind it. Raises NotFound."""
+        return await self._transport.send(self._calls.end_quarantine(id, "release", consumer))
+
+    async def drop(self, id: str, consumer: str | None = None) -> Status:
+        """Go on with what waits, without what was put aside. Raises NotFound."""
+        return await self._transport.send(self._calls.end_quarantine(id, "drop", consumer))

@@ -14,6 +14,7 @@ from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
     InferenceSessionAndToken,
+    QuarantinedEntity,
     Status,
     StorageSignedURL,
     WorkflowLogsResponse,
@@ -21,7 +22,7 @@ from steelyard.schema.answers import (
 )
 from steelyard.schema.base import DocumentationBase, DyffEntity
 
-E = TypeVar("E", bound=DyffEntity | Account)
+E = TypeVar("E", bound=DyffEntity | Account | QuarantinedEntity)
 Fields = Mapping[str, Any]
 Request = BaseModel | Fields | None
 Grants = Sequence[AccessGrant | Mapping[str, Any]]
@@ -134,6 +135,17 @@ class Calls(Generic[E]):
         path = self.of(id, "infer", quote(endpoint.lstrip("/")))
         headers = {**keyed(), "Authorization": f"Bearer {token}"}
         return Call("POST", path, object, {}, body, headers, INFER_SECONDS, repeatable=False)
+
+    # ---- quarantine
+
+    def quarantined(self) -> Call[list[QuarantinedEntity]]:
+        return Call("GET", self.path, list[QuarantinedEntity])
+
+    def quarantined_entity(self, id: str, consumer: str | None) -> Call[list[QuarantinedEntity]]:
+        return Call("GET", self.of(id), list[QuarantinedEntity], query_params({"consumer": consumer}))
+
+    def end_quarantine(self, id: str, word: str, consumer: str | None) -> Call[Status]:
+        return Call("PUT", self.of(id, word), Status, query_params({"consumer": consumer}))
 
     # ---- accounts
 

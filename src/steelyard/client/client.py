@@ -10,14 +10,23 @@ from steelyard.client.async_collections import (
     AsyncCollection,
     AsyncDatasets,
     AsyncInferenceSessions,
+    AsyncQuarantine,
     AsyncUploaded,
 )
 from steelyard.client.calls import Calls
-from steelyard.client.collections import Accounts, Collection, Datasets, InferenceSessions, Uploaded
+from steelyard.client.collections import (
+    Accounts,
+    Collection,
+    Datasets,
+    InferenceSessions,
+    Quarantine,
+    Uploaded,
+)
 from steelyard.client.connection import Connection, find
 from steelyard.client.retries import Retries
 from steelyard.client.transport import AsyncTransport, Sender, Transport
 from steelyard.schema.account import Account
+from steelyard.schema.answers import QuarantinedEntity
 from steelyard.schema.audit import Audit, AuditProcedure
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.evaluation import Evaluation
@@ -59,6 +68,7 @@ class Client:
         self.reports = Collection(Calls("reports", Report), transport)
         self.auditprocedures = Collection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = Collection(Calls("audits", Audit), transport)
+        self.quarantine = Quarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     def close(self) -> None:
         """Close its connections."""
@@ -108,6 +118,7 @@ class AsyncClient:
         self.reports = AsyncCollection(Calls("reports", Report), transport)
         self.auditprocedures = AsyncCollection(Calls("auditprocedures", AuditProcedure), transport)
         self.audits = AsyncCollection(Calls("audits", Audit), transport)
+        self.quarantine = AsyncQuarantine(Calls("quarantine", QuarantinedEntity), transport)
 
     async def close(self) -> None:
         """Close its connections."""

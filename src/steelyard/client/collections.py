@@ -4,7 +4,7 @@
 what takes several of them in `flows.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,13 @@ from steelyard.client.flows import Bringing, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
-from steelyard.schema.answers import InferenceSessionAndToken, Status, WorkflowLogsResponse, WorkflowProgress
+from steelyard.schema.answers import (
+    InferenceSessionAndToken,
+    QuarantinedEntity,
+    Status,
+    WorkflowLogsResponse,
+    WorkflowProgress,
+)
 from steelyard.schema.base import DocumentationBase, DyffEntity
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.inference_session import InferenceSession
@@ -235,3 +241,26 @@ class Accounts:
     def revoke(self, id: str, key: str | None = None) -> None:
         """End one key, or all."""
         self._transport.send(self._calls.revoke(id, key))
+
+
+class Quarantine:
+    """What consumers have put aside, since they could not take it; for administrators."""
+
+    def __init__(self, calls: Calls[QuarantinedEntity], transport: Transport) -> None:
+        self._calls, self._transport = calls, transport
+
+    def list(self) -> list[QuarantinedEntity]:
+        """All of it, the longest first."""
+        return self._transport.send(self._calls.quarantined())
+
+    def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
+        """Of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        return self._transport.send(self._calls.quarantined_entity(id, consumer))
+
+    def release(self, id: str, consumer: str | None = None) -> Status:
+        """Try again what was put aside, and go on with what waits behind it. Raises NotFound."""
+        return self._transport.send(self._calls.end_quarantine(id, "release", consumer))
+
+    def drop(self, id: str, consumer: str | None = None) -> Status:
+        """Go on with what waits, without what was put aside. Raises NotFound."""
+        return self._transport.send(self._calls.end_quarantine(id, "drop", consumer))

@@ -1,5 +1,7 @@
 """What the API answers besides entities."""
 
+from datetime import datetime
+
 from pydantic import Field
 
 from steelyard.schema.base import EntityIdentifier, SchemaModel
@@ -62,6 +64,40 @@ class WorkflowProgress(SchemaModel):
     """How many are done."""
     total: int | None = None
     """Of how many, where that is known."""
+
+
+class QuarantinedMessage(SchemaModel):
+    """A message that waits with its entity; the first one is the one that failed."""
+
+    id: str
+    """Id of the command."""
+    command: str
+    """What it asks for, such as UpdateEntityStatus."""
+    source: str
+    """Who gave it: api, orchestrator, informer or reaper."""
+    time: str
+    """When it was given."""
+    partition: int
+    """Where it stood in the log."""
+    offset: int
+    """Where it stood in the log."""
+
+
+class QuarantinedEntity(SchemaModel):
+    """An entity that a consumer has put aside, since it could not take a message about it."""
+
+    id: str
+    """The entity's id."""
+    consumer: str
+    """Who has put it aside: `commands` judges what is asked for; others follow the states, such as view-sink."""
+    reason: str
+    """What went wrong."""
+    since: datetime
+    """When the message was written that could not be taken."""
+    waiting: int = 0
+    """Messages that are held back, the failed one among them; none of a consumer that follows states."""
+    messages: list[QuarantinedMessage] = Field(default_factory=list)
+    """Those messages, where one entity is asked for."""
 
 
 class WorkflowLogEntry(SchemaModel):

@@ -1,0 +1,121 @@
+"""What was put aside is seen on the entity, counted, listed, and ended by an administrator alone."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from steelyard.broker.log import DEAD, EVENTS, Log, Message
+from steelyard.broker.open import open_log
+from steelyard.broker.partition import partition_of
+from tests.platform_api.test_command_line import said, steelyard
+from tests.platform_api.test_served import served
+from tests.platform_api.world import World, dataset, grant
+
+FAILING = b'{"schemaVersion":"0.1","command":"Explode"}'
+
+
+async def put_aside(world: World) -> str:
+    """The id of an entity of which a command cannot be read."""
+    entity = await world.created("datasets", **dataset())
+    await world.settled("Dataset", entity["id"])
+    await explode(world.engines.log, entity["id"])
+    return str(entity["id"])
+
+
+async def explode(log: Log, id: str) -> None:
+    headers = {"id": "f" * 32, "source": "informer", "time": "2030-01-01T00:00:00Z"}
+    await log.publish([Message(EVENTS, id, FAILING, headers)])
+
+
+async def reads(client: httpx.AsyncClient, path: str, holds: Callable[[Any], bool]) -> Any:
+    """The answer, once it holds."""
+    async with asyncio.timeout(10):
+        while not holds(answer := (await client.get(path)).json()):  # noqa: ASYNC110  (an answer tells nobody)
+            await asyncio.sleep(0.05)
+    return answer
+
+
+async def test_an_entity_in_quarantine_says_so_until_it_is_out(world: World) -> None:
+    id = await put_aside(world)
+    shown = await reads(world.admin, f"/datasets/{id}", lambda entity: entity.get("reason") == "Quarantined")
+    assert shown["status"] == "WaitingForUpload"
+    assert "command: " in shown["message"]
+    assert "steelyard quarantine show" in shown["message"]
+    (listed,) = (await world.admin.get("/datasets")).json()
+    assert listed == shown
+    metrics = (await world.admin.get("http://api/metrics")).text
+    assert 'steelyard_quarantined_entities{consumer="commands"} 1.0' in metrics
+    edit = asyncio.create_task(world.admin.patch(f"/datasets/{id}/labels", json={"labels": {"a": "1"}}))
+    (held,) = await reads(world.admin, f"/quarantine/{id}", lambda found: found[0]["waiting"] == 2)
+    assert [each["command"] for each in held["messages"]] == ["Explode", "EditEntityLabels"]
+    assert (await world.admin.put(f"/quarantine/{id}/drop")).json()["status"] == "Dropped"
+    assert (await edit).status_code == 200, "it was the next one, and no more than late"
+    shown = await reads(world.admin, f"/datasets/{id}", lambda entity: entity.get("reason") is None)
+    assert shown["labels"] == {"a": "1"}
+    assert (await world.admin.get("/quarantine")).json() == []
+    assert (await world.admin.get(f"/quarantine/{id}")).status_code == 404
+    await reads_metric(world, 'steelyard_quarantined_entities{consumer="commands"} 0.0')
+
+
+async def reads_metric(world: World, line: str) -> None:
+    async with asyncio.timeout(10):
+        while line not in (await world.admin.get("http://api/metrics")).text:  # noqa: ASYNC110  (an answer tells nobody)
+            await asyncio.sleep(0.05)
+
+
+async def test_what_is_released_and_fails_again_stays(world: World) -> None:
+    id = await put_aside(world)
+    (held,) = await reads(world.admin, "/quarantine", lambda found: bool(found))  # noqa: PLW0108
+    assert (await world.admin.put(f"/quarantine/{id}/release")).json()["status"] == "Released"
+    log, partition = world.engines.log, partition_of(id, 8)
+    async with asyncio.timeout(5):
+        while len(await log.read(DEAD, partition, 0)) < 2:
+            await log.changed(log.version(), 1)
+    (again,) = (await world.admin.get("/quarantine")).json()
+    assert {**again, "since": ""} == {**held, "since": ""}
+
+
+async def test_it_takes_an_administrator(world: World) -> None:
+    id = await put_aside(world)
+    await reads(world.admin, "/quarantine", lambda found: bool(found))  # noqa: PLW0108
+    other = await world.holder(grant("*", ["*"], ["acme"]))
+    for method, path in (("GET", ""), ("GET", f"/{id}"), ("PUT", f"/{id}/release"), ("PUT", f"/{id}/drop")):
+        refused = await other.request(method, f"/quarantine{path}")
+        assert refused.status_code == 403, path
+    assert (await world.admin.put(f"/quarantine/{'0' * 32}/drop")).status_code == 404
+    assert (await world.admin.put(f"/quarantine/{id}/drop?consumer=view-sink")).status_code == 404
+
+
+async def test_from_the_command_line(tmp_path: Path) -> None:
+    async with served(tmp_path) as to:
+        assert await said(to, "quarantine", "list") == "nothing is in quarantine"
+        described = json.dumps({"kind": "Dataset", "account": "acme", **dataset()})
+        (tmp_path / "dataset.yaml").write_text(described)
+        id = (await said(to, "create", "-f", str(tmp_path / "dataset.yaml"))).partition("/")[2]
+        log = await open_log(f"sqlite:{tmp_path / 'log.db'}")
+        await explode(log, id)
+        await log.close()
+        async with asyncio.timeout(10):
+            while "Quarantined" not in await said(to, "get", "datasets"):  # noqa: ASYNC110  (an answer tells nobody)
+                await asyncio.sleep(0.05)
+        assert "Why:      Quarantined: a command could not be applied (command: " in await said(
+            to, "describe", "dataset", id
+        )
+        assert f"{id}  commands  1        20" in await said(to, "quarantine", "list")
+        (held,) = yaml.safe_load(await said(to, "quarantine", "show", id[:8]))
+        assert held["messages"][0]["command"] == "Explode"
+        (held,) = json.loads(await said(to, "quarantine", "list", "-o", "json"))
+        assert held["id"] == await said(to, "quarantine", "list", "-o", "name") == id
+        assert await said(to, "quarantine", "release", id) == f"{id}: commands will go on with it"
+        assert await said(to, "quarantine", "drop", id) == f"{id}: commands will go on with it"
+        async with asyncio.timeout(10):
+            while "nothing" not in await said(to, "quarantine", "list"):  # noqa: ASYNC110  (an answer tells nobody)
+                await asyncio.sleep(0.05)
+        missing = await steelyard(to, "quarantine", "drop", "elsewhere")
+        assert missing.exit_code == 1
+        assert "elsewhere is not in quarantine" in str(missing.exception)
