@@ -1,5 +1,6 @@
 """The objects' SQLite file: write-ahead log, every commit on disk before it is answered, one process at a time."""
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,6 +36,8 @@ _GO_ON = (
     "nothing of it was changed. Stop what runs, and put a copy of it back; or move it away and let an empty one begin "
     "with steelyard up --new-kubernetes"
 )
+SPARE_BYTES = 64 << 20  # of free room in the file, and of its log
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (kind TEXT, namespace TEXT, name TEXT, raw BLOB NOT NULL,
   PRIMARY KEY (kind, namespace, name));
@@ -114,6 +117,8 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         _check_tables(connection, path)
         connection.executescript(_SCHEMA)
+        connection.execute(f"PRAGMA journal_size_limit = {SPARE_BYTES}")
+        _shrink(connection)
     except BaseException:
         connection.close()
         raise
@@ -136,6 +141,17 @@ def _unusable(path: Path, error: sqlite3.Error) -> OSError:
     made = OSError(f"{path} cannot be used: {error}")
     made.__cause__ = error
     return made
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    """Give back what is free in the file, where that is most of it. While a process runs, SQLite uses it again."""
+    size, pages, free = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_size", "page_count", "freelist_count")
+    )
+    if free * size > SPARE_BYTES and 2 * free > pages:
+        with contextlib.suppress(sqlite3.OperationalError):  # it needs room for a copy
+            connection.execute("VACUUM")
 
 
 def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:

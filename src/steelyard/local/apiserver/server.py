@@ -15,6 +15,7 @@ from steelyard.local.apiserver.core import Core
 from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.definitions import Definitions
 from steelyard.local.apiserver.discovery import Discovery
+from steelyard.local.apiserver.expiry import Expiry
 from steelyard.local.apiserver.lifecycle import Lifecycle
 from steelyard.local.apiserver.logs import PodLogs
 from steelyard.local.apiserver.objects import Objects, Options
@@ -59,6 +60,7 @@ class Parts:
     store: Store
     core: Core
     lifecycle: Lifecycle
+    expiry: Expiry
 
 
 async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
@@ -86,7 +88,9 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
         config.pods,
         config.faults,
     )
-    return Parts(store, core, Lifecycle(objects, registry, config.faults))
+    return Parts(
+        store, core, Lifecycle(objects, registry, config.faults), Expiry(store, clock, config.faults)
+    )
 
 
 @asynccontextmanager
@@ -100,16 +104,20 @@ async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIte
         listener = await asyncio.get_running_loop().create_server(
             site, config.host, config.port, ssl=context, backlog=512
         )
-        lifecycle = asyncio.create_task(parts.lifecycle.run(), name="lifecycle")
+        tasks = [
+            asyncio.create_task(parts.lifecycle.run(), name="lifecycle"),
+            asyncio.create_task(parts.expiry.run(), name="expiry"),
+        ]
         try:
             port = listener.sockets[0].getsockname()[1]
             host = f"[{config.host}]" if ":" in config.host else config.host
             yield RunningServer(f"https://{host}:{port}", config.pki / "ca.crt", port)
         finally:
-            lifecycle.cancel()
+            for task in tasks:
+                task.cancel()
             listener.close()
             parts.store.close()  # ends the watches, for which the site would wait
-            await asyncio.gather(lifecycle, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await site.shutdown(timeout=2)
     finally:
         if not parts.store.closed:

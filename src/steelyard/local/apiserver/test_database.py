@@ -94,3 +94,19 @@ def test_a_commit_is_written_through(tmp_path: Path) -> None:
     database.close()
     assert settings == {"journal_mode": "wal", "synchronous": 2}  # FULL
     assert (tmp_path / "db").stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_is_mostly_free_shrinks_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.local.apiserver.database.SPARE_BYTES", 1 << 16)
+    path = tmp_path / "db"
+    first = SqliteDatabase(path)
+    first.commit(2, [("configmaps", "default", f"c{number}", b"x" * 4096) for number in range(100)])
+    first.commit(3, [("configmaps", "default", f"c{number}", None) for number in range(99)])
+    first.close()
+    full = path.stat().st_size
+    second = SqliteDatabase(path)
+    assert [row[2] for row in second.load()[1]] == ["c99"]
+    second.close()
+    assert path.stat().st_size < full / 4

@@ -1,0 +1,119 @@
+"""What goes by itself: events an hour after they were last written, and Pods that nobody is left to end.
+
+A folder lives for years. `server.serve` runs `Expiry.run` as a task; tests call `expire` and `collect` with a clock.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+
+from steelyard.local.apiserver.clock import Clock, parse_stamp
+from steelyard.local.apiserver.item import Item, Key
+from steelyard.local.apiserver.kinds import field_of
+from steelyard.local.apiserver.ring import Change
+from steelyard.local.apiserver.store import Store
+from steelyard.local.faults import Faults
+
+log = logging.getLogger(__name__)
+EVENT_SECONDS = 3600.0  # a real server's --event-ttl
+MOST_EVENTS = (
+    20_000  # beyond it the oldest go before their time: the log of one busy hour must not fill the memory
+)
+SWEEP_SECONDS = 20.0
+BATCH = 200  # removals between two turns of the event loop
+EVENTS, PODS, NODES = "events", "pods", "nodes"
+
+
+class Expiry:
+    """Follows the store's commits; remembers only when each event was last written."""
+
+    def __init__(self, store: Store, clock: Clock, faults: Faults, seconds: float = EVENT_SECONDS) -> None:
+        self._store, self._clock, self._faults = store, clock, faults
+        self._life = timedelta(seconds=seconds)
+        stored = ((_written(item, clock.now()), item.key) for item in store.bucket(EVENTS).items())
+        self._written: dict[Key, datetime] = {key: at for at, key in sorted(stored)}  # the oldest first
+        store.listeners.append(self._committed)
+
+    def _committed(self, changes: list[Change]) -> None:
+        now = self._clock.now()
+        for change in changes:
+            if change.kind == EVENTS:
+                self._written.pop(change.new.key, None)
+                if not change.removed:
+                    self._written[change.new.key] = now
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.expire()
+                await self.collect()
+            except Exception:
+                log.exception("what is old could not be removed")
+                self._faults.count("expiry", "Event")
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def expire(self) -> None:
+        """Remove what is old. Watches are told, as of every removal."""
+        while old := list(islice(self._old(), BATCH)):
+            for key in old:
+                if (item := self._store.get(EVENTS, key)) is not None:
+                    self._store.remove(EVENTS, item.parsed())
+                else:
+                    del self._written[key]
+            if not await self._settled():
+                return
+
+    def _old(self) -> Iterator[Key]:
+        """A clock that was set back must not keep events for longer than they have."""
+        now, surplus = self._clock.now(), len(self._written) - MOST_EVENTS
+        for number, (key, written) in enumerate(self._written.items()):
+            if number >= surplus and now - self._life < written <= now + self._life:
+                return
+            yield key
+
+    async def collect(self) -> None:
+        """Remove deleted Pods that are bound to no node, or to one that is not there: no kubelet will."""
+        nobodys = [
+            item for item in self._store.bucket(PODS).items() if item.deleting and self._is_nobodys(item)
+        ]
+        for number, item in enumerate(nobodys, 1):
+            if self._store.get(PODS, item.key) is item:
+                self._store.remove(PODS, item.parsed())
+            if number % BATCH == 0 and not await self._settled():
+                return
+        await self._settled()
+
+    def _is_nobodys(self, item: Item) -> bool:
+        pod = item.parsed()
+        node = field_of(pod, "spec", "nodeName")
+        free = not field_of(pod, "metadata", "finalizers")
+        return free and (not node or self._store.get(NODES, ("", node)) is None)
+
+    async def _settled(self) -> bool:
+        """Whether the removals are durable: a commit that failed took them back, and they come again."""
+        try:
+            await self._store.settled()
+        except OSError:
+            return False
+        await asyncio.sleep(0)
+        return True
+
+
+def _written(item: Item, now: datetime) -> datetime:
+    """When a stored event was last written, as far as it says so."""
+    event = item.parsed()
+    made = field_of(event, "metadata", "creationTimestamp")
+    times = [
+        made,
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        field_of(event, "series", "lastObservedTime"),
+    ]
+    known = []
+    for each in times:
+        with contextlib.suppress(ValueError, TypeError):
+            known.append(min(parse_stamp(each), now))
+    return max(known, default=now)

@@ -1,0 +1,134 @@
+"""Events live for an hour after their last write; Pods that no kubelet will end do not stay."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from steelyard.local.apiserver import expiry
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+
+CORE = "/api/v1/namespaces/default"
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.folder = folder
+        self.parts: Parts | None = None
+
+    async def start(self) -> None:
+        if self.parts is not None:
+            self.parts.store.close()
+        config = ApiServerConfig(self.folder / "db", self.folder / "pki", {})
+        self.parts = await make_parts(config, Clock(lambda: self.time))
+
+    async def ask(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
+        assert self.parts is not None
+        data = orjson.dumps(body) if body is not None else b""
+        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request = Request(method, path, query, {"content-type": media}, data, "tester")
+        response = await self.parts.core.handle(request)
+        assert isinstance(response.body, bytes)
+        content: Json = orjson.loads(response.body)
+        assert response.status < 300, content
+        return content
+
+    async def event(self, name: str) -> None:
+        about = {"namespace": "default"}
+        await self.ask("POST", f"{CORE}/events", {"metadata": {"name": name}, "involvedObject": about})
+
+    async def after(self, **span: float) -> list[str]:
+        """The events that are left when so much time has gone by."""
+        self.time += timedelta(**span)
+        assert self.parts is not None
+        await self.parts.expiry.expire()
+        return [each["metadata"]["name"] for each in (await self.ask("GET", f"{CORE}/events"))["items"]]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    await world.start()
+    return world
+
+
+async def test_an_event_goes_an_hour_after_it_was_last_written(world: World) -> None:
+    for name in ("a", "b"):
+        await world.event(name)
+    assert await world.after(minutes=30) == ["a", "b"]
+    await world.ask("PATCH", f"{CORE}/events/a", {"count": 2})
+    assert await world.after(minutes=31) == ["a"]
+    assert await world.after(minutes=30) == []
+
+
+async def test_whoever_watches_is_told(world: World) -> None:
+    await world.event("a")
+    assert world.parts is not None
+    request = Request("GET", f"{CORE}/events", {"watch": "1", "timeoutSeconds": "5"}, {}, b"", "tester")
+    answer = await world.parts.core.handle(request)
+    assert not isinstance(answer.body, bytes)
+    stream = aiter(answer.body)
+    assert orjson.loads(await anext(stream))["type"] == "ADDED"
+    assert await world.after(hours=2) == []
+    assert orjson.loads(await asyncio.wait_for(anext(stream), 5))["type"] == "DELETED"
+
+
+@pytest.mark.parametrize(
+    ("span", "left"), [({"minutes": 50}, ["a"]), ({"minutes": 70}, []), ({"days": -40}, [])]
+)
+async def test_a_new_process_knows_how_old_events_are(
+    world: World, span: dict[str, float], left: list[str]
+) -> None:
+    """And does not keep those that a clock set back makes young again."""
+    await world.event("a")
+    if span.get("days"):
+        assert await world.after(**span) == left
+        return
+    world.time += timedelta(**span)
+    await world.start()
+    assert await world.after() == left
+
+
+async def test_a_flood_of_events_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "MOST_EVENTS", 3)
+    for number in range(5):
+        await world.event(f"e{number}")
+    assert await world.after() == ["e2", "e3", "e4"]
+
+
+async def test_removals_that_were_not_kept_come_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.event("a")
+    assert world.parts is not None
+
+    def fail(*args: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.parts.store._database, "commit", fail)
+        assert await world.after(hours=2) == ["a"]
+    assert await world.after() == []
+
+
+async def test_a_deleted_pod_that_no_kubelet_will_end_goes(world: World) -> None:
+    node = {"metadata": {"name": "here"}}
+    await world.ask("POST", "/api/v1/nodes", node)
+    nodes = {"gone": {"nodeName": "absent"}, "kept": {"nodeName": "here"}, "unbound": {}}
+    for name, bound in nodes.items():
+        spec: Json = {"containers": [{"name": "m", "image": "x"}], "terminationGracePeriodSeconds": 2**63 - 1}
+        pod = {"metadata": {"name": name}, "spec": spec | bound}
+        await world.ask("POST", f"{CORE}/pods", pod)
+        await world.ask("DELETE", f"{CORE}/pods/{name}")
+    listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
+    assert [each["metadata"]["name"] for each in listed] == ["gone", "kept"], (
+        "one without a node goes at once"
+    )
+    assert listed[1]["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
+    assert world.parts is not None
+    await world.parts.expiry.collect()
+    listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
+    assert [each["metadata"]["name"] for each in listed] == ["kept"]
