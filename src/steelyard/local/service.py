@@ -21,6 +21,7 @@ from steelyard.local.identity import process_candidate
 from steelyard.local.kubectl import IMAGE as KUBECTL
 from steelyard.local.network import Network
 from steelyard.local.node import kubelet_config
+from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
 
@@ -82,13 +83,14 @@ async def _run_parts(
     from steelyard.local.names.run import run_names
     from steelyard.local.names.shown import Shown
 
-    caches, shown = Caches(cluster, faults), Shown()
+    caches, shown, slept = Caches(cluster, faults), Shown(), sleep_watch(state).since
+    config = kubelet_config(state, network)
     async with asyncio.TaskGroup() as parts:
         parts.create_task(watch([state.database], stop))
         parts.create_task(caches.run(stop))
         parts.create_task(run_names(caches, state.hosts, stop=stop, shown=shown, faults=faults))
-        parts.create_task(run_controllers(cluster, caches, stop=stop, faults=faults))
-        kubelet = run_kubelet(cluster, kubelet_config(state, network), stop=stop, shown=shown, faults=faults)
+        parts.create_task(run_controllers(cluster, caches, stop=stop, faults=faults, slept=slept))
+        kubelet = run_kubelet(cluster, config, stop=stop, shown=shown, faults=faults, slept=slept)
         parts.create_task(kubelet)
         await caches.synced()
         await _until_node_is_ready(cluster, stop)
@@ -124,7 +126,13 @@ async def run_operator_service(
         ready()
         where = default_address() if operator.metrics is None else address(operator.metrics)
         await run_operator(
-            cluster, operator, candidate=process_candidate(), stop=stop, metrics=where, listening=listening
+            cluster,
+            operator,
+            candidate=process_candidate(),
+            stop=stop,
+            metrics=where,
+            listening=listening,
+            sleeps=sleep_watch(state).sleeps,
         )
     finally:
         await cluster.close()

@@ -99,6 +99,11 @@ class StateDir:
     def record(self) -> Path:
         return self.path / "supervisor.json"
 
+    @property
+    def sleeps(self) -> Path:
+        """When the machine slept, as the supervisor saw it."""
+        return self.path / "sleeps.json"
+
     def lock(self, name: str = "up") -> Path:
         """The lock that process `name` holds as long as it lives."""
         return self.path / f"{name}.lock"

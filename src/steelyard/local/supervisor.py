@@ -25,6 +25,7 @@ from steelyard.local.leftovers import end_leftovers
 from steelyard.local.lock import FileLock, Held
 from steelyard.local.network import Network, claim, claims_folder
 from steelyard.local.room import RoomWatch
+from steelyard.local.sleeps import SleepRecord
 from steelyard.local.state import (
     Ready,
     Record,
@@ -73,6 +74,7 @@ class Up:
         self.record = Record()
         self.children: list[Child] = []
         self.room = RoomWatch(_folders(options), say)
+        self.sleeps = SleepRecord(options.state)
         self._kept = Record()  # what the folder's record says
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -127,7 +129,7 @@ class Up:
     async def _watch(self, stop: asyncio.Event) -> None:
         """Until `stop`; raise what ends one of those who keep things running, which nobody would notice else."""
         tasks = [asyncio.create_task(child.watch()) for child in self.children]
-        tasks.append(asyncio.create_task(self.room.run(self._write)))
+        tasks.append(asyncio.create_task(self.room.run(self._look)))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -163,6 +165,16 @@ class Up:
         await stop_all_pods(kubelet_config(self.state, network))
         self.record = replace(self.record, pid=0, started="", children={})
         self._keep_record()
+
+    def _look(self) -> None:
+        """What is due while the disk has room: the record, if it is behind, and what the machine slept."""
+        self._write()
+        try:
+            if self.sleeps.keep():
+                self.say("the machine slept, or its clock jumped ahead: that time counts for no deadline")
+        except OSError as error:
+            if not no_room(error):
+                self.say(f"{self.state.sleeps}: cannot be written: {error.strerror}")
 
     def _write(self) -> None:
         """Keep who runs now; without room that waits for the next look at the disk."""

@@ -77,7 +77,7 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
         case "failed":
             return _after_failure(step, memory, outcome, job, at)
         case _:
-            look = _next_after(at.now, outcome.look_again, _deadline(step, attempts, at.now))
+            look = _next_after(at.now, outcome.look_again, _deadline(step, attempts, at))
             return Progress("running", outcome, memory, next_look=look)
 
 
@@ -114,7 +114,7 @@ def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | Non
 def _next(step: Step, memory: Memory, outcome: Outcome, at: Situation) -> Progress:
     """The next attempt, unless the step's time is over."""
     attempts = memory.attempts[step.name]
-    if at.now >= _deadline(step, attempts, at.now):
+    if at.now >= _deadline(step, attempts, at):
         message = f"not done after {step.deadline} s; last: {outcome.message}"
         return Progress("failed", Outcome("failed", "Timeout", message, permanent=True), memory)
     counted = _counted(attempts, outcome)
@@ -131,14 +131,16 @@ def _start(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Pro
 
 
 def _create(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
-    deadline = _deadline(step, attempts, at.now)
+    deadline = _deadline(step, attempts, at)
     seconds = min(int((deadline - at.now).total_seconds()), MAX_SECONDS)
     made = job_and_config(at.resource, step, attempts.number, seconds, at.settings)
     return Progress("running", Outcome("running"), memory, create=made, next_look=deadline)
 
 
-def _deadline(step: Step, attempts: Attempts, now: datetime) -> datetime:
-    return later(attempts.started or now, step.deadline)
+def _deadline(step: Step, attempts: Attempts, at: Situation) -> datetime:
+    """The machine's sleep since the start does not count."""
+    started = attempts.started or at.now
+    return later(started, step.deadline + at.settings.sleeps.since(started))
 
 
 def _next_after(now: datetime, *times: datetime | None) -> datetime | None:

@@ -3,10 +3,11 @@
 Every event of a resource or of its children leads to the same `sync`; nothing here depends on which it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.resource import Resource
@@ -23,6 +24,7 @@ from steelyard.operator.edge import (
     Stale,
     Synced,
 )
+from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import events
 from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
@@ -39,8 +41,15 @@ NOT_KEPT = "the definition of this kind on the cluster is not the operator's: it
 class Controller:
     """`sync` is the whole edge. It may be interrupted between any two calls, and repeated at any time."""
 
-    def __init__(self, cluster: Cluster, caches: Caches, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        caches: Caches,
+        log: Log | None = None,
+        sleeps: Callable[[], Sleeps] = no_sleeps,
+    ) -> None:
         self._cluster = cluster
+        self._sleeps = sleeps
         self._caches = caches
         self._log = log or Silent()
 
@@ -68,7 +77,7 @@ class Controller:
     async def _sync(self, key: Key, resource: Json, now: datetime) -> Synced:
         how = WORKFLOWS[key.resource]
         children = how.observe(resource, *self._caches.children(resource))
-        want = how.reconcile(resource, children, now, self._caches.settings())
+        want = how.reconcile(resource, children, now, self._settings())
         status, looks = how.recovered(want.status), [want.next_look] if want.next_look else []
         held_up: HeldUp | None = None
         writes = Writes(self._cluster, self._caches, self._log, how, resource)
@@ -89,6 +98,11 @@ class Controller:
             self._log.told(resource, events.ended(resource))
         more = _claims(want) or (changed and how.follows(resource.get("status") or {}, status))
         return Synced(min((each for each in looks if each > now), default=None), more)
+
+    def _settings(self) -> OperatorSettings:
+        """As they are now: with the cluster's frameworks, and with what the machine slept."""
+        settings, sleeps = self._caches.settings(), self._sleeps()
+        return settings.model_copy(update={"sleeps": sleeps}) if sleeps.known else settings
 
     def _tell(self, how: Workflow, resource: Json, want: Desired, status: Json | None) -> None:
         for each in want.tell:

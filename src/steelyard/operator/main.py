@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Any
 
+from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
@@ -45,12 +46,14 @@ async def run_operator(
     stop: asyncio.Event,
     metrics: Address | None = None,
     listening: Callable[[str], None] = lambda url: None,
+    sleeps: Callable[[], Sleeps] = no_sleeps,
 ) -> None:
     """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end.
 
-    `listening` is called with the address of the metrics, where they are served.
+    `listening` is called with the address of the metrics, where they are served. What the machine slept by `sleeps`
+    counts for no deadline.
     """
-    operator = Operator(cluster, settings, candidate.clock.now)
+    operator = Operator(cluster, settings, candidate.clock.now, sleeps)
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
     async with AsyncExitStack() as stack:
         if metrics is not None:
@@ -67,6 +70,7 @@ class Operator:
         cluster: Cluster,
         settings: OperatorSettings,
         now: Callable[[], datetime],
+        sleeps: Callable[[], Sleeps] = no_sleeps,
     ) -> None:
         self.metrics = Metrics()
         self._settings = settings
@@ -78,7 +82,7 @@ class Operator:
         self.ready = True
         """Whether the process does its part: as the leader, once its caches are full; else it stands by."""
         self._caches = InformerCaches(cluster, workflows(settings), settings, self)
-        self._controller = Controller(cluster, self._caches, self)
+        self._controller = Controller(cluster, self._caches, self, sleeps)
 
     async def work(self) -> None:
         """Until cancelled."""

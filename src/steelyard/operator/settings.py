@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from steelyard.awake import NO_SLEEPS, Sleeps
 from steelyard.monitoring import Listen
 
 LONGEST = 2**31 - 1
@@ -93,6 +94,9 @@ class OperatorSettings(_Settings):
         default={},
         exclude=True,
         description="Resources of kind Framework by name: from the cluster, not from a file.",
+    )
+    sleeps: Sleeps = Field(
+        default=NO_SLEEPS, exclude=True, description="When the machine slept: measured, not from a file."
     )
     step_resources: StepResources = Field(
         default=StepResources(), description="What a step's container gets."

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from steelyard.awake import Sleep, Sleeps
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.operator import environment as env
 from steelyard.operator.bench import BEGIN, GROUPS, Bench
 from steelyard.operator.conditions import condition
+from steelyard.operator.controller import Controller
 from steelyard.operator.doubles import NAMESPACE, make_evaluation
 from steelyard.operator.edge import Key
 
@@ -105,6 +107,20 @@ def test_disruptions_do_not_use_up_attempts_but_the_deadline_ends_them() -> None
     assert len(names(bench)) == 6  # the one that was deleted is gone
     assert end(bench)[0] == "Restarted"
     bench.now = BEGIN + timedelta(seconds=7200)
+    befall(bench, env.job_evicted)
+    assert end(bench)[0] == "Timeout"
+
+
+def test_a_night_asleep_uses_up_no_deadline() -> None:
+    bench = make_bench()
+    woke = BEGIN + timedelta(seconds=30000)
+    sleeps = Sleeps((Sleep(woke, 29000.0),))
+    bench.controller = Controller(bench.cluster, bench.caches, sleeps=lambda: sleeps)
+    befall(bench, env.job_evicted)
+    bench.now = woke
+    befall(bench, env.job_evicted)
+    assert end(bench)[0] == "Restarted"
+    bench.now = BEGIN + timedelta(seconds=29000 + 7200)
     befall(bench, env.job_evicted)
     assert end(bench)[0] == "Timeout"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.awake import Sleep, Sleeps
 from steelyard.kube.resource import resource_of
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Memory, Phase, condition, status_of
@@ -146,3 +147,14 @@ def test_a_session_looks_again_at_its_deadlines() -> None:
     assert look(make_session()).next_look == NOW + timedelta(minutes=30)
     soon = make_session(expires="2026-01-01T01:10:00Z")
     assert look(soon).next_look == NOW + timedelta(minutes=10)
+
+
+def test_a_sessions_start_deadline_counts_time_awake() -> None:
+    session = make_session()
+    begun = {**session, "status": look(session).status}
+    sleep = Sleep(NOW + timedelta(hours=8), 7.9 * 3600)
+    slept = SETTINGS.model_copy(update={"sleeps": Sleeps((sleep,))})
+    assert look(begun, sleep.until).status["status"] == "Error"
+    want = look(begun, sleep.until, slept)
+    assert want.status["status"] != "Error"
+    assert want.next_look == NOW + timedelta(minutes=30, hours=7.9)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
@@ -40,6 +41,7 @@ async def run_controllers(
     *,
     stop: asyncio.Event,
     now: Callable[[], datetime] = utc_now,
+    slept: SleptSince = never_slept,
     faults: Faults | None = None,
 ) -> None:
     """Until `stop`; `caches` is run by the caller."""
@@ -56,7 +58,7 @@ async def run_controllers(
     def record(obj: Json, event: Event) -> None:
         recorder.record(obj, event.type, event.reason, event.message)
 
-    edge = Edge(cluster, caches, now, record)
+    edge = Edge(cluster, caches, now, record, slept)
     faults = faults or Faults()
     workers = [asyncio.create_task(work(edge, queue, faults)) for _ in range(WORKERS)]
     workers.append(asyncio.create_task(recorder.run()))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from steelyard.kube.resource import (
@@ -26,7 +27,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, Event, with_condition
+from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
 
 Key = tuple[str, str]  # namespace, name
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Edge:
     view: View
     now: Callable[[], datetime]
     record: Callable[[Json, Event], None] = lambda obj, event: None
+    slept: SleptSince = never_slept
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         await _release_strangers(edge, key, cached, children)
     if cached is None:
         return None
-    decision = kind.decide(cached, of.owned_by(cached, children), edge.now(), set())
+    decision = kind.decide(_awake(edge, cached), of.owned_by(cached, children), edge.now(), set())
     if not decision:
         return decision.look_again
     taken: set[str] = set()
@@ -101,7 +103,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
     for _ in range(ROUNDS):
         try:
             known = known or await _read(edge, kind, key)
-            decision = kind.decide(known.owner, known.children, edge.now(), taken)
+            decision = kind.decide(_awake(edge, known.owner), known.children, edge.now(), taken)
             if not decision:
                 return decision.look_again
             known = await _carry_out(edge, kind, known, decision, taken)
@@ -112,6 +114,16 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
         except Conflict:
             known = None  # somebody wrote meanwhile: what was decided may not hold any more
     return 1.0
+
+
+def _awake(edge: Edge, owner: Json) -> Json:
+    """The object as it is decided upon: a deadline is put off by what the machine has slept since the start."""
+    seconds, started = (
+        owner["spec"].get("activeDeadlineSeconds"),
+        (owner.get("status") or {}).get("startTime"),
+    )
+    slept = 0.0 if seconds is None or started is None else edge.slept(parse_time(started))
+    return {**owner, "spec": {**owner["spec"], "activeDeadlineSeconds": seconds + slept}} if slept else owner
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -54,6 +55,18 @@ async def test_failures_are_retried_with_growing_delays_up_to_the_limit() -> Non
     assert delays == [10.0, 20.0, None]
     assert world.true_conditions()["Failed"] == "BackoffLimitExceeded"
     assert (world.status["failed"], len(world.pods)) == (3, 3)
+
+
+async def test_a_deadline_counts_time_awake() -> None:
+    world = World(activeDeadlineSeconds=60)
+    await world.settle()
+    world.edge = replace(world.edge, slept=lambda since: 3600.0)
+    world.time += timedelta(seconds=3650)
+    assert await sync(world.edge, JOB, KEY) == 10.0
+    assert world.job["spec"]["activeDeadlineSeconds"] == 60
+    world.time += timedelta(seconds=10)
+    await world.settle()
+    assert world.true_conditions()["Failed"] == "DeadlineExceeded"
 
 
 async def test_the_deadline_fails_the_job_and_its_pod_goes_first() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.events import EventRecorder
@@ -44,6 +45,7 @@ class Kubelet:
         config: KubeletConfig,
         can: Abilities,
         shown: Shown | None,
+        slept: SleptSince,
         faults: Faults | None = None,
     ) -> None:
         self.cluster, self.config, self.can = cluster, config, can
@@ -52,7 +54,7 @@ class Kubelet:
         )
         self.shims = ForkServer(config.python)
         addresses = Addresses(config.pods / ".addresses", config.network)
-        self.node = Node(cluster, config, addresses, self.events, self.shims, can, shown)
+        self.node = Node(cluster, config, addresses, self.events, self.shims, can, shown, slept)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items, faults)
@@ -142,12 +144,13 @@ async def run_kubelet(
     *,
     stop: asyncio.Event,
     shown: Shown | None = None,
+    slept: SleptSince = never_slept,
     faults: Faults | None = None,
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     os.chmod(config.pods, 0o700)
-    kubelet = Kubelet(cluster, config, await abilities(config), shown, faults)
+    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

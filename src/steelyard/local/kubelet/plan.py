@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.resource import Json
 from steelyard.local.kubelet.records import Failure, Run
 
@@ -45,10 +46,19 @@ def _next_start(run: Run, crash_backoff: float) -> datetime:
     return finished + timedelta(seconds=back_off(run.attempt, crash_backoff))
 
 
-def deadline(pod: Json, started_at: str) -> datetime | None:
-    """When the Pod fails with DeadlineExceeded."""
+def deadline(pod: Json, started_at: str, slept: SleptSince = never_slept) -> datetime | None:
+    """When the Pod fails with DeadlineExceeded; time that the machine slept does not count.
+
+    None for a Pod without one, or with one beyond the last year that a time has.
+    """
     seconds = pod["spec"].get("activeDeadlineSeconds")
-    return parse_time(started_at) + timedelta(seconds=seconds) if seconds is not None else None
+    if seconds is None:
+        return None
+    started = parse_time(started_at)
+    try:
+        return started + timedelta(seconds=seconds + slept(started))
+    except OverflowError:
+        return None
 
 
 def _begin(containers: list[Json], runs: Runs, policy: str, now: datetime, crash_backoff: float) -> Plan:

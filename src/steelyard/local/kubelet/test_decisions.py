@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.kube.resource import Json
 from steelyard.local.kubelet.node import why_not
-from steelyard.local.kubelet.plan import back_off, decide
+from steelyard.local.kubelet.plan import back_off, deadline, decide
 from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
 from steelyard.local.kubelet.status import Observed, pod_status, with_times
@@ -201,3 +201,12 @@ def test_every_amount_is_a_number(amount: str | float) -> None:
     lack = why_not(pod, {}, room, "n", requests_of(pod))
     assert bool(lack) is (requests_of(pod)["memory"] > 2.0**30)
     assert (memory_limit(pod["spec"]["containers"][0]) or 0) < 2**64
+
+
+def test_a_pods_deadline_counts_time_awake_and_may_be_never() -> None:
+    started = "2026-01-01T12:00:00.000000000Z"
+    assert deadline(make_pod(), started) is None
+    pod = make_pod(activeDeadlineSeconds=60)
+    assert deadline(pod, started) == NOW + timedelta(seconds=60)
+    assert deadline(pod, started, lambda since: 3600.0) == NOW + timedelta(seconds=3660)
+    assert deadline(make_pod(activeDeadlineSeconds=2**63 - 1), started) is None

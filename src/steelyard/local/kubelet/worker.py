@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
@@ -53,6 +54,7 @@ class Node:
     shims: ForkServer
     can: Abilities
     shown: Shown | None = None  # whose names are out, where somebody keeps names
+    slept: SleptSince = never_slept
 
 
 class PodWorker:
@@ -161,7 +163,7 @@ class PodWorker:
         todo = plan.decide(
             self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff
         )
-        end = plan.deadline(self.pod, sandbox.started_at)
+        end = plan.deadline(self.pod, sandbox.started_at, self.node.slept)
         if end is None or failure or todo.ended:
             return failure, todo, None
         if now < end:

@@ -1,7 +1,9 @@
 """How long a job may take: `activeDeadlineSeconds` after its start, which a suspension sets back."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from steelyard.awake import Sleeps
 from steelyard.operator.training.model import Memory, TrainingJob
 
 
@@ -10,6 +12,15 @@ def at(job: TrainingJob, memory: Memory) -> datetime | None:
     if job.policy.deadline is None or memory.started is None:
         return None
     return later(memory.started, job.policy.deadline)
+
+
+def awake(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
+    """The job with its deadline put off by what the machine has slept since its start."""
+    started, seconds = job.memory.started, job.policy.deadline
+    slept = 0.0 if started is None or seconds is None else sleeps.since(started)
+    if not slept or seconds is None:
+        return job
+    return replace(job, policy=replace(job.policy, deadline=seconds + round(slept)))
 
 
 def later(moment: datetime, seconds: int) -> datetime | None:

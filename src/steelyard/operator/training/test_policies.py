@@ -1,11 +1,14 @@
 """The policies of a job, as it lives: clean-up, time to live, deadline, suspension, gangs, autoscaling, ports."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from steelyard.awake import Sleep, Sleeps
 from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
+from steelyard.operator.controller import Controller
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.doubles import BEGIN, NAMESPACE, Stage, make_job, make_template
@@ -73,6 +76,14 @@ def test_a_deadline_holds_without_any_event() -> None:
     stage.wait(1)
     assert (stage.state, stage.said("Failed")) == ("Failed", DEADLINE)
     assert sorted(stage.pods()) == [FIRST], "what had to be stopped does not go on, whatever the policy is"
+
+
+def test_a_deadline_counts_time_awake() -> None:
+    stage = running(policy={"activeDeadlineSeconds": 100})
+    sleeps = Sleeps((Sleep(stage.now + timedelta(seconds=3610), 3600.0),))
+    stage.controller = Controller(stage.cluster, stage.caches, sleeps=lambda: sleeps)
+    assert stage.wait(3699).state == "Running"
+    assert stage.wait(1).state == "Failed"
 
 
 def test_a_deadline_is_no_reason_to_end_who_has_succeeded() -> None:

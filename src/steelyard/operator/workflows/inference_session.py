@@ -40,7 +40,8 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
 def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired:
     pods = _replicas(at)
     ready = sum(_is_ready(pod) for pod in pods)
-    start = later(memory.started or at.now, at.settings.session_start_seconds)
+    began = memory.started or at.now
+    start = later(began, at.settings.session_start_seconds + at.settings.sleeps.since(began))
     if ready:
         memory = memory if "Started" in memory.milestones else memory.reached("Started")
     late = not ready and "Started" not in memory.milestones and at.now >= start

@@ -1,0 +1,73 @@
+"""Time awake: how long the machine slept, or its clock jumped ahead, so that deadlines count neither.
+
+Moments that outlive a process (when an attempt began) are wall-clock time; a lid that is closed for a night would use
+up every deadline. `SleepWatch` compares that clock with the monotonic one, which stands still while the machine
+sleeps. On one machine the supervisor keeps what it saw in a file, and each process begins with that (docs/adr/0014).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+LEAST_SECONDS = 5.0
+"""Below it a difference is a clock that is put right, and a deadline may bear it."""
+MOST = 1000
+"""Sleeps that are remembered."""
+
+SleptSince = Callable[[datetime], float]
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """`until` is what the clock showed when it ended."""
+
+    until: datetime
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Sleeps:
+    """In the order of their ends."""
+
+    known: tuple[Sleep, ...] = ()
+
+    def since(self, moment: datetime) -> float:
+        """Seconds that the machine has not been awake after a moment."""
+        return sum(each.seconds for each in self.known if each.until > moment)
+
+
+NO_SLEEPS = Sleeps()
+
+
+def no_sleeps() -> Sleeps:
+    """A cluster's: its machines do not sleep, and each has a clock of its own."""
+    return NO_SLEEPS
+
+
+def never_slept(moment: datetime) -> float:
+    return 0.0
+
+
+class SleepWatch:
+    """Measures at each call. `wall` and `monotonic` come from outside."""
+
+    def __init__(
+        self, wall: Callable[[], datetime], monotonic: Callable[[], float], known: Sleeps = NO_SLEEPS
+    ) -> None:
+        self._wall, self._monotonic, self._sleeps = wall, monotonic, known
+        self._last = (wall(), monotonic())
+
+    def sleeps(self) -> Sleeps:
+        wall, monotonic = self._wall(), self._monotonic()
+        before, then = self._last
+        self._last = (wall, monotonic)
+        gap = (wall - before).total_seconds() - (monotonic - then)
+        if gap >= LEAST_SECONDS:
+            # At the latest it ended now, at the earliest right after the last look: what began since is awake.
+            sleep = Sleep(before + timedelta(seconds=gap), gap)
+            self._sleeps = replace(self._sleeps, known=(*self._sleeps.known, sleep)[-MOST:])
+        return self._sleeps
+
+    def since(self, moment: datetime) -> float:
+        """As `Sleeps.since`, measured now."""
+        return self.sleeps().since(moment)

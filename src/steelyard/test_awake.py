@@ -1,0 +1,58 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from steelyard.awake import NO_SLEEPS, Sleeps, SleepWatch
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class Machine:
+    """A clock on the wall, and one that stands still while it sleeps."""
+
+    def __init__(self) -> None:
+        self.wall, self.monotonic = NOON, 100.0
+
+    def runs(self, seconds: float) -> datetime:
+        self.wall += timedelta(seconds=seconds)
+        self.monotonic += seconds
+        return self.wall
+
+    def sleeps(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+
+    def watch(self, known: Sleeps = NO_SLEEPS) -> SleepWatch:
+        return SleepWatch(lambda: self.wall, lambda: self.monotonic, known)
+
+
+def test_a_sleep_counts_for_what_began_before_it() -> None:
+    machine = Machine()
+    watch = machine.watch()
+    before = machine.runs(10)
+    machine.sleeps(3600)
+    after = machine.runs(1)
+    assert watch.since(before) == pytest.approx(3600)
+    assert watch.since(after) == 0
+    machine.runs(10)
+    assert watch.since(before) == pytest.approx(3600), "it is measured once"
+    machine.sleeps(60)
+    assert watch.since(before) == pytest.approx(3660)
+    assert watch.since(after) == pytest.approx(60)
+
+
+def test_a_clock_that_is_put_right_is_no_sleep() -> None:
+    machine = Machine()
+    watch = machine.watch()
+    for seconds in (4.0, -3600.0):
+        machine.runs(1)
+        machine.sleeps(seconds)
+    assert watch.since(NOON) == 0
+
+
+def test_what_an_earlier_process_saw_counts_too() -> None:
+    machine = Machine()
+    first = machine.watch()
+    machine.sleeps(3600)
+    second = machine.watch(first.sleeps())
+    machine.runs(5)
+    assert second.since(NOON) == pytest.approx(3600)
