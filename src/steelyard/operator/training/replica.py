@@ -4,7 +4,7 @@ The user's template is carried through. Of a Pod are ours: name, labels, owner, 
 the framework gives (never what the user set), and that the last log lines of a failure become its message.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -118,17 +118,17 @@ def _move_port(container: Json, framework: Framework, port: int) -> None:
     container["ports"] = [*ports, main]
 
 
-def services(job: TrainingJob, there: Collection[str] = ()) -> tuple[Json, ...]:
+def services(job: TrainingJob, there: Collection[str] = ()) -> Iterator[Json]:
     """Headless, and with the addresses of Pods that are not ready yet: names resolve from the start.
 
     Without those that are there already.
     """
     if job.framework.subdomain:
         port = _port(job.framework, job.framework.port)
-        return () if job.name in there else (_service(job, job.name, selector(job), [port]),)
-    if not job.framework.services:
-        return ()
-    return tuple(service(job, place) for place in job.places if job.replica_name(place) not in there)
+        if job.name not in there:
+            yield _service(job, job.name, selector(job), [port])
+    elif job.framework.services:
+        yield from (service(job, place) for place in job.places if job.replica_name(place) not in there)
 
 
 def service_names(job: TrainingJob) -> frozenset[str]:

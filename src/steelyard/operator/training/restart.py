@@ -104,7 +104,9 @@ def _matches(rule: Rule, fall: Fall) -> bool:
 
 def decide(job: TrainingJob, falls: Sequence[Fall], memory: Memory, now: datetime) -> Decision:
     """What all falls of one look lead to together."""
-    decision = Decision(memory)
+    # The replicas are a dictionary of this decision's own, which `_with` writes to: a copy for each of ten thousand
+    # that fall at once would hold the loop for many seconds.
+    decision = Decision(replace(memory, replicas=dict(memory.replicas)))
     judged = [(fall, judge(fall, job.roles[fall.place.role], job.rules)) for fall in falls]
     for fall, verdict in sorted(
         judged, key=lambda each: (each[0].at, each[1].action == "Fail", each[0].place)
@@ -201,7 +203,9 @@ def _failed(memory: Memory, fall: Fall) -> Memory:
 
 
 def _with(memory: Memory, replica: Replica) -> Memory:
-    return replace(memory, replicas={**memory.replicas, replica.place: replica})
+    assert isinstance(memory.replicas, dict)
+    memory.replicas[replica.place] = replica
+    return memory
 
 
 def _reason(fall: Fall) -> str:

@@ -50,7 +50,7 @@ def test_the_pods_of_mpi() -> None:
     (container,) = worker["spec"]["containers"]
     assert (container["command"], container["args"]) == (["sleep"], ["365d"])
     assert "initContainers" not in worker["spec"]
-    assert replica.services(job) == ()
+    assert not list(replica.services(job))
 
 
 def test_a_launcher_whose_image_has_kubectl_gets_no_init_container() -> None:
