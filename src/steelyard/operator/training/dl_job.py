@@ -185,7 +185,7 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
         told,
         next_look=_next(now, [told.next_look, more]),
         create=create,
-        premises=wanted.premises(crew, memory, create),
+        premises=(*told.premises, *wanted.premises(crew, memory, create)),
         delete=tuple(wanted.delete(crew)),
         force_delete=wanted.stuck(crew, now),
     )
@@ -196,7 +196,7 @@ def _after_falls(crew: Crew, fallen: Sequence[restart.Fall], memory: Memory, now
     job = crew.job
     decision = restart.decide(job, fallen, memory, now)
     told = _told(crew, decision.memory, _changes(job, decision), now)
-    return replace(told, premises=replicas.premises(crew, fallen, decision.restarted))
+    return replace(told, premises=(*told.premises, *replicas.premises(crew, fallen, decision.restarted)))
 
 
 def _changes(job: TrainingJob, decision: restart.Decision) -> list[status.Change]:
@@ -239,7 +239,7 @@ def _told(crew: Crew, memory: Memory, changes: Sequence[status.Change], now: dat
     tally: Tally = replicas.tally(crew, memory)
     said = status.status_of(job, tally, changes, memory, now)
     times = [deadline.at(job, memory), *wanted.looks(crew, memory)]
-    return Desired(status=said, next_look=_next(now, times))
+    return Desired(status=said, premises=replicas.dropped(crew, memory), next_look=_next(now, times))
 
 
 def _next(now: datetime, times: Iterable[datetime | None]) -> datetime | None:

@@ -80,6 +80,10 @@ def followed(crew: Crew) -> Memory:
         if place not in replicas:
             known = memory.replicas.get(place, Replica(place, pod=pods[-1].name))
             replicas[place] = _removed(known, pods[-1].attempt)
+    adopted = {pod["metadata"]["name"] for pod in crew.children.orphans}
+    for place, known in memory.replicas.items():
+        if place not in replicas and known.pod in adopted:
+            replicas[place] = known
     return replace(memory, replicas=replicas)
 
 
@@ -114,6 +118,17 @@ def _removed(replica: Replica, attempt: int) -> Replica:
     if replica.attempt > attempt:
         return replica
     return replace(replica, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
+
+
+def dropped(crew: Crew, memory: Memory) -> tuple[Premise, ...]:
+    """That no Pod is left of a replica which the job has no more, before the status forgets it.
+
+    A new process may not have read that Pod yet; once forgotten, nothing would keep new Pods from meeting it.
+    """
+    known = crew.job.memory.replicas
+    return tuple(
+        Premise("v1", "Pod", known[place].pod) for place in sorted(known.keys() - memory.replicas.keys())
+    )
 
 
 def raised(before: Memory, after: Memory) -> bool:

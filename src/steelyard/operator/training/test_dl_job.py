@@ -262,6 +262,16 @@ def test_scaled_down_and_up() -> None:
     assert stage.run().state == "Running"
 
 
+def test_a_replica_that_is_no_more_is_on_record_until_its_pod_is_gone() -> None:
+    stage = running(replicas={"Worker": 2}).on_node("job-worker-1").scale("Worker", 1)
+    stage.caches.blind = {"job-worker-1"}  # a new process may not have read it yet
+    with pytest.raises(Stale, match="Pod job-worker-1 has changed"):
+        stage.step()
+    assert stage.replica("job-worker-1")["attempt"] == 1
+    stage.gone("job-worker-1").settle()
+    assert [replica["pod"] for replica in stage.status["replicas"]] == ["job-worker-0"]
+
+
 # ---- the end
 
 
