@@ -19,6 +19,10 @@ class Resource:
     kind: str
     namespaced: bool = True
 
+    def __hash__(self) -> int:
+        """Hash of the plural alone: resources are keys of every cache, and a hash of all fields costs five."""
+        return hash(self.plural)
+
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version

@@ -4,11 +4,11 @@
 `test_exploration.py` checks.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 
@@ -18,17 +18,22 @@ from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Snapshot, Stored
 from steelyard.operator.caches import CHILDREN, slim
+from steelyard.operator.children import Children
 from steelyard.operator.controller import Controller
+from steelyard.operator.desired import Desired
 from steelyard.operator.edge import Key, Stale
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.workflow import WORKFLOWS, Workflow
 
 Json = dict[str, Any]
 Interruption = tuple[str, int] | None
+T = TypeVar("T")
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 GROUPS = ("resource", "sessions", "children", "pods")
+REMEMBERED = 100_000
 WRITES = frozenset({"create", "delete", "patch/status"})
 
 
@@ -46,6 +51,40 @@ def peek(raw: bytes) -> Json:
     return obj
 
 
+class RememberedDecisions:
+    """A workflow that decides once for the same cached objects and time: it is pure, and asked again and again.
+
+    Objects are compared by identity, which the entries themselves keep from being used again.
+    """
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._workflow = workflow
+        self._observed: dict[tuple[int, ...], tuple[object, Children]] = {}
+        self._decided: dict[tuple[int, int, datetime], tuple[object, Desired]] = {}
+
+    def workflow(self) -> Workflow:
+        return replace(self._workflow, observe=self._observe, reconcile=self._reconcile)
+
+    def _observe(self, resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Children:
+        if len(self._observed) > REMEMBERED:
+            self._observed, self._decided = {}, {}
+        objects, pods = tuple(objects), tuple(pods)
+        key = (id(resource), *map(id, objects), 0, *map(id, pods))
+        if key not in self._observed:
+            observed = self._workflow.observe(resource, objects, pods)
+            self._observed[key] = (resource, objects, pods), observed
+        return self._observed[key][1]
+
+    def _reconcile(
+        self, resource: Json, children: Children, now: datetime, settings: OperatorSettings
+    ) -> Desired:
+        key = (id(resource), id(children), now)
+        if key not in self._decided:
+            want = self._workflow.reconcile(resource, children, now, settings)
+            self._decided[key] = (resource, children), want
+        return self._decided[key][1]
+
+
 class LaggingCaches:
     """The operator's caches, brought up to date only when told to."""
 
@@ -55,6 +94,7 @@ class LaggingCaches:
     def __init__(self, key: Key) -> None:
         self.seen: dict[StoreKey, Stored] = {}
         self._key = key
+        self._store_key = StoreKey(key.resource, key.namespace, key.name)
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         stored = self.seen.get(StoreKey(resource, namespace, name))
@@ -85,13 +125,30 @@ class LaggingCaches:
         return bool((obj["metadata"].get("labels") or {}).get(OWNER) == resource["metadata"]["uid"])
 
     def group(self, key: StoreKey) -> str | None:
-        if key == StoreKey(self._key.resource, self._key.namespace, self._key.name):
+        if key == self._store_key:
             return "resource"
         if key.resource == PODS:
             return "pods"
         if key.resource == INFERENCE_SESSIONS:
             return "sessions"
         return "children" if key.resource in CHILDREN else None
+
+
+class Pause(BaseException):
+    """The process is suspended before a call; what it decided it will still do when it goes on."""
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A reconciliation of a second operator, suspended before a write: what it saw, and the answers that it has."""
+
+    cache: dict[StoreKey, Stored]
+    now: datetime
+    answers: tuple[object, ...]
+
+    def key(self, objects: dict[StoreKey, Stored]) -> int:
+        answers = tuple(_answer_key(answer, objects) for answer in self.answers)
+        return hash((_cache_key(self.cache, objects), self.now, answers))
 
 
 @dataclass(frozen=True)
@@ -104,15 +161,63 @@ class State:
     dirty: bool
     look: datetime | None
     facts: frozenset[str]
+    paused: Paused | None = None
 
     def key(self) -> int:
         """Equal for states that behave alike: of resourceVersions only their being current counts."""
         objects = self.objects.objects
-        cache = frozenset(
-            (key, stored.raw, key in objects and objects[key].version == stored.version)
-            for key, stored in self.cache.items()
-        )
-        return hash((self.objects.content, cache, self.now, self.dirty, self.look, self.facts))
+        cache = _cache_key(self.cache, objects)
+        paused = self.paused.key(objects) if self.paused else None
+        return hash((self.objects.content, cache, self.now, self.dirty, self.look, self.facts, paused))
+
+
+def _cache_key(
+    cache: dict[StoreKey, Stored], objects: dict[StoreKey, Stored]
+) -> frozenset[tuple[StoreKey, bytes, bool]]:
+    return frozenset(
+        (key, stored.raw, key in objects and objects[key].version == stored.version)
+        for key, stored in cache.items()
+    )
+
+
+def _answer_key(answer: object, objects: dict[StoreKey, Stored]) -> tuple[bytes | str, bool]:
+    """The content of an answer, and whether it is still current."""
+    if not isinstance(answer, bytes) or answer == b"null":
+        return repr(answer), False
+    obj: Json = orjson.loads(answer)
+    version = int(obj["metadata"].pop("resourceVersion"))
+    current = any(stored.version == version for stored in objects.values())
+    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS), current
+
+
+class BenchCluster(MemoryCluster):
+    """The cluster in memory. Answers can be recorded, and given again without the effect of their calls."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(now)
+        self.recorded: list[object] | None = None
+        self.replayed: list[object] = []
+
+    def _call(self, verb: str, resource: Resource, name: str, effect: Callable[[], T]) -> T:
+        if self.replayed:
+            return cast("T", self._replay())
+        try:
+            answer = super()._call(verb, resource, name, effect)
+        except ApiError as error:
+            if self.recorded is not None:
+                self.recorded.append(error)
+            raise
+        if self.recorded is not None:
+            self.recorded.append(orjson.dumps(answer))
+        return answer
+
+    def _replay(self) -> object:
+        answer = self.replayed.pop(0)
+        if isinstance(answer, bytes):
+            replayed: object = orjson.loads(answer)
+            return replayed
+        assert isinstance(answer, ApiError)
+        raise answer
 
 
 class Call(NamedTuple):
@@ -126,24 +231,28 @@ class Bench:
     def __init__(self, key: Key, caches: LaggingCaches | None = None) -> None:
         self.key = key
         self.now = BEGIN
-        self.cluster = MemoryCluster(lambda: self.now)
+        self.cluster = BenchCluster(lambda: self.now)
         self.store = self.cluster.store
         self.caches = caches or LaggingCaches(key)
-        self.controller = Controller(self.cluster, self.caches)
+        workflow = RememberedDecisions(WORKFLOWS[key.resource]).workflow()
+        self.controller = Controller(self.cluster, self.caches, workflows={key.resource: workflow})
         self.dirty, self.look = False, None  # type: bool, datetime | None
         self.facts: frozenset[str] = frozenset()
         self.calls: list[Call] = []
+        self.paused: Paused | None = None
 
     # ---- states
 
     def save(self) -> State:
         snapshot = replace(self.store.snapshot(), history=(), compacted=self.store.version)
-        return State(snapshot, dict(self.caches.seen), self.now, self.dirty, self.look, self.facts)
+        seen = dict(self.caches.seen)
+        return State(snapshot, seen, self.now, self.dirty, self.look, self.facts, self.paused)
 
     def load(self, state: State) -> None:
         self.store.restore(state.objects)
         self.caches.seen = dict(state.cache)
         self.now, self.dirty, self.look, self.facts = state.now, state.dirty, state.look, state.facts
+        self.paused = state.paused
 
     def fact(self, *facts: str) -> None:
         self.facts |= frozenset(facts)
@@ -208,6 +317,31 @@ class Bench:
         finally:
             self.cluster.before_call = self.cluster.after_call = None
 
+    def pause(self, number: int) -> None:
+        """Let a second operator, with the same cache, begin this reconciliation, and suspend it before a call."""
+        cache, self.cluster.recorded, self.calls = dict(self.caches.seen), [], []
+        self.cluster.before_call, self.cluster.after_call = self._hooks(("pause before", number))
+        try:
+            drive(self.controller.sync(self.key, self.now))
+        except Pause:
+            self.paused = Paused(cache, self.now, tuple(self.cluster.recorded))
+        finally:
+            self.cluster.before_call = self.cluster.after_call = self.cluster.recorded = None
+            self.caches.seen = cache
+
+    def resume(self) -> None:
+        """Let the second operator go on where it was suspended; it ends with this reconciliation."""
+        assert self.paused is not None
+        paused, seen, self.paused = self.paused, self.caches.seen, None
+        self.caches.seen, self.cluster.replayed = dict(paused.cache), list(paused.answers)
+        try:
+            drive(self.controller.sync(self.key, paused.now))
+        except (Stale, ApiError):
+            pass
+        finally:
+            assert not self.cluster.replayed, "the same cache and the same answers led to another decision"
+            self.caches.seen = seen
+
     def _hooks(self, interruption: Interruption) -> tuple[Callable[..., None], Callable[..., None]]:
         what, number = interruption or ("", -1)
 
@@ -220,6 +354,8 @@ class Bench:
                         raise Conflict("somebody wrote it")
                     case "refused":
                         raise Unreachable("no answer")
+                    case "pause before":
+                        raise Pause(verb)
             self.calls.append(Call(verb, resource.kind))
 
         def after(verb: str, resource: Resource, name: str) -> None:

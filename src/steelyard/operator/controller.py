@@ -47,11 +47,13 @@ class Controller:
         caches: Caches,
         log: Log | None = None,
         sleeps: Callable[[], Sleeps] = no_sleeps,
+        workflows: Mapping[Resource, Workflow] = WORKFLOWS,
     ) -> None:
         self._cluster = cluster
         self._sleeps = sleeps
         self._caches = caches
         self._log = log or Silent()
+        self._workflows = workflows
 
     async def sync(self, key: Key, now: datetime) -> Synced:
         """Bring one resource nearer to what it should be. Raises Stale, ApiError or Defect: try again later."""
@@ -71,11 +73,11 @@ class Controller:
         message = error_text(error)
         self._log.told(resource, Told("Warning", ERROR, message))
         await self._write_status(
-            key.resource, resource, WORKFLOWS[key.resource].errored(resource, message, now)
+            key.resource, resource, self._workflows[key.resource].errored(resource, message, now)
         )
 
     async def _sync(self, key: Key, resource: Json, now: datetime) -> Synced:
-        how = WORKFLOWS[key.resource]
+        how = self._workflows[key.resource]
         children = how.observe(resource, *self._caches.children(resource))
         want = how.reconcile(resource, children, now, self._settings())
         status, looks = how.recovered(want.status), [want.next_look] if want.next_look else []

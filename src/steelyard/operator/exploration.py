@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from steelyard.operator.bench import GROUPS, WRITES, Bench, Interruption, State
 
 Json = dict[str, Any]
+Actor = Literal["operator", "late operator", "surroundings"]
+"""Who made a change. A late operator was suspended between its decision and its write."""
 
 
 class Move(NamedTuple):
@@ -41,7 +43,7 @@ class World(Protocol):
         """What happens sooner or later if nothing goes wrong; False when there is nothing left."""
         ...
 
-    def fault(self, before: State, bench: Bench, by_operator: bool) -> str:
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
         """What is wrong with a change; empty when nothing is."""
         ...
 
@@ -147,6 +149,8 @@ class Search:
             moves.append(Move("caches catch up", 0, lambda bench: bench.catch_up(*GROUPS)))
             if len(behind) > 1:
                 moves += [_only(group) for group in behind]
+        if self._bench.paused:
+            moves.append(Move(RESUMED, 0, Bench.resume))
         if self._bench.due():
             moves += self._steps(state)
         return moves
@@ -162,6 +166,8 @@ class Search:
             steps.append(_step("refused", 1, ("refused", number)))
             if call.verb in WRITES:
                 steps.append(_step("answer lost", 1, ("answer lost", number)))
+                if state.paused is None:  # suspended before a read is the same as one that begins later
+                    steps.append(_pause(call.verb, number))
             if call.verb == "patch/status":
                 steps.append(_step("conflict", 1, ("conflict", number)))
         if calls:
@@ -169,8 +175,7 @@ class Search:
         return steps
 
     def _check(self, state: State, move: Move) -> None:
-        by_operator = move.name in _OPERATOR or move.name.startswith("crash")
-        if fault := self._world.fault(state, self._bench, by_operator):
+        if fault := self._world.fault(state, self._bench, _actor(move.name)):
             raise self._violation(fault, state.key(), [move.name])
 
     # ---- a run without faults
@@ -182,7 +187,7 @@ class Search:
         self._bench.load(state)
         if self._bench.due():
             self._bench.step()
-            if fault := self._world.fault(state, self._bench, True):
+            if fault := self._world.fault(state, self._bench, "operator"):
                 raise self._violation(fault, state.key(), ["operator looks"])
             self._run(state, ["operator looks"])
 
@@ -199,13 +204,16 @@ class Search:
                 if fault := self._world.end_fault(self._bench):
                     raise self._violation(f"a run without faults ends badly: {fault}", state.key(), moves)
                 break
-            if fault := self._world.fault(before, self._bench, moves[-1] == "operator looks"):
+            if fault := self._world.fault(before, self._bench, _actor(moves[-1])):
                 raise self._violation(fault, state.key(), moves)
             key = self._bench.save().key()
         self._settled.update(path)
 
     def _fair_move(self) -> str:
         bench = self._bench
+        if bench.paused:
+            bench.resume()
+            return RESUMED
         if bench.behind():
             bench.catch_up(*GROUPS)
             return "caches catch up"
@@ -240,7 +248,15 @@ class Search:
         )
 
 
+RESUMED = "the second operator goes on"
 _OPERATOR = frozenset({"operator looks", "refused", "answer lost", "conflict"})
+
+
+def _actor(move: str) -> Actor:
+    if move == RESUMED:
+        return "late operator"
+    by_operator = move in _OPERATOR or move.startswith(("crash", "a second operator"))
+    return "operator" if by_operator else "surroundings"
 
 
 def _only(group: str) -> Move:
@@ -249,3 +265,7 @@ def _only(group: str) -> Move:
 
 def _step(name: str, cost: int, interruption: Interruption) -> Move:
     return Move(name, cost, lambda bench: bench.step(interruption))
+
+
+def _pause(verb: str, number: int) -> Move:
+    return Move(f"a second operator pauses before {verb}", 1, lambda bench: bench.pause(number))

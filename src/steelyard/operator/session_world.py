@@ -29,28 +29,21 @@ class SessionWorld(ResourceWorld):
         super().__init__(resource, "SessionExpired" if resource["spec"].get("expires") else "Ready")
 
     def surroundings(self, bench: Bench) -> list[Move]:
-        moves = [move for each in self._deployments(bench) for move in _replica_moves(bench, each)]
+        moves = [move for each in deployments(bench) for move in replica_moves(bench, each)]
         resource = bench.resource()
         if resource and not condition(resource, "Finished"):
             moves += [
                 Move("child deleted by hand", 1, remove_child(child)) for child in self._own(bench, resource)
             ]
             moves += [
-                Move("another's object takes the name", 2, take_name(kind, self._key.name))
+                Move("another's object takes the name", 2, take_name(kind, self.key.name))
                 for kind in (CONFIG_MAPS, SERVICES, DEPLOYMENTS)
                 if "foreign" not in bench.facts
             ]
         return moves
 
     def progress(self, bench: Bench) -> bool:
-        for deployment in self._deployments(bench):
-            pod = env.replica_pod(bench, deployment)
-            status = (pod or {}).get("status") or {}
-            stuck = "initContainerStatuses" in status or "containerStatuses" in status or "reason" in status
-            if not stuck and status != (wanted := env.ready(bench)) and not _ready(status):
-                env.replica(bench, deployment, wanted)
-                return True
-        return False
+        return replicas_start(bench)
 
     def end_fault(self, bench: Bench) -> str:
         resource = bench.resource()
@@ -71,11 +64,24 @@ class SessionWorld(ResourceWorld):
     def failures(self, facts: frozenset[str]) -> set[str]:
         return super().failures(facts) | ({"StartDeadline"} if "late" in facts else set())
 
-    def _deployments(self, bench: Bench) -> list[Json]:
-        return [each for each in bench.store.objects(DEPLOYMENTS) if controller_of(each)]
+
+def deployments(bench: Bench) -> list[Json]:
+    return [each for each in bench.store.objects(DEPLOYMENTS) if controller_of(each)]
 
 
-def _replica_moves(bench: Bench, deployment: Json) -> list[Move]:
+def replicas_start(bench: Bench) -> bool:
+    """Have one replica become ready that nothing keeps from it; False when there is none."""
+    for deployment in deployments(bench):
+        pod = env.replica_pod(bench, deployment)
+        status = (pod or {}).get("status") or {}
+        stuck = "initContainerStatuses" in status or "containerStatuses" in status or "reason" in status
+        if not stuck and status != (wanted := env.ready(bench)) and not _ready(status):
+            env.replica(bench, deployment, wanted)
+            return True
+    return False
+
+
+def replica_moves(bench: Bench, deployment: Json) -> list[Move]:
     def move(name: str, cost: int, status: Callable[[Bench], Json], *facts: str) -> Move:
         def run(bench: Bench) -> None:
             bench.fact(*facts)

@@ -19,7 +19,7 @@ from steelyard.operator.bench import GROUPS, Bench, State, seconds
 from steelyard.operator.conditions import condition
 from steelyard.operator.doubles import NAMESPACE
 from steelyard.operator.edge import Key
-from steelyard.operator.exploration import Move
+from steelyard.operator.exploration import RESUMED, Actor, Move
 from steelyard.operator.invariants import (
     foreign_touched,
     made_too_late,
@@ -34,8 +34,10 @@ Json = dict[str, Any]
 
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",
-     "answer lost", "conflict", "crash after the last call"}
+     "answer lost", "conflict", "crash after the last call", "a second operator pauses before create",
+     "a second operator pauses before patch/status", RESUMED}
 )  # fmt: skip
+FENCED = "an earlier attempt is fenced"
 HANDS = frozenset({"made again", "garbage collection", "time passes"})
 JOB_MOVES = frozenset(
     {"Pod starts", "Job succeeds", "Job fails, worth a retry", "Job fails for good", "Job runs out of memory",
@@ -48,6 +50,7 @@ JOB_MOVES = frozenset(
 SESSION_MOVES = frozenset(
     {
         "crash before delete",
+        "a second operator pauses before delete",
         "only sessions catch up",
         "session becomes ready",
         "session fails",
@@ -65,18 +68,18 @@ class ResourceWorld:
         self.name = f"{resource['kind']} {resource['metadata']['name']}"
         self._resource = resource
         self._success = success
-        self._key = Key(resource_of(resource), NAMESPACE, resource["metadata"]["name"])
+        self.key = Key(resource_of(resource), NAMESPACE, resource["metadata"]["name"])
 
     def begin(self) -> Bench:
-        bench = Bench(self._key)
-        self._make(bench)
+        bench = Bench(self.key)
+        self.place(bench)
         self._decoys(bench)
         bench.catch_up(*GROUPS)
         return bench
 
-    def _make(self, bench: Bench) -> None:
-        metadata = {"name": self._key.name, "namespace": NAMESPACE}
-        bench.store.create(self._key.resource, {**self._resource, "metadata": metadata})
+    def place(self, bench: Bench) -> None:
+        metadata = {"name": self.key.name, "namespace": NAMESPACE}
+        bench.store.create(self.key.resource, {**self._resource, "metadata": metadata})
 
     def _decoys(self, bench: Bench) -> None:
         """Somebody else's objects with our labels, which prove nothing."""
@@ -84,11 +87,11 @@ class ResourceWorld:
         assert resource is not None
         labels = {OWNER: resource["metadata"]["uid"], ENTITY: resource["spec"]["id"], COMPONENT: "client"}
         for kind in (JOBS, INFERENCE_SESSIONS, DEPLOYMENTS):
-            env.make_foreign(bench, kind, f"{self._key.name}-decoy", labels=labels)
-        env.make_foreign(bench, PODS, f"{self._key.name}-decoy", labels=labels)
+            env.make_foreign(bench, kind, f"{self.key.name}-decoy", labels=labels)
+        env.make_foreign(bench, PODS, f"{self.key.name}-decoy", labels=labels)
         for kind, status in ((JOBS, "Complete"), (INFERENCE_SESSIONS, "Failed"), (PODS, "Ready")):
             given = {"phase": "Running", "conditions": [{"type": status, "status": "True"}]}
-            bench.store.set_status(kind, f"{self._key.name}-decoy", NAMESPACE, given)
+            bench.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, given)
 
     # ---- what may happen
 
@@ -104,9 +107,9 @@ class ResourceWorld:
         return moves
 
     def _made_again(self, bench: Bench) -> None:
-        bench.store.remove(self._key.resource, self._key.name, NAMESPACE)
-        bench.facts = frozenset(fact for fact in bench.facts if fact == "foreign")
-        self._make(bench)
+        bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
+        bench.facts &= {"foreign", FENCED}
+        self.place(bench)
 
     def _time_passes(self, bench: Bench) -> None:
         assert bench.look is not None
@@ -122,7 +125,7 @@ class ResourceWorld:
 
     # ---- what must hold
 
-    def fault(self, before: State, bench: Bench, by_operator: bool) -> str:
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
         after = bench.store.snapshot().objects
         changed = {
             key
@@ -131,11 +134,14 @@ class ResourceWorld:
         }
         if not changed:
             return ""
+        doubled = two_jobs(bench)
+        if doubled and actor == "late operator":  # its Pod ends itself: storage knows a later attempt
+            bench.fact(FENCED)
         faults = (
-            foreign_touched(before, changed) if by_operator else "",
-            steps_taken_back(before, bench, self._key),
-            made_too_late(before, bench, changed) if by_operator else "",
-            two_jobs(bench),
+            foreign_touched(before, changed) if actor != "surroundings" else "",
+            steps_taken_back(before, bench, self.key),
+            made_too_late(before, bench, changed) if actor == "operator" else "",
+            doubled if FENCED not in bench.facts else "",
         )
         return next((fault for fault in faults if fault), "")
 
@@ -169,7 +175,9 @@ class ResourceWorld:
 class InstantWorld(ResourceWorld):
     """Nothing runs: the resource is judged at once."""
 
-    transitions = OPERATOR - {"crash before create"} | {"made again"}
+    transitions = OPERATOR - {"crash before create", "a second operator pauses before create"} | {
+        "made again"
+    }
 
 
 class StepWorld(ResourceWorld):
@@ -180,8 +188,8 @@ class StepWorld(ResourceWorld):
     def __init__(self, resource: Json, success: str, default: str, steps: tuple[str, ...] = ("run",)) -> None:
         super().__init__(resource, success)
         self._default = default
-        self._names = [(JOBS, f"{self._key.name}-{step}-a1") for step in steps]
-        self._names += [(CONFIG_MAPS, f"{self._key.name}-{steps[0]}-a1")]
+        self._names = [(JOBS, f"{self.key.name}-{step}-a1") for step in steps]
+        self._names += [(CONFIG_MAPS, f"{self.key.name}-{steps[0]}-a1")]
 
     def surroundings(self, bench: Bench) -> list[Move]:
         moves = [move for job in env.jobs(bench) for move in self._job_moves(bench, job)]
@@ -275,7 +283,7 @@ class EvaluationWorld(StepWorld):
 
     def __init__(self, resource: Json) -> None:
         super().__init__(resource, "Verified", "ClientFailed", ("client", "verify"))
-        self._names += [(INFERENCE_SESSIONS, f"{self._key.name}-session")]
+        self._names += [(INFERENCE_SESSIONS, f"{self.key.name}-session")]
 
     def surroundings(self, bench: Bench) -> list[Move]:
         return super().surroundings(bench) + [

@@ -7,6 +7,7 @@ from steelyard.kube.resource import PODS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
 from steelyard.operator.bench import Bench, State, peek
+from steelyard.operator.exploration import Actor
 from steelyard.operator.names import controller_of
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard.operator.training.status import finished, holds
@@ -15,7 +16,7 @@ Json = dict[str, Any]
 Objects = Mapping[StoreKey, Stored]
 
 
-def change_fault(before: Json | None, state: State, bench: Bench, by_operator: bool) -> str:
+def change_fault(before: Json | None, state: State, bench: Bench, actor: Actor) -> str:
     """What is wrong with a change; empty when nothing is."""
     old, new = state.objects.objects, bench.store.snapshot().objects
     changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
@@ -23,9 +24,10 @@ def change_fault(before: Json | None, state: State, bench: Bench, by_operator: b
         return ""
     job = bench.resource()
     faults = [_status_fault(before, job)]
-    if by_operator:
+    if actor != "surroundings":
+        faults.append(_foreign_touched(old, changed))
+    if actor == "operator":
         faults += [
-            _foreign_touched(old, changed),
             _made_fault(before, old, new, changed),
             _ended_fault(before, old, new, changed),
         ]

@@ -13,7 +13,7 @@ from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Store
 from steelyard.operator.bench import Bench, LaggingCaches, State, peek
 from steelyard.operator.edge import Key
-from steelyard.operator.exploration import Move
+from steelyard.operator.exploration import RESUMED, Actor, Move
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import slim, slim_job, slim_pod
@@ -28,6 +28,8 @@ Json = dict[str, Any]
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",
      "crash before patch/status", "refused", "answer lost", "conflict", "crash after the last call",
+     "a second operator pauses before create", "a second operator pauses before delete",
+     "a second operator pauses before patch/status", RESUMED,
      "only resource catch up", "only pods catch up", "only children catch up"}
 )  # fmt: skip
 LIFE = frozenset(
@@ -37,6 +39,9 @@ LIFE = frozenset(
      "another's Pod takes the name",
      "another process, with Pods of long ago", "made again", "garbage collection", "time passes"}
 )  # fmt: skip
+
+
+_GROUPS = {PODS: "pods", SERVICES: "children"}
 
 
 @lru_cache(maxsize=200_000)
@@ -90,9 +95,9 @@ class TrainingCaches(LaggingCaches):
         return StoreCaches.concerns(resource["metadata"], obj)
 
     def group(self, key: StoreKey) -> str | None:
-        if key == StoreKey(self._key.resource, self._key.namespace, self._key.name):
+        if key == self._store_key:
             return "resource"
-        return {PODS: "pods", SERVICES: "children"}.get(key.resource)
+        return _GROUPS.get(key.resource)
 
 
 class JobWorld:
@@ -106,26 +111,26 @@ class JobWorld:
         self._job = job
         self._scalable = scalable
         self._remembers = remembers
-        self._key = Key(resource_of(job), NAMESPACE, job["metadata"]["name"])
+        self.key = Key(resource_of(job), NAMESPACE, job["metadata"]["name"])
 
     def begin(self) -> Bench:
-        caches = TrainingCaches(self._key)
-        bench = Bench(self._key, caches)
+        caches = TrainingCaches(self.key)
+        bench = Bench(self.key, caches)
         caches.store, caches.remembers = bench.store, self._remembers
-        if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
-            bench.fact("to be deleted")
-        self._make(bench)
-        self._foreign(bench, f"{self._key.name}-decoy", {JOB_NAME: self._key.name})
+        self.place(bench)
+        self._foreign(bench, f"{self.key.name}-decoy", {JOB_NAME: self.key.name})
         bench.catch_up("resource", "children", "pods")
         return bench
 
-    def _make(self, bench: Bench) -> None:
+    def place(self, bench: Bench) -> None:
+        if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
+            bench.fact("to be deleted")
         metadata = {
             each: value
             for each, value in self._job["metadata"].items()
             if each not in {"uid", "resourceVersion"}
         }
-        bench.store.create(self._key.resource, {**self._job, "metadata": metadata})
+        bench.store.create(self.key.resource, {**self._job, "metadata": metadata})
 
     def _foreign(self, bench: Bench, name: str, labels: Json) -> None:
         owner = {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": "other", "controller": True}
@@ -166,9 +171,9 @@ class JobWorld:
         return moves
 
     def _made_again(self, bench: Bench) -> None:
-        bench.store.remove(self._key.resource, self._key.name, NAMESPACE)
+        bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
         bench.facts = frozenset(fact for fact in bench.facts if fact in {"foreign", "to be deleted"})
-        self._make(bench)
+        self.place(bench)
 
     def _suspend(self, bench: Bench, on: bool) -> None:
         _change_spec(bench, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})
@@ -184,7 +189,7 @@ class JobWorld:
         _change_spec(bench, change)
 
     def _take_name(self, bench: Bench) -> None:
-        name = f"{self._key.name}-{self._scalable.lower()}-0"
+        name = f"{self.key.name}-{self._scalable.lower()}-0"
         pod = bench.store.find(PODS, name, NAMESPACE)
         if pod:
             bench.fact(f"fell {pod['metadata']['uid']}")
@@ -206,9 +211,9 @@ class JobWorld:
 
     # ---- what must hold
 
-    def fault(self, before: State, bench: Bench, by_operator: bool) -> str:
-        stored = before.objects.objects.get(StoreKey(self._key.resource, NAMESPACE, self._key.name))
-        return change_fault(peek(stored.raw) if stored else None, before, bench, by_operator)
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
+        stored = before.objects.objects.get(StoreKey(self.key.resource, NAMESPACE, self.key.name))
+        return change_fault(peek(stored.raw) if stored else None, before, bench, actor)
 
     def end_fault(self, bench: Bench) -> str:
         return end_fault(bench)

@@ -1,0 +1,80 @@
+"""The training jobs that are explored; their searches stand in two files, which CI runs side by side."""
+
+from steelyard.operator.training.doubles import make_job
+from steelyard.operator.training.world import JobWorld
+from tests.exploration.search import Case, Extent
+
+LONG = Extent(3_000_000, 1)
+
+
+def pair() -> JobWorld:
+    """A leader and one that works for it, which start again together."""
+    return JobWorld(
+        make_job(replicas={"Master": 1, "Worker": 1}, restart="ExitCode", policy={"backoffLimit": 1})
+    )
+
+
+def remembering() -> JobWorld:
+    """The same, and an operator that knows its own writes before its watches tell of them."""
+    job = make_job(replicas={"Master": 1, "Worker": 1}, restart="OnFailure", policy={"backoffLimit": 2})
+    return JobWorld(job, remembers=True)
+
+
+def alone() -> JobWorld:
+    """Replicas that the kubelet starts again, each by itself; and an end of all things."""
+    policy = {
+        "backoffLimit": 2,
+        "activeDeadlineSeconds": 600,
+        "ttlSecondsAfterFinished": 60,
+        "cleanPodPolicy": "Running",
+    }
+    scope = {"steelyard/restart-scope": "Pod"}
+    return JobWorld(make_job(replicas={"Master": 1, "Worker": 1}, annotations=scope, policy=policy))
+
+
+def suspended() -> JobWorld:
+    """As a queue makes it; without a leader."""
+    return JobWorld(
+        make_job(replicas={"Worker": 1}, restart="Never", policy={"suspend": True, "cleanPodPolicy": "All"})
+    )
+
+
+STARTED = (
+    "operator looks",
+    "caches catch up",
+    "operator looks",
+    "caches catch up",
+    "Pod starts",
+    "Pod starts",
+)
+SEEN = ("caches catch up", "operator looks", "caches catch up", "operator looks")
+LOST = (
+    "caches catch up",
+    "operator looks",
+    "time passes",
+    "operator looks",
+    "caches catch up",
+    "operator looks",
+)
+SCALED = ("scaled", *SEEN, "caches catch up", "Pod starts", "scaled", "caches catch up", "operator looks")
+
+AT_WORK = [
+    Case("a pair", pair, Extent(22_000, 1), LONG),
+    Case("a pair at work", pair, Extent(7_000, 1), LONG, STARTED),
+    Case("a pair on a lost node", pair, Extent(1_500, 1), LONG, (*STARTED, "Pod's node is lost", *LOST)),
+    Case("replicas for themselves", alone, Extent(10_000, 1), LONG, STARTED),
+    Case("a pair whose operator knows its writes", remembering, Extent(11_500, 1), LONG),
+    Case("suspended from the start", suspended, Extent(5_500, 1), LONG),
+]
+CHANGED = [
+    Case(
+        "a pair that has just failed",
+        pair,
+        Extent(20_500, 1),
+        LONG,
+        (*STARTED, "Pod fails, worth a retry", *SEEN),
+    ),
+    Case("a pair that is suspended", pair, Extent(27_000, 1), LONG, (*STARTED, "suspended", *SEEN)),
+    Case("a pair of which more, then less is asked", pair, Extent(14_000, 1), LONG, (*STARTED, *SCALED)),
+    Case("a pair after one of its name", pair, Extent(90_000, 1), LONG, (*STARTED, "made again")),
+]
