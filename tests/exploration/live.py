@@ -1,0 +1,210 @@
+"""The operator as it runs (`operator/main.py`, its informers, queue, lease and events), twice, among all that a world
+knows, with slow and broken calls, broken watches and crashes; then quiet, in which all must end where it should.
+
+The exhaustive search in `operator/exploration.py` drives one reconciliation after the other over caches of its own;
+here everything overlaps as it does in a cluster. Time is virtual and chance has a seed: each run can be repeated.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import Random
+from typing import Protocol
+
+from steelyard.kube.leader import Candidate, LeaseLost
+from steelyard.operator.bench import BEGIN, Bench, State
+from steelyard.operator.edge import Key
+from steelyard.operator.exploration import Actor, Move
+from steelyard.operator.main import Operator, run_operator
+from steelyard.operator.settings import OperatorSettings
+from tests.exploration.unreliable import Network, UnreliableCluster
+
+MOVES = 40
+"""Moves of the surroundings in one run, most of them ordinary."""
+MISHAPS = 4
+"""Faults that the surroundings make in one run, besides the network's."""
+STEP_SECONDS = 4.0
+QUIET_SECONDS = 4 * 3600.0
+STILL_SECONDS = 120.0
+"""Nothing changes for so long: it is the end."""
+
+
+class LiveWorld(Protocol):
+    """What a run needs of a world of the exploration."""
+
+    name: str
+
+    @property
+    def key(self) -> Key: ...
+
+    def place(self, bench: Bench) -> None: ...
+
+    def moves(self, bench: Bench) -> list[Move]: ...
+
+    def progress(self, bench: Bench) -> bool: ...
+
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str: ...
+
+    def end_fault(self, bench: Bench) -> str: ...
+
+
+class LoopClock:
+    """The loop's time, as the lease and the operator read it."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.monotonic())
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Process:
+    """One operator, started again after each crash and each lost lease, as a Deployment does."""
+
+    def __init__(self, run: "Run", name: str, elected: bool) -> None:
+        self._run = run
+        self._name = name
+        self._elected = elected
+        self._starts = 0
+
+    async def live(self) -> None:
+        while True:
+            self._starts += 1
+            died = asyncio.Event()
+            cluster = UnreliableCluster(self._run.bench.cluster, self._run.network, self._run.write, died.set)
+            work = asyncio.ensure_future(self._work(cluster))
+            death = asyncio.ensure_future(died.wait())
+            try:
+                await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                cluster.dead = True
+                for task in (work, death):
+                    task.cancel()
+                await asyncio.gather(work, death, return_exceptions=True)
+            await asyncio.sleep(self._run.chance.uniform(0.1, 20))
+
+    async def _work(self, cluster: UnreliableCluster) -> None:
+        clock = LoopClock()
+        if not self._elected:
+            await Operator(cluster, self._run.settings, clock.now).work()
+        candidate = Candidate(f"{self._name}-{self._starts}", clock)
+        try:
+            await run_operator(cluster, self._run.settings, candidate=candidate, stop=asyncio.Event())
+        except LeaseLost:
+            return
+
+
+class Run:
+    """One life of one resource; the seed decides everything."""
+
+    def __init__(self, world: LiveWorld, seed: int, faults: int, settings: OperatorSettings) -> None:
+        self.chance = Random(seed)
+        self.happened: Counter[str] = Counter()
+        self.network = Network(self.chance, faults, self.happened)
+        self.bench = Bench(world.key)
+        self.settings = settings
+        self._world = world
+        self._mishaps = MISHAPS
+        self._path: list[str] = []
+        self._wrong: list[str] = []
+
+    async def run(self) -> None:
+        """Raises AssertionError, with what happened, when something is wrong."""
+        self.bench.store.now = LoopClock().now
+        self._world.place(self.bench)
+        rivals = self.chance.random() < 0.3
+        processes = [Process(self, name, elected=not rivals) for name in ("one", "two")]
+        tasks = [asyncio.ensure_future(process.live()) for process in processes]
+        try:
+            await self._befall()
+            self.network.faults = 0
+            await self._quiet()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def write(self, effect: Callable[[], None]) -> None:
+        """Let an operator's call have its effect, and check what it changed."""
+        before, version = self.bench.save(), self.bench.store.version
+        effect()
+        if self.bench.store.version != version:
+            self._check(before, "late operator", "operator writes")
+
+    async def _befall(self) -> None:
+        for _ in range(MOVES):
+            await asyncio.sleep(self.chance.expovariate(1 / STEP_SECONDS))
+            self._now()
+            if self.network.fault("the API server drops all watches", 30):
+                self.bench.cluster.end_watches()
+            if self.network.fault("the API server forgets its history", 60):
+                self.bench.store.compact()
+            self._move()
+            self._fail_if_wrong()
+
+    def _move(self) -> None:
+        moves = self._world.moves(self.bench)
+        mishap = self.chance.random() < 0.25 and self._mishaps > 0
+        choices = [move for move in moves if (move.cost > 0) == mishap]
+        if not choices:
+            return
+        name = self.chance.choice(sorted({move.name for move in choices}))
+        self._take(self.chance.choice([move for move in choices if move.name == name]))
+
+    def _take(self, move: Move) -> None:
+        before = self.bench.save()
+        self._mishaps -= move.cost
+        self.happened[move.name] += 1
+        self._path.append(f"{asyncio.get_running_loop().time():.0f} s {move.name}")
+        move.run(self.bench)
+        self._check(before, "surroundings", move.name)
+
+    async def _quiet(self) -> None:
+        """Without further faults all gets on, and comes to rest where it should."""
+        loop = asyncio.get_running_loop()
+        deadline, since, version = loop.time() + QUIET_SECONDS, loop.time(), -1
+        while loop.time() < deadline:
+            await asyncio.sleep(2.0)
+            self._now()
+            self._fail_if_wrong()
+            moved = self.bench.cluster.collect() or self._world.progress(self.bench)
+            content = hash(self._content())
+            if moved or content != version:
+                since, version = loop.time(), content
+            if loop.time() - since > STILL_SECONDS and not self._world.end_fault(self.bench):
+                return
+        self._fail(f"it never came to a good end: {self._world.end_fault(self.bench)}")
+
+    def _content(self) -> frozenset[object]:
+        leave_out = {"events", "leases"}
+        objects = self.bench.store.snapshot().content
+        return frozenset(each for each in objects if each[0].resource.plural not in leave_out)
+
+    def _now(self) -> None:
+        self.bench.now = LoopClock().now()
+        if self.bench.now - BEGIN > timedelta(seconds=1000):
+            self.bench.fact("late")
+
+    def _check(self, before: State, actor: Actor, what: str) -> None:
+        if fault := self._world.fault(before, self.bench, actor):
+            self._wrong.append(f"{fault} ({what})")
+
+    def _fail_if_wrong(self) -> None:
+        if self._wrong:
+            self._fail(self._wrong[0])
+
+    def _fail(self, fault: str) -> None:
+        objects = "\n".join(
+            f"  {obj['kind']} {obj['metadata']['name']} {obj.get('status', '')}"
+            for obj in self.bench.store.objects()
+            if obj["kind"] not in {"Event", "Lease"}
+        )
+        facts = ", ".join(sorted(self.bench.facts))
+        raise AssertionError(
+            f"{self._world.name}: {fault}\n{' → '.join(self._path)}\nfacts: {facts}\n"
+            f"network: {dict(self.happened)}\n{objects}"
+        )

@@ -1,0 +1,88 @@
+"""Two operators as they run, over slow and broken calls and crashes, in worlds where all may happen: seeded runs."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from steelyard.operator.bench import SETTINGS, Bench
+from steelyard.operator.doubles import make_evaluation
+from steelyard.operator.exploration import Move
+from steelyard.operator.session_world import deployments, replica_moves, replicas_start
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import doubles
+from steelyard.operator.worlds import EvaluationWorld, StepWorld
+from tests.exploration import test_workflows, training_cases, virtual_time
+from tests.exploration.live import LiveWorld, Run
+
+FEW, MANY = 6, 200
+"""Runs of each world in CI and in `make soak`."""
+FAULTS = 12
+
+
+class WholeEvaluationWorld(EvaluationWorld):
+    """An evaluation whose session the operator runs as well: what happens, happens to the session's replicas."""
+
+    def surroundings(self, bench: Bench) -> list[Move]:
+        replicas = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
+        return StepWorld.surroundings(self, bench) + replicas
+
+    def progress(self, bench: Bench) -> bool:
+        return replicas_start(bench) or StepWorld.progress(self, bench)
+
+    def failures(self, facts: frozenset[str]) -> set[str]:
+        session = {"RunnerFailed", "BoundToAllAddresses", "late", "foreign"} & facts
+        return super().failures(facts) | ({"SessionFailed"} if session else set())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world, and the settings of its operators."""
+
+    name: str
+    make: Callable[[], LiveWorld]
+    settings: OperatorSettings = SETTINGS
+
+
+CASES = [
+    Case("an evaluation", lambda: WholeEvaluationWorld(make_evaluation("eval"))),
+    Case("an evaluation of a running session", test_workflows.referring),
+    Case("a session", test_workflows.session),
+    Case("a session that expires", test_workflows.expiring),
+    Case("a model", test_workflows.model),
+    Case("an audit", test_workflows.audit),
+    Case("a pair", training_cases.pair, doubles.SETTINGS),
+    Case("replicas for themselves", training_cases.alone, doubles.SETTINGS),
+    Case("suspended from the start", training_cases.suspended, doubles.SETTINGS),
+]
+EACH = [pytest.param(case, id=case.name.replace(" ", "-")) for case in CASES]
+
+
+def live(case: Case, seeds: range, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
+    """What happened in all runs."""
+    happened: Counter[str] = Counter()
+    for seed in seeds:
+        run = Run(case.make(), seed, FAULTS, case.settings)
+        try:
+            virtual_time.run(run.run())
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        happened += run.happened
+    with capsys.disabled():
+        moves = ", ".join(f"{name} {count}" for name, count in sorted(happened.items()))
+        print(f"\n{case.name}: {len(seeds)} runs; {moves}", end="")
+    return happened
+
+
+@pytest.mark.parametrize("case", EACH)
+def test_two_operators_bring_it_to_its_end(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    live(case, range(FEW), capsys)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", EACH)
+def test_two_operators_bring_it_to_its_end_many_times(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    happened = live(case, range(MANY), capsys)
+    network = {"crash before create", "crash after create", "answer of create lost", "watch breaks"}
+    assert network <= happened.keys(), "these never happened"
