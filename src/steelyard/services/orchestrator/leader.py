@@ -6,34 +6,37 @@ delete their resources. Once a minute all of it is compared, so that nothing dep
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from steelyard.accounts.ledger import Claim, Claims, LedgerError
+from steelyard.accounts.ledger import Claim, Claims
 from steelyard.accounts.quotas import Rates
+from steelyard.broker.aside import Aside
 from steelyard.broker.follow import follow
-from steelyard.broker.log import STATE, Log, LogError, Message, Record
+from steelyard.broker.log import STATE, Log, Message, Record
+from steelyard.broker.quarantine import described
+from steelyard.errors import is_engine_failure
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
+from steelyard.services.apart import each_apart
 from steelyard.services.leading import Leading, surely
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.cache import ResourceCache, finished
 from steelyard.services.orchestrator.changes import Allocation, change_of, position_of
-from steelyard.services.orchestrator.comparison import expired_uploads, unsettled, unwanted
+from steelyard.services.orchestrator.comparison import expired_upload, is_unsettled, is_unwanted
 from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.world import World
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
-from steelyard.sqlite import DatabaseError
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -41,6 +44,12 @@ _log = logging.getLogger(__name__)
 NO_RATES = Rates()
 CONSUMER = "orchestrator"
 """Under this name it puts aside what it cannot take."""
+RESOURCES = "resources"
+"""The same, where it is the look at an entity's resource that fails."""
+DEFECTS = 5
+"""Failures in a row, with growing pauses, after which an entity is put aside; it is tried on, now and then."""
+STRAYS = 200
+"""Entities of one question to the claims, and between two turns of others."""
 FINISHED_FACTOR = 15
 """A resource that had finished when it was deleted is missed later: the news of its end may be on its way."""
 
@@ -93,6 +102,7 @@ class Leader:
         self._together = asyncio.Lock()  # the claims and what the leader knows of them change together
         self._admitted: dict[str, tuple[int, int]] = {}  # who was told so, at which position of its state
         self._epoch = 0
+        self._aside: Aside | None = None
 
     async def work(self) -> None:
         """Until cancelled. Raises what the log or the claims raise."""
@@ -116,11 +126,26 @@ class Leader:
         what was forgotten meanwhile has left no trace.
         """
         async with self._together:
-            for claim in await self._means.claims.unfinished():
-                if await self._in_log(claim.id):
-                    self._world.see(claim.id, claim)
-                else:
-                    await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
+            await each_apart(await self._means.claims.unfinished(), self._begin_with, self._put_aside)
+
+    async def _begin_with(self, claim: Claim) -> None:
+        if await self._in_log(claim.id):
+            self._world.see(claim.id, claim)
+        else:
+            await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
+
+    async def _put_aside(self, claim: Claim, error: Exception) -> None:
+        await self._put_id_aside(claim.id, error)
+
+    async def _put_id_aside(self, id: str, error: Exception) -> None:
+        """What can be seen of it is tried again at its next change, at each comparison and at the next start."""
+        _log.error("%s: put aside", id, exc_info=error)
+        await (await self._opened_aside()).put(id, described(error))
+
+    async def _opened_aside(self) -> Aside:
+        if self._aside is None:
+            self._aside = await Aside.open(self._means.log, RESOURCES)
+        return self._aside
 
     # ---- the consumer: the two methods of an outlet
 
@@ -159,10 +184,20 @@ class Leader:
 
     async def _schedule(self) -> None:
         while True:
-            await self._pass()
+            await self._unless_engine_fails(self._pass)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._means.settings.retell_seconds):
                     await self._due.wait()
+
+    async def _unless_engine_fails(self, work: Callable[[], Awaitable[None]]) -> None:
+        """One round of a task that goes on for ever: what it meets but did not foresee ends the round alone."""
+        try:
+            await work()
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            self._means.metrics.retries.inc()
+            _log.critical("a defect; trying again", exc_info=error)
 
     async def _pass(self) -> None:
         self._due.clear()
@@ -205,17 +240,22 @@ class Leader:
         try:
             await surely(self._leading)
             again = await self._edge.look(id, self._means.now())
-        except (DatabaseError, LedgerError, LogError):
-            raise
         except (ApiError, NotYet) as error:
             level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG
             _log.log(level, "%s: trying again: %s", id, error)
             self._retry(id)
-        except Exception:  # noqa: BLE001 - the outermost edge: one entity's surprise must not stop the others
-            _log.exception("%s: a defect; trying again", id)
+        except Exception as error:  # the outermost edge: one entity's surprise must not stop the others
+            if is_engine_failure(error):
+                raise
+            if self._queue.failures(id) == DEFECTS:
+                await self._put_id_aside(id, error)
+            else:
+                _log.error("%s: a defect; trying again", id, exc_info=error)
             self._retry(id)
         else:
             self._queue.forget(id)
+            if self._aside is not None:
+                await self._aside.clear(id)
             if again is not None:
                 self._queue.add_after(id, again)
 
@@ -258,18 +298,31 @@ class Leader:
 
     async def _compare(self) -> None:
         while True:
-            await self.compare()
+            await self._unless_engine_fails(self.compare)
             await asyncio.sleep(self._means.settings.reconcile_seconds)
 
     async def compare(self) -> None:
         """Claims with resources, waiters with what they wait for, uploads with their time."""
         means, now = self._means, self._means.now()
-        unfinished = await means.claims.unfinished()
-        strays = await unwanted(means.claims, self._cache, now, means.settings.keep_seconds)
-        for id in [*unsettled(unfinished, self._cache), *strays]:
-            self._queue.add(id)
+
+        async def look(claim: Claim) -> Message | None:
+            if is_unsettled(claim, self._cache):
+                self._queue.add(claim.id)
+            return expired_upload(claim, now, means.settings.upload_seconds)
+
+        async def look_for_strays(ids: Sequence[str]) -> None:
+            known = await means.claims.known(ids)
+            for id in ids:
+                if is_unwanted(known.get(id), now, means.settings.keep_seconds):
+                    self._queue.add(id)
+
+        expired = await each_apart(await means.claims.unfinished(), look, self._put_aside)
+        ids = list(self._cache.entities())
+        for start in range(0, len(ids), STRAYS):
+            await look_for_strays(ids[start : start + STRAYS])
+            await asyncio.sleep(0)
         await surely(self._leading)
-        await means.log.publish(expired_uploads(unfinished, now, means.settings.upload_seconds))
+        await means.log.publish([each for each in expired if each is not None])
         async with self._together:
             self._world.look_again()
         self._due.set()

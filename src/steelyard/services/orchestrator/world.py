@@ -4,16 +4,20 @@ It spares asking the claims for everything at every change: who waits for what s
 is judged once more where it counts, in the transaction that admits.
 """
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from steelyard.accounts.ledger import Claim
+from steelyard.broker.quarantine import described
 from steelyard.schema.entities import entity_of
 from steelyard.services.resources import KUBE
 from steelyard.services.scheduling import QUOTA, worth_telling
 from steelyard.services.waiting import Decision, Fail, Wait, Waiter, in_the_way, waiter_of
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,15 @@ class _Told:
 
     decision: Wait | Fail
     time: datetime
+
+
+def _obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
+    """What is in its way. Of one of which that cannot be said it is the reason: it waits, and the others are judged."""
+    try:
+        return in_the_way(waiter, known)
+    except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this one's content
+        _log.error("%s: what it waits for cannot be said", waiter.claim.id, exc_info=error)
+        return Wait("Quarantined", f"what it waits for cannot be said: {described(error)}")
 
 
 @dataclass
@@ -101,7 +114,7 @@ class World:
         for waiter in waiters:
             id = waiter.claim.id
             self._look.discard(id)
-            if obstacle := in_the_way(waiter, known):
+            if obstacle := _obstacle(waiter, known):
                 obstacles[id] = obstacle
                 self.free.pop(id, None)
             else:

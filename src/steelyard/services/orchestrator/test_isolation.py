@@ -1,0 +1,110 @@
+"""One entity that the orchestrator cannot work on stops no other: in what it reads, compares, decides and makes."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.broker.log import STATE, Message
+from steelyard.broker.quarantined import Quarantined, end_quarantine, quarantined
+from steelyard.errors import EngineError
+from steelyard.services.apart import each_apart
+from steelyard.services.orchestrator.bench import Bench, until
+from steelyard.services.orchestrator.doubles import make_model, make_report
+from steelyard.services.orchestrator.world import World
+from steelyard.services.test_waiting import claim_of
+from steelyard.services.waiting import Wait
+
+GOOD, BAD = make_model("m1"), make_model("m2")
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    ledger = await open_ledger("memory:")
+    bench = Bench(ledger.claims, Quotas(QuotaSettings()))
+    bench.aggregate()
+    yield bench
+    await bench.close()
+    await ledger.close()
+
+
+async def admitted(bench: Bench, id: str) -> None:
+    async def holds() -> bool:
+        return await bench.status(id) == "Admitted"
+
+    await until(holds)
+
+
+async def held(bench: Bench, *expected: tuple[str, str]) -> list[Quarantined]:
+    async def holds() -> bool:
+        return sorted((each.key, each.consumer) for each in await quarantined(bench.log)) == sorted(expected)
+
+    await until(holds)
+    return await quarantined(bench.log)
+
+
+async def test_a_state_that_it_cannot_read_is_left_out(bench: Bench) -> None:
+    bench.start()
+    await bench.create(BAD)
+    await admitted(bench, "m2")
+    state = await bench.log.latest(STATE, "m2")
+    assert state
+    broken = (state.value or b"").replace(b'"creationTime":"2026', b'"creationTime":"soon')
+    await bench.log.publish([Message(STATE, "x1", broken, state.headers)])
+    await bench.create(GOOD)
+    await admitted(bench, "m1")
+    (found,) = await held(bench, ("x1", "orchestrator"))
+    assert "creationTime" in found.reason
+    await end_quarantine(bench.log, [found], dropping=True)
+    await held(bench)
+
+
+async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_trying(bench: Bench) -> None:
+    create = bench.cluster.create
+
+    async def breaks(*args: object, **more: object) -> object:
+        if BAD.id in str(args) and broken:
+            raise RecursionError("maximum recursion depth exceeded")
+        return await create(*args, **more)  # type: ignore[arg-type]
+
+    broken = True
+    bench.cluster.create = breaks  # type: ignore[method-assign, assignment]
+    bench.start()
+    await bench.create(BAD, GOOD)
+    await admitted(bench, "m1")
+    (found,) = await held(bench, ("m2", "resources"))
+    assert found.reason.startswith("RecursionError")
+    broken = False
+    await admitted(bench, "m2")
+    await held(bench)
+
+
+def test_one_who_cannot_be_judged_waits_and_says_so() -> None:
+    world = World(1.0)
+    for id in ("r1", "r2"):
+        world.see(id, claim_of(make_report(id)))
+    broken = replace(world.waiting["r1"], needs=(None,))  # type: ignore[arg-type]
+    obstacles = world.judge([broken, world.waiting["r2"]], {})
+    reasons = {id: each.reason for id, each in obstacles.items() if isinstance(each, Wait)}
+    assert reasons == {"r1": "Quarantined", "r2": "WaitingForEvaluation"}
+
+
+async def test_each_is_worked_on_apart() -> None:
+    failed: dict[int, str] = {}
+
+    async def work(number: int) -> int:
+        if number == 2:
+            raise OverflowError("too large")
+        if number == 9:
+            raise EngineError("the disk is full")
+        return number
+
+    async def tell(number: int, error: Exception) -> None:
+        failed[number] = str(error)
+
+    assert await each_apart(range(5), work, tell) == [0, 1, 3, 4]
+    assert failed == {2: "too large"}
+    with pytest.raises(EngineError):
+        await each_apart([9], work, tell)
