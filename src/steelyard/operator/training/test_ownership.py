@@ -134,14 +134,14 @@ def test_a_job_of_many_replicas_is_made_in_one_look_many_at_a_time() -> None:
     assert stage.key.resource == PYTORCH_JOBS
 
 
-def test_a_job_of_thousands_of_replicas_leaves_turns_to_others() -> None:
-    stage, made = Stage(make_job(replicas={"Worker": 600})), list[int]()
+def test_a_job_of_many_hundred_replicas_leaves_turns_to_others() -> None:
+    stage, made = Stage(make_job(replicas={"Worker": 200})), list[int]()
     stage.step()
-    for _ in range(5):
+    for _ in range(2):
         stage.step()
         made.append(len(stage.pods()) + len(stage.services()))
         assert stage.look is None or stage.look > stage.now
-    assert made == [256, 512, 768, 1024, 1200]
+    assert made == [256, 400]
     assert stage.settle().look is None
 
 
