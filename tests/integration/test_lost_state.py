@@ -3,9 +3,11 @@
 The cases outside of `make soak` are chosen by STEELYARD_FILES_SEED; each is a start of everything.
 """
 
+import contextlib
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import Refused
-from steelyard.local.state import read_record
+from steelyard.local.state import Ready, StateDir, prepare, read_record, write_ready
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.test_lost_files import cut_in_half, emptied, taken_away
 
@@ -129,3 +131,54 @@ def wait_for_refusal(machine: Machine) -> None:
     while "platform" not in read_record(machine.state).refusals:
         assert time.monotonic() < until, "nobody noticed"
         time.sleep(0.1)
+
+
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+
+
+def on_read_only(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command where the folder's file system is read-only; only for this process."""
+    command = [sys.executable, "-m", "steelyard.cli.main", *words, "--state-dir", str(folder)]
+    unshare = ["unshare", "--mount", "sh", "-c", READ_ONLY, "sh", str(folder)]
+    return subprocess.run([*unshare, *command], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a read-only mount needs root")
+@pytest.mark.parametrize("words", ["up", "up --detach", "down", "status", "get datasets", "log status"])
+def test_a_folder_that_cannot_be_written_is_named_in_a_line(tmp_path: Path, words: str) -> None:
+    folder = tmp_path / "state"
+    prepare(StateDir(folder))
+    (folder / "up.lock").touch()
+    write_ready(folder / "ready.json", Ready(None, None, folder / "kubeconfig", 0))
+    done = on_read_only(folder, *words.split())
+    assert "Traceback" not in done.stderr
+    assert str(folder) in done.stdout + done.stderr
+    if words not in ("status", "get datasets"):  # which only look
+        assert "Read-only file system" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+FOREIGN = {
+    "up": "holds other things (notes.txt)",
+    "down": "it is no state folder",
+    "status": "it is no state folder",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), [*FOREIGN.items(), ("log status", "it is no state folder")])
+def test_a_folder_of_something_else_stays_as_it_is(tmp_path: Path, words: str, said: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    done = steelyard(*words.split(), folder=tmp_path)
+    assert said in done.stdout + done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_of_a_newer_version_is_refused(used: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    shutil.copytree(used, folder)
+    with contextlib.closing(sqlite3.connect(folder / "log.db")) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    done = steelyard("up", "--detach", folder=folder)
+    assert done.returncode == Refused.exit_code
+    assert "which is newer than" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -81,11 +81,12 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
 def _loaded(given: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
     from steelyard.cli.connection import choose_state_dir
     from steelyard.errors import UsageError
+    from steelyard.local.state import why_no_state_folder
     from steelyard.settings import load
 
     state = choose_state_dir(given)
-    if not state.path.is_dir():
-        raise UsageError(f"--state-dir {state.path}: there is no such folder")
+    if (why := why_no_state_folder(state)) is not None:
+        raise UsageError(f"--state-dir {state.path}: {why}")
     return state, load(settings, state.path)
 
 

@@ -1,5 +1,6 @@
 """The `steelyard` command: assembles the command groups, each of which imports what it needs when it is called."""
 
+import errno
 import sys
 from collections.abc import Callable
 
@@ -75,6 +76,11 @@ def main() -> None:
     except SteelyardError as error:
         print(f"steelyard: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from error
+    except OSError as error:
+        if error.filename is None or error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        print(f"steelyard: {error.filename}: {error.strerror}", file=sys.stderr)
+        raise SystemExit(1) from error
 
 
 if __name__ == "__main__":

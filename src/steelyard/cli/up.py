@@ -37,8 +37,10 @@ def up(
 ) -> None:
     """Start Kubernetes, the operator and the platform here. Ctrl-C ends them in order."""
     from steelyard.local.machine import check_file_system, check_machine
+    from steelyard.local.state import StateDir, check_for_up
 
     state, left_out = _state(state_dir), _left_out(without or [])
+    check_for_up(StateDir(state))
     check_machine()
     check_file_system(state)
     if settings is not None:
@@ -58,7 +60,6 @@ def up(
         return
     import asyncio
 
-    from steelyard.local.state import StateDir
     from steelyard.local.supervisor import Options, supervise
 
     options = Options(
@@ -76,10 +77,12 @@ def up(
 def down(state_dir: FolderOption = None) -> None:
     """End everything that runs on a state folder. Also what a killed `up` left."""
     from steelyard.local.detached import stop
+    from steelyard.local.state import StateDir, why_no_state_folder
 
     state = _state(state_dir)
+    why = why_no_state_folder(StateDir(state))
     stop(state)
-    typer.echo(f"nothing of {state} runs any more")
+    typer.echo(f"nothing runs on {state}: {why}" if why else f"nothing of {state} runs any more")
 
 
 def status(

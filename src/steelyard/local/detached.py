@@ -1,6 +1,7 @@
 """Starts `steelyard up` in the background and ends it: `--detach`, `steelyard down`, `steelyard run`, tests."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from steelyard.errors import Refused, SteelyardError, UsageError
 from steelyard.local.child import tail
 from steelyard.local.leftovers import end_leftovers, living
 from steelyard.local.lock import is_held
-from steelyard.local.network import Network
+from steelyard.local.network import FIRST, Network
 from steelyard.local.state import Ready, StateDir, prepare, process_started, read_ready, read_record
 
 START_SECONDS = 120.0
@@ -92,14 +93,25 @@ def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int
 
 
 def stop(state: Path) -> None:
-    """End the `up` of the folder and everything of it, also what a killed one left. Nothing running is fine."""
+    """End the `up` of the folder and everything of it, also what a killed one left. Nothing running is fine.
+
+    Raises SteelyardError where the folder cannot be written: a Pod whose end cannot be recorded is not ended.
+    """
     folder = StateDir(state.resolve())
     if not folder.path.is_dir():
         return
-    _end_supervisor(folder)
-    with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
-        thread.submit(asyncio.run, _end_rest(folder)).result()
-    folder.ready.unlink(missing_ok=True)
+    try:
+        _end_supervisor(folder)
+        with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
+            thread.submit(asyncio.run, _end_rest(folder)).result()
+        folder.ready.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        raise SteelyardError(
+            f"--state-dir {folder.path}: {error.filename or folder.path} cannot be written ({error.strerror}); "
+            "what runs on it may run on: make it writable, and say down again"
+        ) from error
 
 
 async def _end_rest(folder: StateDir) -> None:
@@ -108,8 +120,9 @@ async def _end_rest(folder: StateDir) -> None:
 
     record = read_record(folder)
     await end_leftovers(record)
-    if record.network:
-        await stop_all_pods(kubelet_config(folder, Network(record.network)))
+    await stop_all_pods(
+        kubelet_config(folder, Network(record.network or FIRST))
+    )  # also where the record was lost
 
 
 def running(state: StateDir) -> bool:

@@ -6,6 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from steelyard.errors import UsageError
+from steelyard.room import no_room
+
 
 class Held(Exception):
     """Another process holds the lock."""
@@ -19,8 +22,13 @@ class FileLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Take the lock now, or raise Held."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Take the lock now, or raise Held; UsageError where the folder cannot be written."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if no_room(error):
+                raise
+            raise UsageError(f"{self.path}: cannot be used as a lock: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -53,10 +61,14 @@ class FileLock:
 
 def is_held(path: Path) -> bool:
     """Whether some process holds the lock at this moment."""
-    if not path.exists():
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also in a folder that cannot be written
+    except FileNotFoundError:
         return False
     try:
-        with FileLock(path):
-            return False
-    except Held:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -10,7 +10,7 @@ from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES, Json
 from steelyard.local.leftovers import living
 from steelyard.local.network import Network
-from steelyard.local.state import StateDir, read_ready, read_record
+from steelyard.local.state import StateDir, read_ready, read_record, why_no_state_folder
 
 COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
 
@@ -35,6 +35,7 @@ class Overview:
     pods_network: str = ""
     services_network: str = ""
     processes: tuple[Process, ...] = ()
+    missing: str | None = None  # why it is no state folder
     refusals: Mapping[str, str] = field(default_factory=dict)  # part -> why it does not work
     nodes: tuple[Json, ...] = ()
     resources: dict[str, dict[str, int]] = field(default_factory=dict)  # plural -> status -> how many
@@ -47,7 +48,12 @@ async def look(state: StateDir) -> Overview:
     processes = [Process("supervisor", record.pid)] if running else []
     processes += [Process(name, pid, record.restarts.get(name, 0)) for name, pid in children.items()]
     base = Overview(
-        str(state.path), running, "not running", processes=tuple(processes), refusals=record.refusals
+        str(state.path),
+        running,
+        "not running",
+        processes=tuple(processes),
+        refusals=record.refusals,
+        missing=why_no_state_folder(state),
     )
     if not running:
         return base
@@ -105,7 +111,8 @@ def to_table(seen: Overview) -> str:
     if not seen.running:
         left = "".join(f"\n  left by a killed up: {each.name} (pid {each.pid})" for each in seen.processes)
         why = "".join(f"\n  {name} refused to work: {why}" for name, why in seen.refusals.items())
-        return f"nothing runs on {seen.state}{left}{why}"
+        what = f": {seen.missing}" if seen.missing else ""
+        return f"nothing runs on {seen.state}{what}{left}{why}"
     lines = [
         f"{'state':<12}{seen.state}",
         *([f"{'platform':<12}{seen.platform}"] if seen.platform else []),

@@ -142,6 +142,34 @@ def default_state_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "state") / "steelyard"
 
 
+def why_no_state_folder(state: StateDir) -> str | None:
+    """Says why a folder is none on which `up` has run; None where it is one."""
+    if not state.path.exists():
+        return "there is no such folder"
+    if not state.path.is_dir():
+        return "it is no folder"
+    if not any(path.exists() for path in (state.record, state.pki, state.lock(), state.database)):
+        return "it is no state folder of steelyard up"
+    return None
+
+
+def check_for_up(state: StateDir) -> None:
+    """Raises UsageError for a folder that holds something else: `up` would put its files among them."""
+    if why_no_state_folder(state) != "it is no state folder of steelyard up":
+        return
+    others = [path.name for path in sorted(state.path.iterdir()) if not _may_be_there(path)]
+    if others:
+        raise UsageError(
+            f"--state-dir {state.path}: holds other things ({', '.join(others[:3])}) and is no state folder; "
+            "choose an empty folder, or one that is not there yet"
+        )
+
+
+def _may_be_there(path: Path) -> bool:
+    """Settings, and what a file system puts at its root."""
+    return path.suffix == ".toml" or path.name == "lost+found" or path.name.startswith(".")
+
+
 def prepare(state: StateDir) -> None:
     """Make the folder and its parts; only its owner may look inside, since it holds a token."""
     try:
