@@ -8,10 +8,11 @@ from functools import partial
 import orjson
 import pytest
 
-from steelyard.broker.consume import Malformed, StopPartition, drop
+from steelyard.broker.consume import Malformed, StopPartition, consume_once, drop, release
 from steelyard.broker.contract import everything
-from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Log, Message
+from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Batch, Fenced, Log, Message, Record
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.quarantined import quarantined
 from steelyard.broker.replay import every_crash, work_off, work_off_again
 from steelyard.services.aggregator import GROUP, Aggregator
 from steelyard.services.doubles import create, documentation, forget, labels, message, record, status
@@ -36,6 +37,53 @@ async def test_commands_of_one_batch_see_one_another() -> None:
     (state,) = await everything(log, STATE)
     assert orjson.loads(state.value or b"")["labels"] == {"a": "1"}
     assert await outcomes(log) == ["applied", "applied"]
+
+
+async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
+    """Another one worked it off meanwhile, and more: what this one kept of it is old."""
+
+    async def fenced(batch: Batch, outputs: Sequence[Message]) -> Sequence[Record]:
+        raise Fenced("another has this partition")
+
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    await log.publish([message(labels(EVALUATION, a="1"))])
+    stalled, inbox = Aggregator(log), await log.inbox(GROUP, EVENTS)
+    with pytest.raises(Fenced):
+        await consume_once(log, await inbox.batch(wait=0), fenced, stalled)
+    await inbox.close()
+    await judged(log, message(labels(EVALUATION, b="2")))
+    await log.publish([message(labels(EVALUATION, c="3"))])
+    inbox = await log.inbox(GROUP, EVENTS)
+    await consume_once(log, await inbox.batch(wait=0), inbox.transact, stalled)
+    (state,) = await everything(log, STATE)
+    assert orjson.loads(state.value or b"")["labels"] == {"a": "1", "b": "2", "c": "3"}
+
+
+async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is that the judge did not foresee, and wherever: half a batch's states are not kept of it."""
+    log, other = MemoryLog(1), make_evaluation("e2")
+    sent = [message(create(each)) for each in (EVALUATION, other)]
+    odd = message(labels(EVALUATION, a="1"), odd="1")
+    real = Aggregator.step
+
+    async def step(self: Aggregator, record: Record) -> Sequence[Message]:
+        outputs = await real(self, record)
+        if "odd" in record.headers:
+            raise OverflowError("Integer exceeds 64-bit range")
+        return outputs
+
+    monkeypatch.setattr(Aggregator, "step", step)
+    await judged(log, *sent, odd, message(labels(other, b="2")), message(labels(EVALUATION, c="3")))
+    states = {each.key: orjson.loads(each.value or b"")["labels"] for each in await everything(log, STATE)}
+    assert states == {"e1": {}, "e2": {"b": "2"}}
+    (held,) = await quarantined(log)
+    assert (held.key, held.waiting) == ("e1", 2)
+    monkeypatch.setattr(Aggregator, "step", real)
+    await release(log, EVENTS, "e1")
+    await judged(log)
+    states = {each.key: orjson.loads(each.value or b"")["labels"] for each in await everything(log, STATE)}
+    assert states == {"e1": {"a": "1", "c": "3"}, "e2": {"b": "2"}}
 
 
 async def test_a_state_lies_in_its_events_partition() -> None:

@@ -1,8 +1,8 @@
 """The sinks on a log: what they show, after a restart, a new log, a kill in the middle, and a long absence."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -10,8 +10,12 @@ import orjson
 import pytest
 
 from steelyard.broker.contract import everything
+from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.quarantined import quarantined
+from steelyard.broker.replay import Crash
+from steelyard.broker.retries import Retries
 from steelyard.origin import Origin, OriginUnreadable
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
@@ -20,9 +24,10 @@ from steelyard.services.orchestrator.doubles import make_dataset, make_evaluatio
 from steelyard.services.reaper import reap
 from steelyard.services.sinks import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
 from steelyard.services.test_aggregator import judged
+from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import Store, open_store
 from steelyard.views.memory import MemoryView
-from steelyard.views.view import View
+from steelyard.views.view import Change, View
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
 LATER = datetime.now(UTC) + timedelta(days=1000)
@@ -271,3 +276,114 @@ async def test_the_backup_says_of_which_log_it_is() -> None:
     await store.delete("positions.json")
     with pytest.raises(OriginUnreadable, match="is not there, though entities are"):
         await BackupOutlet(store).origin()
+
+
+# ---- both
+
+
+Outlet = ViewOutlet | BackupOutlet
+Contents = Callable[[], Awaitable[object]]
+
+
+class Dying:
+    """A process dies before or after its write of this number."""
+
+    def __init__(self, moment: int, *, after: bool) -> None:
+        self.left, self.after = moment, after
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        self.left -= 1
+        if self.left == -1 and not self.after:
+            raise Crash
+        yield
+        if self.left == -1 and self.after:
+            raise Crash
+
+
+class DyingStore(ObjectStore):
+    death = Dying(-1, after=False)
+
+    async def put(self, key: str, data: bytes) -> None:
+        with self.death.write():
+            await super().put(key, data)
+
+    async def delete(self, key: str) -> None:
+        with self.death.write():
+            await super().delete(key)
+
+
+class DyingView(MemoryView):
+    death = Dying(-1, after=False)
+
+    async def apply(self, changes: Sequence[Change], epoch: int, positions: Mapping[int, int]) -> None:
+        with self.death.write():
+            await super().apply(changes, epoch, positions)
+
+
+def _store() -> tuple[DyingStore, Callable[[], Outlet], Contents]:
+    store = DyingStore(f"memory://sinks-{next(_numbers)}")
+
+    async def contents() -> object:
+        return {each.key: await store.get(each.key) async for each in store.list("entities/")}
+
+    return store, lambda: BackupOutlet(store), contents
+
+
+def _view() -> tuple[DyingView, Callable[[], Outlet], Contents]:
+    view = DyingView()
+
+    async def contents() -> object:
+        return [await view.find(each.id) for each in (EVALUATION, MODEL, DATASET)]
+
+    return view, lambda: ViewOutlet(view), contents
+
+
+async def read_to_the_end(log: MemoryLog, outlet: Outlet) -> None:
+    stop = asyncio.Event()
+    async with asyncio.timeout(5):
+        await follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=stop.set, retries=Retries(()))
+
+
+@pytest.mark.parametrize("make", [_store, _view])
+@pytest.mark.parametrize("after", [False, True])
+async def test_whenever_a_sink_dies_its_next_start_misses_nothing(
+    make: Callable[[], tuple[DyingStore | DyingView, Callable[[], Outlet], Contents]], after: bool
+) -> None:
+    """Positions are never ahead of what they stand for."""
+    log = await log_of(create(EVALUATION), create(MODEL), create(DATASET), labels(MODEL, a="1"))
+    await deleted(log, DATASET)
+    _, outlet, expected = make()
+    await read_to_the_end(log, outlet())
+    for moment in count():
+        dying, outlet, contents = make()
+        if isinstance(begun := outlet(), BackupOutlet):
+            await begun.set_origin("log", log.epoch)  # the process does this before it starts any service
+        dying.death = Dying(moment, after=after)
+        with suppress(Crash):
+            await read_to_the_end(log, outlet())
+        died = dying.death.left < 0
+        await read_to_the_end(log, outlet())
+        assert await contents() == await expected()
+        if not died:
+            break
+    assert moment >= 3
+
+
+@pytest.mark.parametrize("make", [_store, _view])
+async def test_an_entity_that_a_sink_cannot_take_stops_no_other(
+    make: Callable[[], tuple[DyingStore | DyingView, Callable[[], Outlet], Contents]],
+) -> None:
+    log = await log_of(create(EVALUATION), create(MODEL))
+    _, outlet, contents = make()
+    await read_to_the_end(log, outlet())
+    state = await log.latest(STATE, MODEL.id)
+    assert state
+    odd = [(state.value or b"").replace(b'"kind":"Model"', b'"kind":"Nothing"'), b"{", b"[]"]
+    await log.publish([Message(STATE, f"x{n}", value, state.headers) for n, value in enumerate(odd)])
+    await read_to_the_end(log, outlet())
+    assert {each.key for each in await quarantined(log)} == {"x0", "x1", "x2"}
+    before = await contents()
+    await judged(log, message(labels(EVALUATION, a="1")))
+    await read_to_the_end(log, outlet())
+    assert await contents() != before
