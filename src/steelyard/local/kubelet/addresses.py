@@ -1,40 +1,91 @@
-"""Each Pod's own loopback address: from a counter on disk that only grows, so that none is ever given twice.
+"""Each Pod's own loopback address: from a counter on disk that only grows, round and round through the network.
 
-A client that still holds the address of an ended Pod must not reach another one there.
+A client that still holds the address of an ended Pod must not reach another one there. An address comes again only
+when all others have had their turn, nobody has it, and whoever had it last has been gone for `REST_SECONDS`.
 """
 
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from steelyard.local.kubelet import shim
 
 AHEAD = 32
+REST_SECONDS = 3600
+_CELL = struct.Struct("<Q")
+_FREE, _TAKEN = 0, 2**64 - 1
 
 
 class NoAddressLeft(Exception):
-    """The network has given out all that it has."""
+    """All addresses of the network are in use, or were until lately."""
 
 
 class Addresses:
     """The counter in `<pods>/.addresses`; written before an address is handed out.
 
-    When many are asked for, it is written ahead: a kubelet that dies then loses the rest of at most `AHEAD` addresses.
+    When many are asked for, it is written ahead: a kubelet that dies then passes over the rest of at most `AHEAD`.
+    `.addresses.ends` has a cell for each address: when its last Pod went (seconds), or that it is taken.
     """
 
-    def __init__(self, path: Path, network: str) -> None:
-        self.path, self.network = path, IPv4Network(network)
+    def __init__(self, path: Path, network: str, now: Callable[[], float] = time.time) -> None:
+        self.path, self.network, self._now = path, IPv4Network(network), now
+        self._size = self.network.num_addresses - 2
         self._given = self._reserved = int(path.read_text()) if path.exists() else 0
         self._ahead = 1
+        ends = path.with_name(f"{path.name}.ends")
+        before = min(self._given, self._size) if not ends.exists() else 0
+        self._ends = os.open(ends, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        for place in range(before):  # of a kubelet that did not write down ends: they rest from now on
+            self._write(place, int(now()))
+
+    def adopt(self, taken: Iterable[str]) -> None:
+        """Begin with the addresses of the Pods that are there: they are taken, others that were are so no more."""
+        places = {self._place(address) for address in taken}
+        for place in range(self._size):
+            is_taken = self._read(place) == _TAKEN
+            if place in places and not is_taken:
+                self._write(place, _TAKEN)
+            elif is_taken and place not in places:
+                self._write(place, int(self._now()))
 
     def take(self) -> str:
-        address = IPv4Address(int(self.network.network_address) + self._given + 1)
-        if address not in self.network or address == self.network.broadcast_address:
-            raise NoAddressLeft(
-                f"{self.network} has given out all its addresses; start with a new state folder"
-            )
-        if self._given == self._reserved:
-            shim.write_bytes(str(self.path), str(self._reserved + self._ahead).encode())
-            self._reserved += self._ahead
+        """The next one whose turn it is. Raises NoAddressLeft."""
+        now = int(self._now())
+        for number in range(self._given, self._given + self._size):
+            place = number % self._size
+            ended = self._read(place)
+            if ended == _FREE or (ended != _TAKEN and now - ended >= REST_SECONDS):
+                self._count_to(number + 1)
+                self._write(place, _TAKEN)
+                return str(IPv4Address(int(self.network.network_address) + place + 1))
+        raise NoAddressLeft(
+            f"all {self._size} addresses of {self.network} are in use, or were within the last {REST_SECONDS} s"
+        )
+
+    def release(self, address: str) -> None:
+        """Nothing of its Pod is left."""
+        if IPv4Address(address) in self.network:
+            self._write(self._place(address), int(self._now()))
+
+    def close(self) -> None:
+        os.close(self._ends)
+
+    def _count_to(self, given: int) -> None:
+        if given > self._reserved:
+            shim.write_bytes(str(self.path), str(given - 1 + self._ahead).encode())
+            self._reserved = given - 1 + self._ahead
             self._ahead = min(2 * self._ahead, AHEAD)
-        self._given += 1
-        return str(address)
+        self._given = given
+
+    def _place(self, address: str) -> int:
+        return int(IPv4Address(address)) - int(self.network.network_address) - 1
+
+    def _read(self, place: int) -> int:
+        cell = os.pread(self._ends, _CELL.size, place * _CELL.size)
+        return int(_CELL.unpack(cell)[0]) if len(cell) == _CELL.size else _FREE
+
+    def _write(self, place: int, value: int) -> None:
+        os.pwrite(self._ends, _CELL.pack(value), place * _CELL.size)

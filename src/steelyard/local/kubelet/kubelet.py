@@ -25,6 +25,7 @@ from steelyard.local.kubelet.addresses import Addresses
 from steelyard.local.kubelet.children import ForkServer
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.guard import Guard
+from steelyard.local.kubelet.launch import HOST_IP
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -53,8 +54,10 @@ class Kubelet:
             cluster, component="kubelet", instance=config.node, now=lambda: datetime.now(UTC)
         )
         self.shims = ForkServer(config.python)
-        addresses = Addresses(config.pods / ".addresses", config.network)
-        self.node = Node(cluster, config, addresses, self.events, self.shims, can, shown, slept)
+        self.addresses = Addresses(config.pods / ".addresses", config.network)
+        sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
+        self.addresses.adopt(each.ip for each in sandboxes if each and each.ip != HOST_IP)
+        self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items, faults)
@@ -127,6 +130,7 @@ class Kubelet:
         tasks = [task for _, task in self.workers.values()]
         await _cancel(tasks)
         self.shims.close()
+        self.addresses.close()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

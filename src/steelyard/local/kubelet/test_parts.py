@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.local.kubelet import children, images, shim, splice, volumes
-from steelyard.local.kubelet.addresses import AHEAD, Addresses, NoAddressLeft
+from steelyard.local.kubelet.addresses import AHEAD, REST_SECONDS, Addresses, NoAddressLeft
 from steelyard.local.kubelet.env import ConfigMissing, Facts, Unsupported, environment, expand, field
 from steelyard.local.kubelet.guard import Listener, parse_listeners
 from steelyard.local.kubelet.launch import rewrite
@@ -140,6 +140,42 @@ def test_an_address_is_given_once_also_by_the_next_counter(tmp_path: Path) -> No
     assert given == [f"127.200.0.{last}" for last in range(1, 7)]
     with pytest.raises(NoAddressLeft):
         Addresses(tmp_path / "a", "127.200.0.0/29").take()
+
+
+def test_an_address_comes_again_when_its_pod_is_long_gone(tmp_path: Path) -> None:
+    now = [1000.0]
+    addresses = Addresses(tmp_path / "a", "127.200.0.0/29", lambda: now[0])
+    first, second, *rest = (addresses.take() for _ in range(6))
+    addresses.release(second)
+    now[0] += 60
+    addresses.release(first)
+    with pytest.raises(NoAddressLeft):
+        addresses.take()
+    now[0] += REST_SECONDS - 60
+    assert addresses.take() == second, "the first has not rested long enough"
+    with pytest.raises(NoAddressLeft):
+        addresses.take()
+    now[0] += 60
+    again = Addresses(tmp_path / "a", "127.200.0.0/29", lambda: now[0])
+    again.adopt([second, *rest])
+    assert again.take() == first
+    lost = Addresses(tmp_path / "a", "127.200.0.0/29", lambda: now[0])
+    lost.adopt([])  # somebody has removed the Pods' folders
+    with pytest.raises(NoAddressLeft):
+        lost.take()
+    now[0] += REST_SECONDS
+    assert lost.take() in {first, second, *rest}
+
+
+def test_addresses_that_an_older_kubelet_gave_rest_first(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("5")
+    now = [1000.0]
+    addresses = Addresses(tmp_path / "a", "127.200.0.0/29", lambda: now[0])
+    assert addresses.take() == "127.200.0.6"
+    with pytest.raises(NoAddressLeft):
+        addresses.take()
+    now[0] += REST_SECONDS
+    assert addresses.take() == "127.200.0.1"
 
 
 def test_what_a_claim_holds_stays_and_is_the_namespaces_own(tmp_path: Path) -> None:

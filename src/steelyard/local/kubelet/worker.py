@@ -278,7 +278,10 @@ class PodWorker:
             self.containers.cancel_unstarted()
             self.containers.send(signal.SIGUSR2)
             return False
+        sandbox = self.sandbox or self.folder.sandbox()
         await asyncio.to_thread(shutil.rmtree, self.folder.path, ignore_errors=True)
+        if sandbox is not None and sandbox.ip != HOST_IP:
+            self.addresses.release(sandbox.ip)
         return True
 
     # ---- what the guard asks for
