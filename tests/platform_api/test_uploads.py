@@ -203,3 +203,47 @@ async def test_pages_and_manifests_of_workflows(world: World) -> None:
     async with world.client(None) as client:
         page = await client.get(link["signedURL"]["url"])
     assert page.headers["content-type"].startswith("text/html")
+
+
+SOMEWHERE = "https://steelyard.example/base/"
+
+
+async def links(world: World, host: str, public: bool) -> list[httpx.Response]:
+    """Every answer that holds a signed URL: of an upload, of a download, of a log."""
+    data = await world.created("datasets", **dataset(FILES))
+    headers = {"Host": host}
+    up = await world.admin.get(f"/datasets/{data['id']}/upload/b.parquet", headers=headers)
+    if public:
+        return [up]
+    await uploaded(world, data)
+    assert (await world.admin.post(f"/datasets/{data['id']}/finalize", headers=headers)).status_code == 200
+    fetched = await world.created("models", **model())
+    await world.says("Model", fetched["id"], "Ready")
+    down = await world.admin.get(f"/datasets/{data['id']}/downlinks", headers=headers)
+    await world.engines.store.put(f"models/{fetched['id']}/.dyff/logs.txt", b"lines")
+    log = await world.admin.get(f"/models/{fetched['id']}/logs", headers=headers)
+    return [up, down, log]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "10.1.2.3", "api.evil.example", "api:port", "a b"]
+)
+async def test_a_host_that_is_not_known_makes_no_signed_url(world: World, host: str) -> None:
+    for answer in await links(world, host, public=False):
+        assert (answer.status_code, answer.json()["field"]) == (400, "Host"), answer.text
+        assert "api.public_url" in answer.json()["detail"]
+        assert "signature=" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["api", "api:80", "localhost:8080", "127.0.0.1:1", "[::1]:9"])
+async def test_a_signed_url_has_the_address_at_which_the_request_came_in(world: World, host: str) -> None:
+    up, down, _ = await links(world, host, public=False)
+    for url in (up.json()["url"], down.json()[0]["signedURL"]["url"]):
+        assert url.startswith(f"http://{host}/v0/objects/"), url
+
+
+@pytest.mark.parametrize("host", ["evil.example", "api", "a b"])
+async def test_a_signed_url_has_the_public_address_where_there_is_one(host: str) -> None:
+    async with make_world(settings=ApiSettings(public_url=SOMEWHERE)) as world:
+        (up,) = await links(world, host, public=True)
+        assert up.json()["url"].startswith(f"{SOMEWHERE}v0/objects/")

@@ -1,6 +1,7 @@
 """One request on its way through a handler: who asks, what for, with which body, and what the process has to offer."""
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from starlette.websockets import WebSocket
 from steelyard.api.acceptance import check_body
 from steelyard.api.auth import Access
 from steelyard.api.commands import Asker
-from steelyard.api.errors import JSON, BadRequest, TooLarge, UnsupportedMediaType, invalid
+from steelyard.api.errors import JSON, BadRequest, Invalid, TooLarge, UnsupportedMediaType, invalid
 from steelyard.api.reply import Reply
 from steelyard.api.routing import Route
 from steelyard.schema.base import SchemaModel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=SchemaModel)
 _PEEK = 4
 """A body of up to so many times its limit is read, so as to name the field that is too large."""
+_VERSION = {"schemaVersion"}
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -68,11 +70,28 @@ class Call:
 
     @property
     def base_url(self) -> str:
-        """Where this API is, for links: the setting, else as the request addressed it."""
-        public = self.api.platform.settings.public_url
-        return (
-            public.rstrip("/") if public else str(URL(scope=self.connection.scope).replace(path="", query=""))
-        )
+        """Where this API is, for links: the setting, else the address at which the request came in. Raises BadRequest.
+
+        A Host is whatever the client writes, or somebody before it: without the setting it is believed only where it
+        names this machine, or the address of the connection.
+        """
+        if public := self.api.platform.settings.public_url:
+            return public.rstrip("/")
+        scope = self.connection.scope
+        url, server = URL(scope=scope), (scope.get("server") or ("",))[0]
+        try:
+            host, port = url.hostname or "", url.port
+        except ValueError:
+            host, port = "", None
+        if not host or not (host == server or _is_loopback(host)):
+            said = self.headers.get("host", "")
+            raise BadRequest(
+                f"Host: {said!r} is none of this API's addresses that it knows of; where clients reach it by another "
+                "name, its setting api.public_url has to say so",
+                field="Host",
+            )
+        name = f"[{host}]" if ":" in host else host
+        return f"{url.scheme}://{name}{f':{port}' if port else ''}"
 
     async def body(self, model: type[M]) -> M:
         """Raises TooLarge, BadRequest, Invalid."""
@@ -80,6 +99,14 @@ class Call:
             return model.model_validate(await self.json())
         except ValidationError as error:
             raise invalid(error) from error
+
+    async def edit(self, model: type[M]) -> M:
+        """The body of an edit, which has to name what it changes. Raises TooLarge, BadRequest, Invalid."""
+        request = await self.body(model)
+        if not request.model_fields_set - _VERSION:
+            missing = " or ".join(model.model_fields.keys() - _VERSION)
+            raise Invalid(f"{missing}: is missing; without it there is nothing to change", field=missing)
+        return request
 
     async def json(self) -> dict[str, object]:
         """The body as an object; an absent one is empty. Raises TooLarge, BadRequest, Invalid."""
@@ -145,3 +172,10 @@ def answer(model: SchemaModel) -> Response:
 def json_of(value: object) -> Response:
     """Plain values, among them a bare string or null."""
     return json_response(orjson.dumps(value))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -107,7 +107,7 @@ class Collection:
 
     async def label(self, call: Call) -> Response:
         """The labels as they are then."""
-        request = await call.body(LabelsEditRequest)
+        request = await call.edit(LabelsEditRequest)
         entity = await load_known(call)
         _check_reserved(request)
         patch = LabelsPatch(labels=request.labels)
@@ -120,7 +120,7 @@ class Collection:
 
     async def edit_documentation(self, call: Call) -> Response:
         """The documentation as it is then."""
-        request = await call.body(DocumentationEditRequest)
+        request = await call.edit(DocumentationEditRequest)
         entity = await load_known(call)
         attributes = DocumentationAttributes(documentation=request.documentation)
         data = DocumentationData(id=entity.id, kind=entity.kind, attributes=attributes)

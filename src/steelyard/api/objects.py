@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from steelyard.api.call import Call
 from steelyard.api.errors import BadRequest, Forbidden, Invalid, NotFound, Unavailable
-from steelyard.api.uploads import signer
+from steelyard.api.uploads import verifier
 from steelyard.storage.signing import BadSignature
 from steelyard.storage.staging import area_of, is_closed
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull, Store
@@ -65,7 +65,7 @@ def _verified(call: Call, method: str) -> str:
     path = raw.partition("/v0/objects/")[2]
     query = call.request.scope["query_string"].decode("ascii", "replace")
     try:
-        return signer(call).verify(method, path, query, call.headers, call.now)
+        return verifier(call).verify(method, path, query, call.headers, call.now)
     except BadSignature as error:
         raise Forbidden(str(error)) from error
 

@@ -13,18 +13,24 @@ from typing import Annotated, Any
 import orjson
 from fastapi import Body, FastAPI, Query
 from fastapi.routing import APIRoute
+from starlette.responses import JSONResponse, Response
 
 from steelyard import __version__
+from steelyard.api.errors import JSON
 from steelyard.api.routing import Administrator, Grant, Public, Route, Signed
 from steelyard.api.table import routes
 
 _ERRORS: dict[int, str] = {
+    400: "The request as such is not readable; `field` names what of it.",
     401: "The token is missing, or counts no more.",
-    403: "The token's grants do not reach so far.",
+    403: "The token's grants, or the signature of the URL, do not reach so far.",
     404: "There is no such thing, as far as the token may see.",
     409: "The entity's state does not allow it.",
     413: "The request is too large.",
+    415: "The body is of a type that is not taken.",
     422: "A field is wrong; `field` names it.",
+    501: "Known, and not served here.",
+    502: "A replica did not answer properly.",
     503: "Not now; the same request later may succeed.",
 }
 _ERROR = {
@@ -44,7 +50,18 @@ def document() -> bytes:
     components = content.setdefault("components", {})
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
     components["schemas"]["Error"] = _ERROR
+    _remove_framework_errors(content)
     return orjson.dumps(content)
+
+
+def _remove_framework_errors(content: dict[str, Any]) -> None:
+    """FastAPI adds a 422 of its own form to every operation that has a parameter and documents none."""
+    for operations in content["paths"].values():
+        for operation in operations.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        content["components"]["schemas"].pop(name, None)
 
 
 @cache
@@ -67,6 +84,22 @@ def check_text(route: Route) -> str:
             return "anybody"
 
 
+def error_statuses(route: Route) -> list[int]:
+    """With which statuses it may answer instead of what was asked."""
+    statuses = set(route.errors)
+    if not isinstance(route.check, Public):
+        statuses |= {403, 503}
+    if isinstance(route.check, Grant | Administrator):
+        statuses.add(401)
+    if "{" in route.path:
+        statuses.add(404)
+    if route.method in {"POST", "PUT", "PATCH"}:
+        statuses |= {400, 409, 413, 415, 422} if isinstance(route.check, Grant | Administrator) else {400, 413, 422}
+    if route.parameters:
+        statuses.add(422)
+    return sorted(statuses)
+
+
 def _listed() -> Iterable[Route]:
     """A WebSocket has no place in an OpenAPI document: its description is in the logs' one."""
     return [route for route in routes() if route.method != "WEBSOCKET"]
@@ -77,7 +110,7 @@ def _declared(route: Route) -> APIRoute:
     security: list[dict[str, list[str]]] = (
         [{"token": []}] if isinstance(route.check, Grant | Administrator) else []
     )
-    answers = {status: _error(text) for status, text in _ERRORS.items()} if security else {}
+    answers = {status: _error(_ERRORS[status]) for status in error_statuses(route)}
     return APIRoute(
         route.path,
         _signature(route),
@@ -86,10 +119,16 @@ def _declared(route: Route) -> APIRoute:
         summary=route.summary,
         description=f"{described}\n\nTakes {check_text(route)}.",
         response_model=route.answer,
+        response_class=_response_class(route.media),
         responses=answers,  # type: ignore[arg-type]
         operation_id=f"{route.method.lower()}_{route.path.strip('/').replace('/', '_')}".translate(_NAMES),
         openapi_extra={"security": security},
     )
+
+
+def _response_class(media: str) -> type[Response]:
+    """FastAPI reads the content type of an answer from a class."""
+    return JSONResponse if media == JSON else type("Documented", (Response,), {"media_type": media or None})
 
 
 _NAMES = str.maketrans({"{": None, "}": None, ":": "_", ".": "_"})

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from steelyard.api.errors import JSON
 from steelyard.schema.account import APIFunction, APIResource
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class Route:
     """Type of the answer, for the documentation."""
     parameters: Sequence[Parameter] = ()
     tag: str = ""
+    media: str = JSON
+    """Content type of the answer; empty: it has no content."""
+    errors: Sequence[int] = ()
+    """Statuses besides those that follow from method, check, path and parameters."""
 
 
 @dataclass

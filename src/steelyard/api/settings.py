@@ -14,7 +14,8 @@ class ApiSettings(BaseModel):
     port: int = Field(default=0, ge=0, le=65535, description="Port to listen on; 0: one that is free.")
     public_url: str = Field(
         default="",
-        description="Where clients reach the API, without /v0; absent: as each request addressed it.",
+        description="Where clients reach the API, without /v0; signed URLs begin with it. Absent: the address that it "
+        "listens on; behind a proxy, or where the API has a name, it has to be set.",
     )
     outcome_seconds: float = Field(
         default=5.0, gt=0, description="How long an edit waits until it is applied, before it answers 503."

@@ -38,6 +38,7 @@ from steelyard.schema.requests import (
 )
 from steelyard.views.fields import FILTERS
 
+HTML, ANY = "text/html", "*/*"
 _ABOUT = (
     Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
     Parameter("labels", "JSON: an object of labels that the entity has."),
@@ -69,10 +70,10 @@ def _tagged(tag: str, rows: Iterator[Route]) -> Iterator[Route]:
 
 def _pages() -> Iterator[Route]:
     for path in ("/", "/docs"):
-        yield Route("GET", path, Public(), pages.home, "What this is")
-    yield Route("GET", "/health", Public(), pages.health, "Whether the API answers")
-    yield Route("GET", "/metrics", Public(), pages.metrics, "Figures for Prometheus")
-    yield Route("GET", "/v0/docs", Public(), pages.docs, "This API, to be read")
+        yield Route("GET", path, Public(), pages.home, "What this is", media=HTML)
+    yield Route("GET", "/health", Public(), pages.health, "Whether the API answers", errors=(503,))
+    yield Route("GET", "/metrics", Public(), pages.metrics, "Figures for Prometheus", media="text/plain")
+    yield Route("GET", "/v0/docs", Public(), pages.docs, "This API, to be read", media=HTML)
     yield Route("GET", "/v0/openapi.json", Public(), pages.openapi, "This API as an OpenAPI document")
 
 
@@ -103,12 +104,16 @@ def _of(kind: Kind) -> Iterator[Route]:
     if kind.uploads:
         to = f"{one}/upload/{{path:path}}"
         yield Route(
-            "GET", to, Grant(grant, "create"), uplink, "Where to upload a file", None, StorageSignedURL
-        )
+            "GET", to, Grant(grant, "create"), uplink, "Where to upload a file", None, StorageSignedURL,
+            errors=(400, 409, 422),
+        )  # fmt: skip
         yield Route("POST", f"{one}/finalize", Grant(grant, "create"), finalize, "Finish the upload")
     if kind.downlinks:
         at = f"{one}/downlinks"
-        yield Route("GET", at, Grant(grant, "data"), downlinks, "Where to download", None, list[ArtifactURL])
+        yield Route(
+            "GET", at, Grant(grant, "data"), downlinks, "Where to download", None, list[ArtifactURL],
+            errors=(400, 409),
+        )  # fmt: skip
     if kind.logs:
         yield from _workflow(kind, its, one)
 
@@ -122,7 +127,9 @@ def _workflow(kind: Kind, its: Collection, one: str) -> Iterator[Route]:
         "GET", f"{one}/progress", Grant(grant, "get"), progress, "How far it is, and what it waits for", None,
         WorkflowProgress,
     )  # fmt: skip
-    yield Route("GET", logs, Grant(grant, "data"), whole_log, "The whole log", None, ArtifactURL)
+    yield Route(
+        "GET", logs, Grant(grant, "data"), whole_log, "The whole log", None, ArtifactURL, errors=(400, 409)
+    )
     yield Route(
         "GET", f"{logs}/workflow", Grant(grant, "data"), workflow_logs, "Newest lines of the log", None,
         WorkflowLogsResponse, _LOGS,
@@ -149,10 +156,18 @@ def _sessions() -> Iterator[Route]:
         )
         yield Route(
             method, f"{one}/token", Grant(grant, "create"), inference_sessions.token, "Another token",
-            asked if method == "POST" else None, str,
+            asked if method == "POST" else None, str, errors=(400, 409, 413, 415, 422),
         )  # fmt: skip
     to = f"{one}/infer/{{endpoint:path}}"
-    yield Route("POST", to, Grant(grant, "consume"), inference_sessions.infer, "Ask a replica")
+    yield Route(
+        "POST",
+        to,
+        Grant(grant, "consume"),
+        inference_sessions.infer,
+        "Ask a replica",
+        media=ANY,
+        errors=(501, 502),
+    )
 
 
 def _quarantine() -> Iterator[Route]:
@@ -180,7 +195,9 @@ def _accounts() -> Iterator[Route]:
     yield Route("PUT", f"{one}/reactivate", edit, accounts.reactivate, "Reactivate", None, Status)
     new_key = Grant("accounts", "create")
     yield Route("POST", f"{path}/signing-keys", new_key, accounts.rotate, "Create: signing key", None, str)
-    yield Route("PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)")
+    yield Route(
+        "PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)", errors=(501,)
+    )
     granted = f"{one}/permissions"
     yield Route("GET", granted, get, accounts.permissions, "Permissions", None, list[AccessGrant])
     yield Route(
@@ -196,5 +213,5 @@ def _accounts() -> Iterator[Route]:
 
 def _objects() -> Iterator[Route]:
     path = "/v0/objects/{key:path}"
-    yield Route("PUT", path, Signed(), objects.put, "Upload a file, with a signed URL")
-    yield Route("GET", path, Signed(), objects.get, "Download a file, with a signed URL")
+    yield Route("PUT", path, Signed(), objects.put, "Upload a file, with a signed URL", media="")
+    yield Route("GET", path, Signed(), objects.get, "Download a file, with a signed URL", media=ANY)

@@ -1,0 +1,117 @@
+"""Every route answers as the OpenAPI document says: with a documented status, and content of the documented type."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from steelyard.api.openapi import document
+from steelyard.api.routing import Grant, Route
+from steelyard.api.settings import ApiSettings
+from steelyard.schema.account import Identity
+from tests.platform_api.test_grants import ROUTES, Subject, name
+from tests.platform_api.world import Json, World, grant, make_world
+
+LISTED = tuple(route for route in ROUTES if route.method != "WEBSOCKET")
+WITH_BODY = tuple(route for route in LISTED if route.request is not None)
+MAY_BE_EMPTY = {"POST /v0/inferencesessions/{id}/token"}
+"""Every field of these bodies may be left out."""
+LIMIT = 4096
+_numbers = count()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    settings = ApiSettings(entity_bytes=LIMIT, outcome_seconds=2)
+    async with make_world(settings=settings) as made:
+        yield made
+
+
+def documented(route: Route) -> Mapping[str, Json]:
+    path = route.path.replace(":path}", "}")
+    responses: Mapping[str, Json] = orjson.loads(document())["paths"][path][route.method.lower()]["responses"]
+    return responses
+
+
+def check(route: Route, responses: Mapping[str, Json], answer: httpx.Response) -> None:
+    what = f"{name(route)} answered {answer.status_code} {answer.text[:200]}"
+    assert str(answer.status_code) in responses, what
+    types = responses[str(answer.status_code)].get("content", {})
+    if not types:
+        assert not answer.content, what
+        return
+    given = answer.headers["content-type"].partition(";")[0]
+    assert "*/*" in types or given in types, f"{what} as {given}; documented: {list(types)}"
+    if answer.status_code >= 400:
+        assert {"detail", "reason"} <= answer.json().keys(), what
+
+
+def address_of(route: Route, subject: Subject) -> str:
+    return subject.path(route) if route.path.startswith("/v0/") else f"http://api{route.path}"
+
+
+def attempts(route: Route, subject: Subject) -> Iterable[dict[str, Any]]:
+    """What clients send: right, wrong in every part, and twice."""
+    body, address = subject.body(route), address_of(route, subject)
+    if "{id}" in route.path:
+        yield {"url": address.replace(subject.id(route), "0" * 32), "json": body}
+    yield {"url": address}
+    yield {
+        "url": address,
+        "content": b"a=b",
+        "headers": {"Content-Type": "application/x-www-form-urlencoded"},
+    }
+    json = {"Content-Type": "application/json"}
+    for content in (b"{", b"[]", b"{}", b'{"colour": "red"}', b'{"a": "%s"}' % (b"x" * 2 * LIMIT), b"\xff"):
+        yield {"url": address, "content": content, "headers": json}
+    yield {"url": address, "params": {"limit": "many", "query": "{", "orderBy": "colour", "since": "never"}}
+    for headers in ({"Host": "elsewhere.example"}, {"Idempotency-Key": "a b"}, {"If-Match": ""}):
+        yield {"url": address, "json": body, "headers": headers}
+    yield {"url": address, "json": body}
+    yield {"url": address, "json": body}
+
+
+@pytest.mark.parametrize("first", sorted({"/".join(route.path.split("/")[:3]) for route in LISTED}))
+async def test_every_route_answers_as_documented(world: World, first: str) -> None:
+    accounts = world.engines.ledger.accounts
+    for route in (route for route in LISTED if "/".join(route.path.split("/")[:3]) == first):
+        owner = await accounts.create(f"owner-{next(_numbers)}", Identity(), world.engines.clock())
+        subject, responses = Subject(world, owner.id or ""), documented(route)
+        if route.path.startswith("/v0/"):
+            await subject.prepare(route)
+        lacking = await world.holder(grant("quotas", ["get"], ["acme"]))
+        own = world.client(None) if not isinstance(route.check, Grant) else world.admin
+        for client in (world.client(None), world.client("not.a.token"), lacking):
+            check(route, responses, await client.request(route.method, address_of(route, subject)))
+        statuses = set()
+        for attempt in attempts(route, subject):
+            answer = await own.request(route.method, **attempt)
+            check(route, responses, answer)
+            statuses.add(answer.status_code)
+        assert 500 not in statuses
+
+
+@pytest.mark.parametrize("route", WITH_BODY, ids=name)
+async def test_a_missing_body_is_told_by_what_is_missing(world: World, route: Route) -> None:
+    account = await world.engines.ledger.accounts.create("owner", Identity(), world.engines.clock())
+    subject = Subject(world, account.id or "")
+    await subject.prepare(route)
+    assert isinstance(subject.body(route), dict) or name(route) in MAY_BE_EMPTY
+    for content in (b"", b"{}", b'{"schemaVersion": "0.1"}'):
+        headers = {"Content-Type": "application/json"}
+        answer = await world.admin.request(
+            route.method, subject.path(route), content=content, headers=headers
+        )
+        if name(route) in MAY_BE_EMPTY:
+            assert answer.status_code in {200, 409}
+            continue
+        assert answer.status_code == 422, answer.text
+        missing = answer.json()["field"]
+        assert missing in subject.body(route) or missing == "body", answer.text
+        assert missing in answer.json()["detail"]
+    wrong = {"Content-Type": "text/plain"}
+    answer = await world.admin.request(route.method, subject.path(route), content=b"{}", headers=wrong)
+    assert (answer.status_code, answer.json()["field"]) == (415, "Content-Type")
