@@ -164,3 +164,56 @@ async def test_many_who_edit_at_once_all_see_their_own_edit(world: World) -> Non
 
     await asyncio.gather(*(edit(number) for number in range(20)))
     assert len((await world.admin.get(f"/models/{made['id']}")).json()["labels"]) == 20
+
+
+async def used_by(world: World, resource: str, entity: Json) -> str:
+    answer = await world.admin.put(f"/{resource}/{entity['id']}/delete")
+    assert answer.status_code == 200, answer.text
+    return str(answer.json().get("message", ""))
+
+
+async def test_every_kind_of_use_is_told(world: World) -> None:
+    """Also where no filter finds the users: what a report is scored by, a service mounts, an audit is compared with."""
+    files = dataset()["artifacts"]
+    data, module = (
+        await world.created("datasets", **dataset()),
+        await world.created("modules", name="m", artifacts=files),
+    )
+    mounts = [
+        {"kind": "Data", "name": entity["kind"].lower(), "mountPath": f"/{entity['kind']}",
+         "data": {"source": {"kind": entity["kind"], "id": entity["id"]}}}
+        for entity in (data, module)
+    ]  # fmt: skip
+    fields = service()
+    fields["runner"]["volumeMounts"] = mounts
+    mounting = await world.created("inferenceservices", **fields)
+    evaluation = await an_evaluation(world)
+    report = await world.created("reports", rubric="r", evaluation=evaluation["id"], modules=[module["id"]])
+    about = evaluation["inferenceSession"]["inferenceService"]["id"]
+    procedure = await world.created(
+        "auditprocedures", name="p", requirements=[{"dataset": data["id"], "rubric": "r"}]
+    )
+    first = await world.created("audits", auditProcedure=procedure["id"], inferenceService=about)
+    await world.says("Audit", first["id"], "Complete")
+    second = await world.created(
+        "audits", auditProcedure=procedure["id"], inferenceService=about, baseline=first["id"]
+    )
+    made = second["metadata"]["preconditions"][0]["id"]
+
+    assert await used_by(world, "audits", first) == (
+        f"Audit {first['id']} is used by 1 audit, of which 1 not over: {second['id']}"
+    )
+    assert second["id"] in await used_by(world, "reports", {"id": made})
+    of_module = await used_by(world, "modules", module)
+    assert report["id"] in of_module
+    assert f"1 inferenceservice, of which 1 not over: {mounting['id']}" in of_module
+    of_data = await used_by(world, "datasets", data)
+    assert procedure["id"] in of_data
+    assert mounting["id"] in of_data
+
+
+async def test_whose_use_may_not_be_seen_is_not_told(world: World) -> None:
+    evaluation = await an_evaluation(world)
+    await world.created("reports", rubric="r", evaluation=evaluation["id"])
+    blind = await world.holder(grant("evaluations", ["delete"], ["acme"]))
+    assert "message" not in (await blind.put(f"/evaluations/{evaluation['id']}/delete")).json()

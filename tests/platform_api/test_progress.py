@@ -53,3 +53,30 @@ async def test_what_is_no_progress_is_none(world: World) -> None:
     await world.says("Model", fetched["id"], "Admitted", source="orchestrator")
     await world.engines.store.put(f"models/{fetched['id']}/.steelyard/progress.json", b"{half")
     assert await progress(world, "models", fetched) == {"status": "Admitted"}
+
+
+async def test_what_was_made_says_which_of_what_it_used_is_deleted(world: World) -> None:
+    made = await an_evaluation(world)
+    await world.says("Evaluation", made["id"], "Complete")
+    report = await world.created("reports", rubric="r", evaluation=made["id"])
+    await world.says("Report", report["id"], "Complete")
+    used = made["inferenceSession"]["inferenceService"]["id"]
+    requirements = [{"dataset": made["dataset"], "rubric": "r"}]
+    procedure = await world.created("auditprocedures", name="p", requirements=requirements)
+    audit = await world.created("audits", auditProcedure=procedure["id"], inferenceService=used)
+    await world.says("Audit", audit["id"], "Complete")
+    assert "message" not in await progress(world, "audits", audit)
+
+    answer = (await world.admin.put(f"/reports/{report['id']}/delete")).json()
+    assert answer["message"] == f"Report {report['id']} is used by 1 audit: {audit['id']}"
+    after = await progress(world, "audits", audit)
+    assert (after["status"], after["message"]) == (
+        "Complete",
+        f"it used Report {report['id']}, which is deleted",
+    )
+    await world.admin.put(f"/auditprocedures/{procedure['id']}/delete")
+    gone = f"it used AuditProcedure {procedure['id']}, Report {report['id']}, which are deleted"
+    assert (await progress(world, "audits", audit))["message"] == gone
+    await world.admin.put(f"/datasets/{made['dataset']}/delete")
+    said = (await progress(world, "evaluations", made))["message"]
+    assert said == f"it used Dataset {made['dataset']}, which is deleted"

@@ -3,8 +3,9 @@
 What the caller may not see is not there; what may be seen and not touched is forbidden.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import ValidationError
@@ -45,12 +46,13 @@ class Known:
     kind: str
     status: str
     reason: str | None
+    content: Mapping[str, Any]
 
 
 async def load_known(call: "Call") -> Known:
     """Raises NotFound, Forbidden."""
     content = orjson.loads(await load_json(call))
-    return Known(content["id"], content["kind"], content["status"], content.get("reason"))
+    return Known(content["id"], content["kind"], content["status"], content.get("reason"), content)
 
 
 async def load(call: "Call") -> AnyEntity:

@@ -94,7 +94,9 @@ def error_statuses(route: Route) -> list[int]:
     if "{" in route.path:
         statuses.add(404)
     if route.method in {"POST", "PUT", "PATCH"}:
-        statuses |= {400, 409, 413, 415, 422} if isinstance(route.check, Grant | Administrator) else {400, 413, 422}
+        statuses |= (
+            {400, 409, 413, 415, 422} if isinstance(route.check, Grant | Administrator) else {400, 413, 422}
+        )
     if route.parameters:
         statuses.add(422)
     return sorted(statuses)

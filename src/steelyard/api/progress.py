@@ -30,12 +30,14 @@ _VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Aud
 
 
 async def progress(call: Call) -> Response:
-    """Of the entity itself while it runs; while it waits, of what it waits for."""
+    """Of the entity itself while it runs; while it waits, of what it waits for; then, what it used and is deleted."""
     entity = await load(call)
     kept = await _kept(call, entity.kind, entity.id) if entity.status == "Admitted" else {}
     line = _line(entity.kind, kept) or _in_words(entity.status, entity.reason, entity.message)
     if entity.status == "Created" and (what := await _waited_for(call, entity)):
         line = what
+    if entity.status in TERMINAL and (gone := await _deleted(call, entity)):
+        line = f"{line}; {gone}" if line else gone
     return answer(
         WorkflowProgress(
             status=entity.status,
@@ -61,6 +63,18 @@ async def _waited_for(call: Call, entity: AnyEntity) -> str:
         how = _line(need.kind, kept) or ", ".join(filter(None, said))
         return f"waiting for {need.kind} {name} ({how})"
     return ""
+
+
+async def _deleted(call: Call, entity: AnyEntity) -> str:
+    """`it used Report 0123…, which is deleted`; empty where all is there. Its numbers stay what they are."""
+    gone = []
+    for used in dependencies(entity):
+        text = await call.api.entities.get(used.kind, used.id)
+        if text is None or orjson.loads(text)["status"] == "Deleted":
+            gone.append(f"{used.kind} {used.id}")
+    if not gone:
+        return ""
+    return f"it used {', '.join(gone)}, which {'is' if len(gone) == 1 else 'are'} deleted"
 
 
 def _in_words(status: str, reason: str | None, message: str | None) -> str:

@@ -1,50 +1,143 @@
-"""Who uses an entity: told to whoever deletes it. Deletion goes on all the same; what was made of it stays."""
+"""Who uses an entity: said to whoever deletes it. Deletion goes on all the same; what was made of it stays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
 from steelyard.api.call import Call
 from steelyard.api.existing import Known
+from steelyard.schema.dependencies import BASELINE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
+from steelyard.views.fields import cursor
 from steelyard.views.view import Query
 
-_USERS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "Dataset": (("Evaluation", "dataset"),),
-    "Model": (("InferenceService", "model"),),
-    "InferenceService": (
-        ("InferenceSession", "inferenceService"),
-        ("Evaluation", "inferenceService"),
-        ("Audit", "inferenceService"),
-    ),
-    "Evaluation": (("Report", "evaluation"),),
-    "AuditProcedure": (("Audit", "auditProcedure"),),
-}
-"""By kind: kinds that name it, and the filter that finds them."""
+Json = Mapping[str, Any]
 _MOST = 100
+_PAGE, _READ = 200, 2000
+"""Where no filter finds the users, so many of the newest entities are read at most, a page at a time."""
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class _Use:
+    """How entities of one kind use another: by a filter, and where that finds too much, by what their JSON says."""
+
+    kind: str
+    filters: Callable[[Json], Mapping[str, str]]
+    names: Callable[[Json, str], bool] | None = None
+
+
+def _filtered(kind: str, name: str) -> _Use:
+    return _Use(kind, lambda used: {name: used["id"]})
+
+
+def _has_precondition(user: Json, id: str) -> bool:
+    return any(needed["id"] == id for needed in (user.get("metadata") or {}).get("preconditions") or ())
+
+
+def _mounts(service: Json, id: str) -> bool:
+    mounts = (service.get("runner") or {}).get("volumeMounts") or ()
+    return any(mount["data"]["source"]["id"] == id for mount in mounts if mount.get("data"))
+
+
+def _has_baseline(audit: Json, id: str) -> bool:
+    return any(note["key"] == BASELINE and note["value"] == id for note in audit.get("annotations") or ())
+
+
+_MOUNTED = _Use("InferenceService", lambda used: {}, _mounts)
+_USERS: Mapping[str, Sequence[_Use]] = {
+    "Dataset": (
+        _filtered("Evaluation", "dataset"),
+        _filtered("Report", "dataset"),
+        _Use(
+            "AuditProcedure",
+            lambda used: {},
+            lambda user, id: any(requirement["dataset"] == id for requirement in user["requirements"]),
+        ),
+        _MOUNTED,
+    ),
+    "Module": (_Use("Report", lambda used: {}, lambda user, id: id in (user.get("modules") or ())), _MOUNTED),
+    "Model": (_filtered("InferenceService", "model"), _MOUNTED),
+    "InferenceService": (
+        _filtered("InferenceSession", "inferenceService"),
+        _filtered("Evaluation", "inferenceService"),
+        _filtered("Audit", "inferenceService"),
+    ),
+    "InferenceSession": (
+        _Use(
+            "Evaluation",
+            lambda used: {"inferenceService": used["inferenceService"]["id"]},
+            lambda user, id: user.get("inferenceSessionReference") == id,
+        ),
+    ),
+    "Evaluation": (_filtered("Report", "evaluation"),),
+    "Report": (
+        _Use("Audit", lambda used: {"inferenceService": used["inferenceService"]}, _has_precondition),
+    ),
+    "AuditProcedure": (_filtered("Audit", "auditProcedure"),),
+    "Audit": (_Use("Audit", lambda used: {}, _has_baseline),),
+}
+"""By the kind that is used."""
 
 
 async def warning(call: Call, entity: Known) -> str | None:
-    """`is used by 2 evaluations, of which 1 is not over: 0123…`; of those that the caller may see."""
-    found = [await _users(call, kind, name, entity.id) for kind, name in _USERS.get(entity.kind, ())]
-    told = [_told(*each) for each in found if each[1]]
-    return f"{entity.kind} {entity.id} is used by {'; '.join(told)}" if told else None
+    """`is used by 2 evaluations, of which 1 not over: 0123…`; of those that the caller may see."""
+    users: dict[str, dict[str, Json]] = {}
+    for use in _USERS.get(entity.kind, ()):
+        async for user in _users(call, use, entity.content):
+            users.setdefault(use.kind, {})[user["id"]] = user
+    parts = [_in_words(kind, list(by_id.values())) for kind, by_id in users.items()]
+    return f"{entity.kind} {entity.id} is used by {'; '.join(parts)}" if parts else None
 
 
-async def _users(call: Call, kind: str, name: str, id: str) -> tuple[str, list[dict[str, str]]]:
-    alive = [each for each in statuses(kind) if each != "Deleted"]
-    scope = call.access.scope(PLURALS[kind], "query")  # type: ignore[arg-type]
-    query = Query(kind, {name: (id,), "status": alive}, scope=scope, limit=_MOST)
-    return kind, [orjson.loads(each) for each in await call.api.entities.query(query)]
-
-
-def _told(kind: str, users: Sequence[Mapping[str, str]]) -> str:
-    count = f"{_MOST} or more" if len(users) == _MOST else str(len(users))
-    noun = PLURALS[kind] if len(users) > 1 else kind.lower()
-    waiting = [each["id"] for each in users if each["status"] not in TERMINAL]
-    if not waiting:
-        return f"{count} {noun}"
-    return f"{count} {noun}, of which {len(waiting)} not over: {', '.join(waiting[:3])}" + (
-        " …" if len(waiting) > 3 else ""
+async def _users(call: Call, use: _Use, used: Json) -> AsyncIterator[Json]:
+    """At most `_MOST`, the newest first."""
+    alive = [status for status in statuses(use.kind) if status != "Deleted"]
+    try:
+        filters: dict[str, Sequence[str]] = {name: (value,) for name, value in use.filters(used).items()}
+    except (LookupError, TypeError):  # the entity was made by an older version: every user is looked at
+        filters = {}
+    query = Query(
+        use.kind,
+        {**filters, "status": alive},
+        scope=call.access.scope(PLURALS[use.kind], "query"),  # type: ignore[arg-type]
+        order_by="creationTime",
+        order="descending",
+        limit=_PAGE,
     )
+    left = _MOST
+    for _ in range(_READ // _PAGE):
+        page = [orjson.loads(json) for json in await call.api.entities.query(query)]
+        for user in page:
+            if left and _names(use, user, used["id"]):
+                left -= 1
+                yield user
+        if not left or len(page) < _PAGE:
+            return
+        query = replace(query, after=cursor(page[-1], use.kind, query.order_by))
+
+
+def _names(use: _Use, user: Json, id: str) -> bool:
+    try:
+        return use.names is None or use.names(user, id)
+    except (LookupError, TypeError, AttributeError):  # made by an older version, of another form
+        return False
+
+
+def _in_words(kind: str, users: Sequence[Mapping[str, str]]) -> str:
+    """`1 audit: 0123…`; of those that are not over, that they are not."""
+    count = f"{_MOST} or more" if len(users) >= _MOST else str(len(users))
+    noun = PLURALS[kind] if len(users) > 1 else kind.lower()
+    waiting = [user["id"] for user in users if user["status"] not in TERMINAL]
+    over = [user["id"] for user in users if user["status"] in TERMINAL]
+    if not waiting:
+        return f"{count} {noun}: {_ids(over)}"
+    text = f"{count} {noun}, of which {len(waiting)} not over: {_ids(waiting)}"
+    return f"{text} (over: {_ids(over)})" if over else text
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_NAMED]) + (" …" if len(ids) > _NAMED else "")
