@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Claim, Claims, Forgotten, LedgerError
+from steelyard.accounts.ledger import Claim, Claims, Forgotten, Succeeded
 
 Case = Callable[[Claims], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
@@ -40,8 +40,8 @@ def claim(
     )
 
 
-async def put(claims: Claims, *given: Claim) -> None:
-    await claims.apply([(each.id, each) for each in given], 1, {})
+async def put(claims: Claims, leader: int, *given: Claim) -> None:
+    await claims.apply([(each.id, each) for each in given], 1, {}, leader)
 
 
 async def current(claims: Claims, id: str) -> Claim:
@@ -66,7 +66,7 @@ async def seen_by_the_judge(claims: Claims, leader: int, since: datetime | None 
         seen.extend(held)
         return "no"
 
-    await put(claims, claim("judged"))
+    await put(claims, leader, claim("judged"))
     assert await claims.admit("judged", at(100), judge, leader, since) == "no"
     return sorted(seen, key=lambda each: each.id)
 
@@ -75,55 +75,64 @@ async def seen_by_the_judge(claims: Claims, leader: int, since: datetime | None 
 
 
 async def a_claim_is_kept_as_it_was_given(claims: Claims) -> None:
+    leader = await claims.lead("one", NOW)
     given = [claim("e1"), claim("e2", "Complete")]
-    await put(claims, *given)
+    await put(claims, leader, *given)
     assert await claims.known(["e1", "e2", "e3"]) == {each.id: each for each in given}
     assert await claims.get("e1") == given[0]
     assert await claims.get("e3") is None
 
 
 async def positions_are_those_of_the_epoch(claims: Claims) -> None:
-    await claims.apply([], 1, {0: 10, 1: 20})
-    await claims.apply([("e1", claim("e1"))], 1, {1: 21})
+    leader = await claims.lead("one", NOW)
+    await claims.apply([], 1, {0: 10, 1: 20}, leader)
+    await claims.apply([("e1", claim("e1"))], 1, {1: 21}, leader)
     assert await claims.positions(1) == {0: 10, 1: 21}
     assert await claims.positions(2) == {}
-    await claims.apply([], 2, {0: 1})
+    await claims.apply([], 2, {0: 1}, leader)
     assert await claims.positions(2) == {0: 1}
 
 
 async def an_older_state_is_left_out(claims: Claims) -> None:
-    await put(claims, claim("e1", "Complete", 5))
-    await claims.apply([("e1", claim("e1", "Created", 4))], 1, {0: 6})
+    leader = await claims.lead("one", NOW)
+    await put(claims, leader, claim("e1", "Complete", 5))
+    await claims.apply([("e1", claim("e1", "Created", 4))], 1, {0: 6}, leader)
     assert (await current(claims, "e1")).status == "Complete"
     assert await claims.positions(1) == {0: 6}
-    await put(claims, claim("e1", "Created", 1, epoch=2))
+    await put(claims, leader, claim("e1", "Created", 1, epoch=2))
     assert (await current(claims, "e1")).status == "Created"
 
 
 async def of_several_states_in_one_batch_the_last_is_kept(claims: Claims) -> None:
-    await put(claims, claim("e1", "Created", 1), claim("e1", "Complete", 3), claim("e1", "Admitted", 2))
+    leader = await claims.lead("one", NOW)
+    await put(
+        claims, leader, claim("e1", "Created", 1), claim("e1", "Complete", 3), claim("e1", "Admitted", 2)
+    )
     assert (await current(claims, "e1")).status == "Complete"
 
 
 async def what_is_forgotten_goes(claims: Claims) -> None:
-    await put(claims, claim("e1"), claim("e2"))
-    await claims.apply([("e1", None), ("never", None)], 1, {0: 9})
+    leader = await claims.lead("one", NOW)
+    await put(claims, leader, claim("e1"), claim("e2"))
+    await claims.apply([("e1", None), ("never", None)], 1, {0: 9}, leader)
     assert list(await claims.known(["e1", "e2"])) == ["e2"]
     there = await current(claims, "e2")
     epoch, offset = there.position
-    await claims.apply([("e2", Forgotten((epoch, offset - 1)))], 1, {0: 9})
+    await claims.apply([("e2", Forgotten((epoch, offset - 1)))], 1, {0: 9}, leader)
     assert await claims.get("e2") == there, "it was made again since"
-    await claims.apply([("e2", Forgotten((epoch, offset + 1))), ("never", Forgotten((1, 1)))], 1, {0: 9})
+    await claims.apply(
+        [("e2", Forgotten((epoch, offset + 1))), ("never", Forgotten((1, 1)))], 1, {0: 9}, leader
+    )
     assert await claims.get("e2") is None
 
 
 async def what_is_unfinished_is_told_oldest_first(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
+    await put(claims, leader, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
     await claims.admit("over", at(4), anybody, leader)
-    await put(claims, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
+    await put(claims, leader, claim("over", "Complete", 2), claim("never ran", "Failed", minute=2))
     assert [each.id for each in await claims.unfinished()] == ["over", "old", "young"]
-    await claims.release("over", at(5))
+    await claims.release("over", at(5), leader)
     assert [each.id for each in await claims.unfinished()] == ["old", "young"]
 
 
@@ -132,10 +141,10 @@ async def what_is_unfinished_is_told_oldest_first(claims: Claims) -> None:
 
 async def an_admission_stays_whatever_comes(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"))
+    await put(claims, leader, claim("e1"))
     assert await claims.admit("e1", at(1), anybody, leader) is None
-    await put(claims, claim("e1", "Created", 2))
-    await put(claims, claim("e1", "Admitted", 3))
+    await put(claims, leader, claim("e1", "Created", 2))
+    await put(claims, leader, claim("e1", "Admitted", 3))
     found = await current(claims, "e1")
     assert (found.status, found.admitted_at, found.released_at) == ("Admitted", at(1), None)
     assert await claims.admit("e1", at(2), lambda held: "full", leader) is None
@@ -144,18 +153,18 @@ async def an_admission_stays_whatever_comes(claims: Claims) -> None:
 
 async def what_is_refused_is_not_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"))
+    await put(claims, leader, claim("e1"))
     assert await claims.admit("e1", at(1), lambda held: "full", leader) == "full"
     assert (await current(claims, "e1")).admitted_at is None
 
 
 async def the_judge_sees_what_is_held(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1", account="b"), claim("e2"), claim("over"))
+    await put(claims, leader, claim("e1", account="b"), claim("e2"), claim("over"))
     for id in ("e1", "over"):
         await claims.admit(id, at(1), anybody, leader)
-    await put(claims, claim("over", "Complete", 2))
-    await claims.release("over", at(2))
+    await put(claims, leader, claim("over", "Complete", 2))
+    await claims.release("over", at(2), leader)
     [held] = await seen_by_the_judge(claims, leader)
     assert (held.id, held.account, held.quantities, held.admitted_at) == (
         "e1",
@@ -167,20 +176,20 @@ async def the_judge_sees_what_is_held(claims: Claims) -> None:
 
 async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"))
+    await put(claims, leader, claim("e1"))
     await claims.admit("e1", at(1), anybody, leader)
-    await put(claims, claim("e1", "Complete", 2))
+    await put(claims, leader, claim("e1", "Complete", 2))
     assert [each.id for each in await seen_by_the_judge(claims, leader)] == ["e1"]
 
 
 async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("early", "late", "held")):
-        await put(claims, claim(id))
+        await put(claims, leader, claim(id))
         await claims.admit(id, at(minute), anybody, leader)
     for id in ("early", "late"):
-        await put(claims, claim(id, "Complete", 2))
-        await claims.release(id, at(5))
+        await put(claims, leader, claim(id, "Complete", 2))
+        await claims.release(id, at(5), leader)
     seen = await seen_by_the_judge(claims, leader, since=at(1))
     assert [each.id for each in seen] == ["held", "late"]
     assert [each.released_at for each in seen] == [None, at(5)]
@@ -189,13 +198,15 @@ async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
 async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("restored", "forgotten")):
-        await put(claims, claim(id))
+        await put(claims, leader, claim(id))
         await claims.admit(id, at(minute), anybody, leader)
-        await put(claims, claim(id, "Deleted", 2))
-        await claims.release(id, at(5))
+        await put(claims, leader, claim(id, "Deleted", 2))
+        await claims.release(id, at(5), leader)
     for state in (3, 3, 4):
-        await put(claims, claim("restored", "Created", state))
-    await claims.apply([("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9})
+        await put(claims, leader, claim("restored", "Created", state))
+    await claims.apply(
+        [("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9}, leader
+    )
     seen = await seen_by_the_judge(claims, leader, since=at(0))
     assert [(each.id, each.admitted_at) for each in seen] == [("forgotten", at(1)), ("restored", at(0))]
     assert not await seen_by_the_judge(claims, leader), "they hold nothing"
@@ -206,21 +217,21 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
 
 async def nothing_that_is_over_is_admitted(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1", "Deleted"))
+    await put(claims, leader, claim("e1", "Deleted"))
     assert "is Deleted" in (await claims.admit("e1", NOW, anybody, leader) or "")
     assert "not known" in (await claims.admit("e2", NOW, anybody, leader) or "")
 
 
 async def of_many_at_once_as_many_are_admitted_as_there_is_room(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, *(claim(f"e{n}") for n in range(20)))
+    await put(claims, leader, *(claim(f"e{n}") for n in range(20)))
     said = await asyncio.gather(*(claims.admit(f"e{n}", NOW, at_most(3), leader) for n in range(20)))
     assert sorted(map(str, said)) == ["3/3"] * 17 + ["None"] * 3
 
 
 async def a_judge_that_fails_admits_nothing(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"))
+    await put(claims, leader, claim("e1"))
 
     def judge(held: Sequence[Claim]) -> str | None:
         raise ValueError("cannot say")
@@ -238,24 +249,24 @@ async def a_judge_that_fails_admits_nothing(claims: Claims) -> None:
 
 async def a_release_is_noted_once_and_stays(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"), claim("never admitted"))
+    await put(claims, leader, claim("e1"), claim("never admitted"))
     await claims.admit("e1", at(1), anybody, leader)
-    await put(claims, claim("e1", "Complete", 2))
-    await claims.release("e1", at(2))
-    await claims.release("e1", at(3))
-    await put(claims, claim("e1", "Deleted", 3))
+    await put(claims, leader, claim("e1", "Complete", 2))
+    await claims.release("e1", at(2), leader)
+    await claims.release("e1", at(3), leader)
+    await put(claims, leader, claim("e1", "Deleted", 3))
     assert (await current(claims, "e1")).released_at == at(2)
-    await claims.release("never admitted", at(2))
+    await claims.release("never admitted", at(2), leader)
     assert (await current(claims, "never admitted")).released_at is None
 
 
 async def what_was_restored_is_admitted_anew(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
-    await put(claims, claim("e1"))
+    await put(claims, leader, claim("e1"))
     await claims.admit("e1", at(1), anybody, leader)
-    await put(claims, claim("e1", "Deleted", 2))
-    await claims.release("e1", at(2))
-    await put(claims, claim("e1", "Created", 3))
+    await put(claims, leader, claim("e1", "Deleted", 2))
+    await claims.release("e1", at(2), leader)
+    await put(claims, leader, claim("e1", "Created", 3))
     found = await current(claims, "e1")
     assert (found.admitted_at, found.released_at) == (None, None)
     assert await claims.admit("e1", at(3), lambda held: "full", leader) == "full"
@@ -271,18 +282,29 @@ async def each_leader_has_a_greater_epoch(claims: Claims) -> None:
     assert epochs == sorted(set(epochs))
 
 
-async def who_no_longer_leads_admits_nothing(claims: Claims) -> None:
+async def who_no_longer_leads_writes_nothing(claims: Claims) -> None:
     old = await claims.lead("one", NOW)
+    await put(claims, old, claim("e1"), claim("over"))
+    await claims.admit("over", NOW, anybody, old)
+    await put(claims, old, claim("over", "Complete", 2))
     new = await claims.lead("two", NOW)
-    await put(claims, claim("e1"))
+    before = [await current(claims, id) for id in ("e1", "over")]
     for leader in (old, new + 1, 0):
-        try:
-            await claims.admit("e1", NOW, anybody, leader)
-        except LedgerError:
-            assert (await current(claims, "e1")).admitted_at is None
-        else:
-            raise AssertionError(f"{leader} admits, and {new} leads")
+        for write in (
+            claims.admit("e1", NOW, anybody, leader),
+            claims.release("over", NOW, leader),
+            claims.apply([("e1", claim("e1", "Complete", 3)), ("over", None)], 1, {0: 9}, leader),
+        ):
+            try:
+                await write
+            except Succeeded:
+                assert [await current(claims, id) for id in ("e1", "over")] == before
+            else:
+                raise AssertionError(f"{leader} writes, and {new} leads")
+    assert await claims.positions(1) == {}
     assert await claims.admit("e1", NOW, anybody, new) is None
+    await claims.release("over", at(1), new)
+    assert (await current(claims, "over")).released_at == at(1)
 
 
 CASES: dict[str, Case] = {
@@ -306,6 +328,6 @@ CASES: dict[str, Case] = {
         a_release_is_noted_once_and_stays,
         what_was_restored_is_admitted_anew,
         each_leader_has_a_greater_epoch,
-        who_no_longer_leads_admits_nothing,
+        who_no_longer_leads_writes_nothing,
     )
 }

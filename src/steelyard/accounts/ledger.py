@@ -29,6 +29,10 @@ class NoSuchAccount(LedgerError, ContentError):
     """There is no account of this id."""
 
 
+class Succeeded(LedgerError):
+    """Another leads by now: who asked has to stop."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """By which request something is made: who asks, the idempotency key, and the digest of route and body."""
@@ -231,11 +235,13 @@ class Claims(Protocol):
         changes: Sequence[tuple[str, Claim | Forgotten | None]],
         epoch: int,
         positions: Mapping[int, int],
+        leader: int,
     ) -> None:
         """Newest states by id and positions, in one transaction; None removes the claim, whatever there is.
 
         An admission already there is kept; a change that is no newer than what is there is left out. An entity that
-        goes on after its release was restored: it is to be admitted anew.
+        goes on after its release was restored: it is to be admitted anew. Raises Succeeded when `leader` is not the
+        newest epoch, as every write does: one that was late would count back what its successor has done.
         """
         ...
 
@@ -260,12 +266,12 @@ class Claims(Protocol):
 
         `allowed` is given the claims that are held, and with `since` also those admitted from then on and released
         again, which the windows of rates count, also where the entity was restored or forgotten since; all without
-        their `json`. Raises LedgerError when `leader` is not the newest epoch.
+        their `json`. Raises Succeeded.
         """
         ...
 
-    async def release(self, id: str, now: datetime) -> None:
-        """What was admitted and is over. Does nothing to any other."""
+    async def release(self, id: str, now: datetime, leader: int) -> None:
+        """What was admitted and is over. Does nothing to any other. Raises Succeeded."""
         ...
 
     async def lead(self, owner: str, now: datetime) -> int:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from steelyard.accounts.ledger import Claim, Forgotten, LedgerError
+from steelyard.accounts.ledger import Claim, Forgotten, Succeeded
 from steelyard.accounts.quota_settings import LONGEST
 from steelyard.sqlite import Database
 
@@ -65,8 +65,10 @@ class SqliteClaims:
         changes: Sequence[tuple[str, Claim | Forgotten | None]],
         epoch: int,
         positions: Mapping[int, int],
+        leader: int,
     ) -> None:
         def write(connection: sqlite3.Connection) -> None:
+            _check_leader(connection, leader)
             for id, claim in changes:
                 if isinstance(claim, Claim):
                     _keep(connection, claim)
@@ -120,10 +122,14 @@ class SqliteClaims:
 
         return await self._database.write(decide)
 
-    async def release(self, id: str, now: datetime) -> None:
+    async def release(self, id: str, now: datetime, leader: int) -> None:
         query = f"UPDATE claims SET released = ? WHERE id = ? AND {_HELD}"
-        values = (now.timestamp(), id)
-        await self._database.write(lambda connection: connection.execute(query, values).rowcount)
+
+        def write(connection: sqlite3.Connection) -> None:
+            _check_leader(connection, leader)
+            connection.execute(query, (now.timestamp(), id))
+
+        await self._database.write(write)
 
     async def lead(self, owner: str, now: datetime) -> int:
         def begin(connection: sqlite3.Connection) -> int:
@@ -196,7 +202,7 @@ def _remember_restored(connection: sqlite3.Connection, claim: Claim) -> None:
 def _check_leader(connection: sqlite3.Connection, leader: int) -> None:
     newest = connection.execute("SELECT max(epoch) FROM leaders").fetchone()[0]
     if newest != leader:
-        raise LedgerError(f"leader {leader} has been succeeded by {newest}")
+        raise Succeeded(f"leader {leader} has been succeeded by {newest}")
 
 
 def _counted(connection: sqlite3.Connection, since: datetime | None) -> list[Claim]:

@@ -32,7 +32,7 @@ async def requests(ledger):
 async def states(ledger):
     leader = await ledger.claims.lead("one", NOW)
     for n in range(1_000_000):
-        await ledger.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1})
+        await ledger.claims.apply([(f"e{n}", claim(f"e{n}"))], 1, {0: n + 1}, leader)
         await ledger.claims.admit(f"e{n}", NOW, at_most(20), leader)
         print("state", n, flush=True)
 

@@ -104,11 +104,11 @@ def slim(resource: Json) -> Json:
     return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
 
 
-def command_of(resource: Json, observed: Observed) -> Message:
-    """Its id is that of the resource's version: the same level told by two informers counts once."""
+def command_of(resource: Json, observed: Observed, command: str | None = None) -> Message:
+    """Its id is that of the resource's version, if none is given: the same level told by two informers counts once."""
     id, metadata = entity_of(resource), resource["metadata"]
     assert id
-    command = command_id("informer", metadata["uid"], metadata["resourceVersion"])
+    command = command or command_id("informer", metadata["uid"], metadata["resourceVersion"])
     return status_command(
         id, resource["kind"], observed.said, source="informer", time=observed.time, command=command
     )

@@ -227,11 +227,12 @@ async def test_an_acceptance_that_was_cut_short_is_taken_up(used: Installation) 
 
 async def test_after_an_acceptance_the_log_replaces_what_claims_knew(used: Installation) -> None:
     claims = used.ledger.claims
-    await claims.apply([("e1", claim("e1", "Complete", 900))], 1, {0: 901})
+    leader = await claims.lead("one", START)
+    await claims.apply([("e1", claim("e1", "Complete", 900))], 1, {0: 901}, leader)
     changed = replace(used, log=await log_of(EVALUATION))
     await accept(changed.log, changed.outlets, used.ledger.outbox)
     assert await claims.positions(changed.log.epoch) == {}
-    await claims.apply([("e1", claim("e1", "Admitted", 5))], changed.log.epoch, {0: 6})
+    await claims.apply([("e1", claim("e1", "Admitted", 5))], changed.log.epoch, {0: 6}, leader)
     known = await claims.get("e1")
     assert known
     assert known.status == "Admitted"

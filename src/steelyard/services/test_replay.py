@@ -264,13 +264,13 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
         ledger = await open_ledger("memory:")
         claims = ledger.claims
         leader = await claims.lead("one", START)
-        await claims.apply(changes[:moment], 1, {0: 1})
+        await claims.apply(changes[:moment], 1, {0: 1}, leader)
         for entity in ENTITIES:
             await claims.admit(entity.id, START, lambda held: None, leader)
-        await claims.apply(changes[moment:], 1, {0: 1})
+        await claims.apply(changes[moment:], 1, {0: 1}, leader)
         before = [await claims.get(each.id) for each in ENTITIES]
         # The topic is compacted: of an entity that was forgotten and made anew, the forgetting is not read again.
-        await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1})
+        await claims.apply(list(dict(changes[start:]).items()), 1, {0: 1}, leader)
         assert [await claims.get(each.id) for each in ENTITIES] == before
         await ledger.close()
 

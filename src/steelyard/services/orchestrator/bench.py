@@ -22,6 +22,7 @@ from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import Source
 from steelyard.services.aggregator import run_aggregator
+from steelyard.services.doubles import restore
 from steelyard.services.informer import run_informer
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.doubles import START
@@ -126,6 +127,11 @@ class Bench:
         command = ForgetEntity.model_validate({"data": {"id": entity.id, "kind": entity.dump()["kind"]}})
         headers = {"id": self.new_id(), "source": "reaper", "time": command_time(self.now)}
         await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
+
+    async def restore(self, entity: DyffEntity) -> None:
+        """As an administrator does, from a backup."""
+        headers = {"id": self.new_id(), "source": "api", "time": command_time(self.now)}
+        await self.log.publish([Message(EVENTS, entity.id, restore(entity).dump_json(), headers)])
 
     def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
         """The resource ends by itself, as the operator would write it."""

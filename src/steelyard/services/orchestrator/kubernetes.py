@@ -12,8 +12,18 @@ from typing import Any
 
 from steelyard.accounts.ledger import Claim
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from steelyard.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerTimeout,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from steelyard.kube.resource import PODS
+from steelyard.schema.bounds import MESSAGE_LENGTH, cut
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import TERMINAL
@@ -28,6 +38,10 @@ from steelyard.services.waiting import failure
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
+_INVALID = frozenset({400, 413, 422})
+"""Answers that a repeat does not change: what was sent cannot be read, is too large, or breaks a rule of its kind."""
+_BUSY = (Conflict, NotFound, ServerTimeout, TooManyRequests, Unauthorized, Unreachable)
+"""Answers about the server and about the moment, not about what was sent."""
 POD_ENTITY = "steelyard/entity"
 """Label that the operator puts on every Pod of an entity's workflow."""
 
@@ -41,13 +55,14 @@ class Known:
     """What a look asks and tells besides Kubernetes.
 
     `claim` is the entity's newest claim, `newest` whether the log has nothing newer of it, `say` publishes its status,
-    `release` lets go of what it held.
+    `release` lets go of what it held, `pause` is for how many seconds what has gone is not to be made again.
     """
 
     claim: Callable[[str], Awaitable[Claim | None]]
     newest: Callable[[Claim], Awaitable[bool]]
     say: Callable[[Claim, Status], Awaitable[None]]
     release: Callable[[str], Awaitable[None]]
+    pause: Callable[[str], float]
 
 
 class Edge:
@@ -69,6 +84,8 @@ class Edge:
         claim = await self._known.claim(id)
         want = wanted(claim, now, self._settings.keep_seconds)
         if want.word == "present" and claim:
+            if not self._seen(claim) and (pause := self._known.pause(id)):
+                return pause
             await self._ensure(claim)
         elif want.word == "absent":
             await self._remove(id, claim)
@@ -106,7 +123,16 @@ class Edge:
         if not await self._known.newest(claim):
             raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")  # it may have ended
         resource = manifest(entity_of(claim.json), self._secret)
-        await self._namespaces.ensure(claim.account)
+        try:
+            await self._namespaces.ensure(claim.account)
+            await self._put(claim, resource)
+        except _BUSY:
+            raise  # it says nothing about the entity
+        except ApiError as refusal:
+            await self._say_refused(claim, refusal)
+            raise
+
+    async def _put(self, claim: Claim, resource: Json) -> None:
         try:
             await self._cluster.create(KUBE[claim.kind], resource)
         except AlreadyExists:
@@ -114,8 +140,18 @@ class Edge:
         except NotFound:
             self._namespaces.forget(claim.account)  # somebody has deleted it
             raise
-        except Invalid as refusal:
+        except ApiError as refusal:
+            if refusal.status not in _INVALID:
+                raise
             raise Unresolvable("BadRequest", refusal.message) from refusal
+
+    async def _say_refused(self, claim: Claim, refusal: ApiError) -> None:
+        """A quota, a webhook or a missing right: it is tried again, and the entity says what it waits for."""
+        said = Status(
+            "Created", "FailedCreate", cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
+        )
+        if claim.status == "Created" and (claim.reason, claim.message) != (said.reason, said.message):
+            await self._known.say(claim, said)
 
     async def _check_ours(self, claim: Claim) -> None:
         """What is there by that name is this entity's; or going, and then it is made again; or somebody else's."""

@@ -30,7 +30,13 @@ from steelyard.services.leading import Leading, surely
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.cache import ResourceCache, finished
 from steelyard.services.orchestrator.changes import Allocation, change_of, position_of
-from steelyard.services.orchestrator.comparison import expired_upload, is_unsettled, is_unwanted
+from steelyard.services.orchestrator.comparison import (
+    Level,
+    expired_upload,
+    is_unsettled,
+    is_unwanted,
+    unheard,
+)
 from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.world import World
@@ -87,7 +93,7 @@ class Leader:
             tenant_limit=spare_worker(means.settings.workers),
         )
         self._cache = ResourceCache(means.cluster, self._resource_changed)
-        known = Known(self._claim, self._newest, self._say, self._release)
+        known = Known(self._claim, self._newest, self._say, self._release, self._pause)
         self._edge = Edge(means.cluster, self._cache, known, means.settings)
         self._scheduler = Scheduler(
             means.claims,
@@ -100,7 +106,9 @@ class Leader:
         self._caught_up = asyncio.Event()
         self._due = asyncio.Event()  # a pass of the scheduler
         self._together = asyncio.Lock()  # the claims and what the leader knows of them change together
-        self._admitted: dict[str, tuple[int, int]] = {}  # who was told so, at which position of its state
+        self._said: dict[str, tuple[tuple[int, int], Status]] = {}  # what was said last, at which position
+        self._unheard: dict[str, Level] = {}  # of the last comparison: what resources say and entities do not
+        self._gone: dict[str, float] = {}  # whose resource has gone, and until when it is not made again
         self._epoch = 0
         self._aside: Aside | None = None
 
@@ -132,7 +140,7 @@ class Leader:
         if await self._in_log(claim.id):
             self._world.see(claim.id, claim)
         else:
-            await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {})
+            await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {}, self._epoch)
 
     async def _put_aside(self, claim: Claim, error: Exception) -> None:
         await self._put_id_aside(claim.id, error)
@@ -166,7 +174,7 @@ class Leader:
         """States into claims; and to those who act on them, once all that was there at the start is read."""
         changes = dict(change_of(each, self._means.allocation) for each in records)
         async with self._together:
-            await self._means.claims.apply(list(changes.items()), epoch, positions)
+            await self._means.claims.apply(list(changes.items()), epoch, positions, self._epoch)
             if self._caught_up.is_set():
                 newest = await known_claims(self._means.claims, changes)
                 for id in changes:
@@ -176,7 +184,8 @@ class Leader:
         if self._world.see(id, claim):
             self._due.set()
         if claim is None or claim.status in TERMINAL:
-            self._admitted.pop(id, None)
+            self._said.pop(id, None)
+            self._gone.pop(id, None)
             if self._cache.of(id) or id in self._world.held:
                 self._queue.add(id)
 
@@ -225,8 +234,24 @@ class Leader:
         return next((each["metadata"]["namespace"] for each in self._cache.of(id)), "")
 
     def _resource_changed(self, id: str, gone: Json | None) -> None:
-        pause = self._means.settings.recreate_seconds if gone else 0
-        self._queue.add_after(id, pause * FINISHED_FACTOR if gone and finished(gone) else pause)
+        if gone is None:
+            self._gone.pop(id, None)
+            self._queue.add(id)
+            return
+        pause = self._means.settings.recreate_seconds * (FINISHED_FACTOR if finished(gone) else 1)
+        self._gone[id] = self._monotonic() + pause
+        self._queue.add_after(id, pause)
+
+    def _pause(self, id: str) -> float:
+        """Whoever asks, an event or the comparison: the pause is over when its time is."""
+        left = self._gone.get(id, 0.0) - self._monotonic()
+        if left > 0:
+            return left
+        self._gone.pop(id, None)
+        return 0.0
+
+    def _monotonic(self) -> float:
+        return self._means.candidate.clock.monotonic()
 
     async def _worker(self) -> None:
         while True:
@@ -277,20 +302,20 @@ class Leader:
         return latest is not None and latest.value is not None
 
     async def _say(self, claim: Claim, said: Status) -> None:
-        if self._admitted.get(claim.id) == claim.position:
+        if self._said.get(claim.id) == (claim.position, said):
             return  # its state has not moved since it was told
         now, metrics = self._means.now(), self._means.metrics
         await self._means.log.publish([_command(claim, said, now, self._means.new_id())])
-        self._admitted[claim.id] = claim.position
+        self._said[claim.id] = (claim.position, said)
         if said.status == "Admitted":
             metrics.admitted.labels(claim.kind).inc()
             metrics.seconds.labels(claim.kind).observe((now - claim.created).total_seconds())
-        else:
+        elif said.status != "Created":
             metrics.failed.labels(said.reason or "").inc()
 
     async def _release(self, id: str) -> None:
         async with self._together:
-            await self._means.claims.release(id, self._means.now())
+            await self._means.claims.release(id, self._means.now(), self._epoch)
             self._world.release(id)
         self._due.set()
 
@@ -305,9 +330,15 @@ class Leader:
         """Claims with resources, waiters with what they wait for, uploads with their time."""
         means, now = self._means, self._means.now()
 
+        before, self._unheard = self._unheard, {}
+
         async def look(claim: Claim) -> Message | None:
             if is_unsettled(claim, self._cache):
                 self._queue.add(claim.id)
+            if level := unheard(claim, self._cache):
+                self._unheard[claim.id] = level
+                if before.get(claim.id) == level:  # it was so a comparison ago: it is not on its way
+                    return level.said
             return expired_upload(claim, now, means.settings.upload_seconds)
 
         async def look_for_strays(ids: Sequence[str]) -> None:
@@ -316,13 +347,14 @@ class Leader:
                 if is_unwanted(known.get(id), now, means.settings.keep_seconds):
                     self._queue.add(id)
 
-        expired = await each_apart(await means.claims.unfinished(), look, self._put_aside)
+        due = await each_apart(await means.claims.unfinished(), look, self._put_aside)
         ids = list(self._cache.entities())
         for start in range(0, len(ids), STRAYS):
             await look_for_strays(ids[start : start + STRAYS])
             await asyncio.sleep(0)
         await surely(self._leading)
-        await means.log.publish([each for each in expired if each is not None])
+        await means.log.publish([each for each in due if each is not None])
+        self._gone = {id: end for id, end in self._gone.items() if end > self._monotonic()}
         async with self._together:
             self._world.look_again()
         self._due.set()

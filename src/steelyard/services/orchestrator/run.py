@@ -6,13 +6,13 @@
 import asyncio
 from collections.abc import Callable
 
-from steelyard.accounts.ledger import Claims
+from steelyard.accounts.ledger import Claims, Succeeded
 from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
-from steelyard.kube.leader import Candidate, LeaderElector
+from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
 from steelyard.services.exemptions import ExemptingLimits
-from steelyard.services.leading import lead_until
+from steelyard.services.leading import Leading, lead_until
 from steelyard.services.metrics import OrchestratorMetrics
 from steelyard.services.orchestrator.leader import Leader, Means
 from steelyard.services.settings import OrchestratorSettings
@@ -49,4 +49,12 @@ async def orchestrate(means: Means, stop: asyncio.Event) -> None:
         namespace = means.settings.lease_namespace
         return LeaderElector(means.cluster, means.candidate, namespace=namespace, name=LEASE)
 
-    await lead_until(stop, elector, lambda leading: Leader(means, leading).work())
+    await lead_until(stop, elector, lambda leading: _lead(means, leading))
+
+
+async def _lead(means: Means, leading: Leading) -> None:
+    """Who finds in the claims that another leads by now stands for election again."""
+    try:
+        await Leader(means, leading).work()
+    except* Succeeded as succeeded:
+        raise LeaseLost(str(succeeded.exceptions[0])) from succeeded

@@ -49,7 +49,7 @@ class Full:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._claims, name)
 
-    async def release(self, id: str, now: datetime) -> None:
+    async def release(self, id: str, now: datetime, leader: int) -> None:
         raise DatabaseError("accounts.db: database or disk is full")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.accounts.ledger import Claim
-from steelyard.kube.errors import NotFound
+from steelyard.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.schema.names import namespace_of
@@ -33,6 +33,7 @@ class Bench:
     cluster: MemoryCluster = field(default_factory=MemoryCluster)
     said: list[Status] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
+    pause: float = 0.0
 
     async def look(self) -> float | None:
         async def claim(id: str) -> Claim | None:
@@ -49,9 +50,8 @@ class Bench:
             self.released.append(id)
 
         cache = ResourceCache(self.cluster, lambda id, gone: None)
-        return await Edge(self.cluster, cache, Known(claim, newest, say, release), self.settings).look(
-            "m1", START
-        )
+        known = Known(claim, newest, say, release, lambda id: self.pause)
+        return await Edge(self.cluster, cache, known, self.settings).look("m1", START)
 
     def models(self) -> list[dict[str, Any]]:
         return self.cluster.store.objects(MODELS)
@@ -118,6 +118,62 @@ async def test_what_has_ended_by_word_alone_holds_on_while_its_resource_goes_on(
     bench.cluster.store.put(manifest(MODEL))
     assert await bench.look() == 1.0
     assert bench.released == []
+
+
+async def test_what_has_gone_is_not_made_again_before_its_pause_is_over_whoever_asks() -> None:
+    bench = Bench(replace(CLAIM, status="Admitted"), pause=30.0)
+    assert await bench.look() == 30.0
+    assert not bench.models()
+    bench.pause = 0.0
+    await bench.look()
+    assert bench.models()
+
+
+@pytest.mark.parametrize("kind", ["Namespace", "Model"])
+async def test_what_kubernetes_does_not_take_now_is_tried_again_and_said(kind: str) -> None:
+    bench = Bench()
+
+    def refuse(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource.kind) == ("create", kind):
+            raise Forbidden("exceeded quota: count/models.dyff.io=10")
+
+    bench.cluster.before_call = refuse
+    with pytest.raises(Forbidden):
+        await bench.look()
+    message = "Kubernetes does not take it: exceeded quota: count/models.dyff.io=10"
+    assert bench.said == [Status("Created", "FailedCreate", message)]
+    bench.claim = replace(CLAIM, reason="FailedCreate", message=message, position=(1, 9))
+    with pytest.raises(Forbidden):
+        await bench.look()
+    assert len(bench.said) == 1, "it says so already"
+    bench.cluster.before_call = None
+    await bench.look()
+    assert bench.said[-1] == Status("Admitted")
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_what_kubernetes_can_never_take_fails_at_once(status: int) -> None:
+    bench = Bench()
+
+    def refuse(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource.kind) == ("create", "Model"):
+            raise ApiError("spec.resources.storage: 1e999 is no quantity", status=status)
+
+    bench.cluster.before_call = refuse
+    await bench.look()
+    assert bench.said == [Status("Error", "BadRequest", "spec.resources.storage: 1e999 is no quantity")]
+
+
+async def test_a_kubernetes_that_is_away_is_nothing_to_say_of_an_entity() -> None:
+    bench = Bench()
+
+    def away(verb: str, resource: Resource, name: str) -> None:
+        raise Unreachable("connection refused")
+
+    bench.cluster.before_call = away
+    with pytest.raises(Unreachable):
+        await bench.look()
+    assert bench.said == []
 
 
 async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> None:

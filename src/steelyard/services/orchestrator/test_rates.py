@@ -39,7 +39,7 @@ class Bench:
     leader: int
 
     async def see(self, *given: Claim) -> None:
-        await self.claims.apply([(each.id, each) for each in given], 1, {})
+        await self.claims.apply([(each.id, each) for each in given], 1, {}, self.leader)
         for each in given:
             self.world.see(each.id, await self.claims.get(each.id))
 
@@ -48,7 +48,7 @@ class Bench:
         assert found is not None
         over = replace(found, status="Ready", terminal_at=at(minute), position=(1, found.position[1] + 1))
         await self.see(over)
-        await self.claims.release(id, at(minute))
+        await self.claims.release(id, at(minute), self.leader)
         self.world.release(id)
 
     async def turn(self, minute: float) -> tuple[list[str], list[str | None]]:
