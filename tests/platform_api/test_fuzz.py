@@ -1,0 +1,178 @@
+"""Every route that takes a body, with requests beyond all bounds: no service stops, and what is acknowledged is there.
+
+Of what was accepted, every custom resource and every object of a session is then offered to the embedded API server:
+the rules of Kubernetes are those of the POST.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from steelyard.broker.log import DEAD, QUARANTINE, WAITING
+from steelyard.local.apiserver.clock import Clock
+from steelyard.local.apiserver.messages import Request
+from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.operator.session_objects import session_objects
+from steelyard.operator.settings import OperatorSettings
+from steelyard.schema.crd import custom_resource_definitions
+from steelyard.schema.entities import PLURALS, entity_of
+from steelyard.schema.requests import (
+    CREATE_REQUESTS,
+    AccountCreateRequest,
+    AccountPermissionsSetRequest,
+    AccountTokenCreateRequest,
+    DocumentationEditRequest,
+    LabelsEditRequest,
+)
+from steelyard.services.resources import KUBE, manifest
+from tests.platform_api.fuzzing import Fuzz
+from tests.platform_api.test_collection import an_audit, an_evaluation
+from tests.platform_api.world import Json, World, dataset, make_world
+
+HEADERS = {"Content-Type": "application/json"}
+PATHS = {"Deployment": "/apis/apps/v1/namespaces/default/deployments"}
+PATHS |= {kind: f"/api/v1/namespaces/default/{kind.lower()}s" for kind in ("Service", "ConfigMap")}
+FILTERS = ("query", "labels", "orderBy", "order", "limit", "after", "id", "name", "status")
+
+
+async def test_nothing_that_the_types_allow_stops_the_platform(world: World, tmp_path: Path) -> None:
+    accepted = await fuzzed(world, Random(1), 400)
+    assert len(accepted) >= 9, "so few say nothing"
+    await offered_to_kubernetes(world, accepted, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 42))
+async def test_nothing_that_the_types_allow_stops_the_platform_for_long(seed: int, tmp_path: Path) -> None:
+    async with make_world() as world:
+        accepted = await fuzzed(world, Random(seed), 2000)
+        await offered_to_kubernetes(world, accepted, tmp_path)
+
+
+async def fuzzed(world: World, random: Random, count: int) -> dict[str, str]:
+    """Sends so many requests; the kinds of the entities that were acknowledged, by id."""
+    evaluation, audit = await an_evaluation(world), await an_audit(world)
+    module = await world.created("modules", name="m", artifacts=dataset()["artifacts"])
+    service = evaluation["inferenceSession"]["inferenceService"]
+    ids = {
+        "dataset": evaluation["dataset"],
+        "inferenceService": service["id"],
+        "model": service["model"]["id"],
+        "evaluation": evaluation["id"],
+        "auditProcedure": audit["auditProcedure"],
+        "baseline": audit["id"],
+        "modules": module["id"],
+    }
+    fuzz, accepted, answers = Fuzz(random, ids), dict[str, str](), Counter[int]()
+    for number in range(count):
+        kind = random.choice(list(CREATE_REQUESTS))
+        status = await _create(world, fuzz, kind, accepted)
+        answers[status] += 1
+        if number % 4 == 0:
+            answers[await _other(world, fuzz, evaluation["id"], accepted)] += 1
+    print(f"{dict(answers)}, {dict(Counter(accepted.values()))}")
+    await _check_kept(world, accepted)
+    return accepted
+
+
+async def _create(world: World, fuzz: Fuzz, kind: str, accepted: dict[str, str]) -> int:
+    body = fuzz.request(CREATE_REQUESTS[kind])
+    response = await world.admin.post(f"/{PLURALS[kind]}", content=body, headers=HEADERS)
+    _check_answer(response.status_code, response.content, body)
+    if response.status_code == 200:
+        made = response.json()
+        accepted[(made.get("inferencesession") or made)["id"]] = kind
+    return response.status_code
+
+
+async def _other(world: World, fuzz: Fuzz, id: str, accepted: dict[str, str]) -> int:
+    """One request of another route: an edit, a query, an account."""
+    random = fuzz.random
+    target, kind = random.choice([(id, "Evaluation"), *accepted.items()])
+    path = f"/{PLURALS[kind]}/{target}"
+    wild = {
+        name: random.choice([fuzz.text(), json.dumps(fuzz.anything())])
+        for name in random.sample(FILTERS, k=2)
+    }
+    query = {name: text.encode("utf-8", "replace").decode()[:2000] for name, text in wild.items()}
+    method, url, model, parameters = random.choice(
+        [
+            ("PATCH", f"{path}/labels", LabelsEditRequest, {}),
+            ("PATCH", f"{path}/documentation", DocumentationEditRequest, {}),
+            ("GET", f"/{PLURALS[kind]}", None, query),
+            ("GET", f"/{PLURALS[kind]}/{query.get('id', 'x')[:100]}".replace("\n", " "), None, {}),
+            ("POST", "/accounts", AccountCreateRequest, {}),
+            ("PUT", f"/accounts/{'0' * 32}/permissions", AccountPermissionsSetRequest, {}),
+            ("POST", f"/accounts/{'0' * 32}/tokens", AccountTokenCreateRequest, {}),
+        ]
+    )
+    body = fuzz.request(model) if model else b""
+    request = world.admin.build_request(
+        method, "http://api/v0/x", params=parameters, content=body, headers=HEADERS
+    )
+    request.url = request.url.copy_with(path=f"/v0{url}".replace("\x00", "%00"))
+    response = await world.admin.send(request)
+    _check_answer(response.status_code, response.content, body)
+    return response.status_code
+
+
+def _check_answer(status: int, content: bytes, body: bytes) -> None:
+    assert status == 200 or 400 <= status < 500, (status, content[:500], body[:2000])
+    answer = orjson.loads(content)
+    assert status == 200 or {"detail", "reason"} <= answer.keys()
+
+
+async def _check_kept(world: World, accepted: dict[str, str]) -> None:
+    """Every service is alive, every entity is readable, and nothing waits."""
+    for id, kind in accepted.items():
+        kept = await world.settled(kind, id)
+        assert entity_of(kept).id == id
+        assert (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json() == kept
+    for kind in CREATE_REQUESTS:
+        listed = (await world.admin.get(f"/{PLURALS[kind]}")).json()
+        assert {each["id"] for each in listed} >= {id for id, its in accepted.items() if its == kind}
+    log, outbox = world.engines.log, world.engines.ledger.outbox
+    for topic in (DEAD, QUARANTINE, WAITING):
+        assert sum((await log.ends(topic)).values()) == 0, topic
+    async with asyncio.timeout(10):
+        while await outbox.pending():
+            await world.engines.view.changed(world.engines.view.version(), 0.05)
+    made = await world.created("datasets", **dataset())
+    assert (await world.settled("Dataset", made["id"]))["id"] == made["id"]
+
+
+async def offered_to_kubernetes(world: World, accepted: dict[str, str], folder: Path) -> None:
+    parts = await make_parts(ApiServerConfig(folder / "db", folder / "pki", {}), Clock())
+    try:
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for definition in custom_resource_definitions():
+            await _taken(parts, crds, definition)
+        for id, kind in accepted.items():
+            if kind in KUBE:
+                resource = manifest(entity_of(await world.settled(kind, id)))
+                resource["metadata"]["namespace"] = "default"
+                path = f"/apis/{resource['apiVersion']}/namespaces/default/{PLURALS[kind]}"
+                made = await _taken(parts, path, resource)
+                for child in session_objects(made, OperatorSettings()) if _served(made) else ():
+                    await _taken(parts, PATHS[child["kind"]], child)
+    finally:
+        parts.store.close()
+
+
+def _served(resource: Json) -> bool:
+    return bool(resource["kind"] == "InferenceSession" and resource["spec"]["inferenceService"].get("runner"))
+
+
+async def _taken(parts: Parts, path: str, body: Json) -> Json:
+    request = Request("POST", path, {}, {"content-type": "application/json"}, orjson.dumps(body), "tester")
+    response = await parts.core.handle(request)
+    assert isinstance(response.body, bytes)
+    answer: dict[str, Any] = orjson.loads(response.body)
+    assert response.status == 201, (answer.get("message"), body)
+    return answer
