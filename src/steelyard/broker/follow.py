@@ -62,6 +62,7 @@ async def follow(
                 if records:
                     at[partition] = records[-1].offset + 1
                     await follower.take(records)
+                    await asyncio.sleep(0)  # what never waits would let nobody else work
                     moved = True
                 if (
                     at[partition] >= ends[partition] or not records
@@ -71,9 +72,7 @@ async def follow(
             if not behind and not ready:
                 ready = True
                 caught_up()
-            if moved:
-                await asyncio.sleep(0)  # what never waits would let nobody else work
-            else:
+            if not moved:
                 await rest(version)
 
 
