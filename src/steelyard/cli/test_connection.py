@@ -1,5 +1,6 @@
 """How kinds, state folders and the command itself are named."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from steelyard.cli.connection import (
     choose_state_dir,
     collection_name,
     command_name,
+    connect,
     one_of,
 )
+from steelyard.client import NotConfigured
 from steelyard.errors import UsageError
+from steelyard.local.state import StateDir
 
 
 @pytest.mark.parametrize("word", ["eval", "evals", "evaluation", "evaluations", "Evaluation"])
@@ -69,3 +73,16 @@ def test_the_command_is_named_so_that_it_can_be_pasted(
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(sys, "argv", [str(folder / "steelyard")])
     assert command_name() == "steelyard"
+
+
+def test_a_token_that_is_given_and_empty_is_not_the_local_one(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    state.ready.write_text(
+        json.dumps({"api": "http://127.0.0.1:1/v0", "token": "t", "kubeconfig": "/k", "pid": 1})
+    )
+    with connect(None, None, tmp_path) as client:
+        assert client.endpoint == "http://127.0.0.1:1/v0"
+    with pytest.raises(NotConfigured, match="--token"):
+        connect(None, "", tmp_path)
+    with pytest.raises(NotConfigured, match="--endpoint"):
+        connect("", None, tmp_path)

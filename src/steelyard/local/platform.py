@@ -96,7 +96,7 @@ async def _serve(
     token = await administrator_token(state, opened.ledger.accounts)
 
     def answers(url: str) -> None:
-        write_platform(state, f"{settings.api.public_url or url}/v0", token)
+        write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
         ready()
 
     group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))

@@ -118,6 +118,9 @@ def vllm_command(service: Json) -> tuple[list[str], list[str]]:
         "$(POD_IP)",
         "--port",
         str(PORT),
+        # Published clients ask vLLM below /openai. Paths without it go on to work.
+        "--root-path",
+        "/openai",
         *parallel,
     ]
     return ["python3", "-m", "vllm.entrypoints.openai.api_server"], [*fixed, *(runner.get("args") or ())]

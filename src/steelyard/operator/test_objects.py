@@ -167,7 +167,7 @@ def test_vllm_gets_its_model_its_address_and_the_users_arguments_last() -> None:
     assert command == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
     assert args == [
         *("--model", "/models/x", "--served-model-name", "llama", "--host", "$(POD_IP)", "--port", "8000"),
-        *("--tensor-parallel-size", "2", "--max-model-len", "4096"),
+        *("--root-path", "/openai", "--tensor-parallel-size", "2", "--max-model-len", "4096"),
     ]
     container = runner_container(service, SETTINGS)
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
