@@ -29,7 +29,7 @@ def decoded(body: bytes) -> Any:
 def is_too_deep(value: Any) -> bool:
     """Whether lists and objects lie in each other deeper than `MAX_DEPTH`."""
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [below for each in level for below in _below(each)]
         if not level:
             return False

@@ -77,7 +77,7 @@ class Definitions:
         others = [
             each
             for each in status.get("conditions") or ()
-            if each["type"] not in ("NamesAccepted", "Established")
+            if each.get("type") not in ("NamesAccepted", "Established")
         ]
         status["conditions"] = [accepted, established, *others]
         if not rival:
@@ -89,7 +89,7 @@ class Definitions:
     def _condition(self, definition: Json, kind: str, value: tuple[str, str, str]) -> Json:
         status, reason, message = value
         for each in field_of(definition, "status", "conditions") or ():
-            if each["type"] == kind and each["status"] == status and each["reason"] == reason:
+            if (each.get("type"), each.get("status"), each.get("reason")) == (kind, status, reason):
                 return dict(each)
         return {
             "type": kind,

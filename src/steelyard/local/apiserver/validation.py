@@ -25,6 +25,8 @@ _KEPT = [
     "pattern",
     "required",
 ]
+# In one pass over the text, as on a real server: others may take for ever.
+_PATTERNS = jsonschema_rs.RegexOptions()
 _FORMATS = ("date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")
 _JSON_TYPE = {"dict": "object", "list": "array", "str": "string", "bool": "boolean", "int": "integer"}
 _JSON_TYPE |= {"float": "number", "NoneType": "null"}
@@ -36,7 +38,9 @@ class Validator:
     def __init__(self, schema: Json) -> None:
         self._schema = schema
         # Draft 4 has the boolean exclusiveMinimum of Kubernetes' schemas.
-        self._compiled = jsonschema_rs.Draft4Validator(_json_schema(schema, root=True), validate_formats=True)
+        self._compiled = jsonschema_rs.Draft4Validator(
+            _json_schema(schema, root=True), validate_formats=True, pattern_options=_PATTERNS
+        )
         self._keyed = _has_keys(schema)
 
     def causes(self, obj: Json, old: Json | None = None) -> list[Cause]:

@@ -62,12 +62,12 @@ def with_condition(
     fresh = {**wanted, "lastTransitionTime": at, stamp: at}
     result, found = [], False
     for each in conditions:
-        if each["type"] != wanted["type"]:
+        if each.get("type") != wanted["type"]:
             result.append(each)
             continue
         if all(each.get(key) == value for key, value in wanted.items()):
             return conditions
-        if each["status"] == wanted["status"]:
+        if each.get("status") == wanted["status"]:
             fresh["lastTransitionTime"] = each.get("lastTransitionTime", at)
         result.append(fresh)
         found = True

@@ -94,14 +94,14 @@ def is_active(pod: Json) -> bool:
 
 def condition(obj: Json, kind: str) -> Json | None:
     for each in (obj.get("status") or {}).get("conditions") or ():
-        if each["type"] == kind:
+        if each.get("type") == kind:
             return dict(each)
     return None
 
 
 def is_true(obj: Json, kind: str) -> bool:
     found = condition(obj, kind)
-    return found is not None and found["status"] == "True"
+    return found is not None and found.get("status") == "True"
 
 
 def is_ready(pod: Json) -> bool:

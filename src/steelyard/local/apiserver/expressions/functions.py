@@ -12,6 +12,7 @@ from typing import Any
 from steelyard.local.apiserver.expressions import engine
 
 Function = Callable[..., Any]
+MAX_TEXT, MAX_PATTERN, MAX_REPEATS = 1024, 256, 3
 SIZE = "sizeInCharacters"  # the engine's own `size` counts the bytes of texts
 _ENGINE = "all bytes contains double duration dyn endsWith exists exists_one filter getDate getDayOfMonth "
 _ENGINE += "getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has hasValue "
@@ -61,11 +62,52 @@ def _is_sorted(items: list[Any]) -> bool:
     return all(first <= second for first, second in pairwise(items))
 
 
+def _pattern(text: str, pattern: str) -> "re.Pattern[str]":
+    """Python's expressions may take for ever where a real server's take the time of one pass: those are refused."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"text too long to search in: {len(text)} characters, {MAX_TEXT} are taken here")
+    if refusal := why_slow(pattern):
+        raise ValueError(refusal)
+    return re.compile(pattern)
+
+
+def why_slow(pattern: str) -> str:
+    """Why a regular expression may not be searched for; empty where it may."""
+    if len(pattern) > MAX_PATTERN:
+        return f"regular expression too long: at most {MAX_PATTERN} characters are taken here"
+    if _repeats(pattern) > MAX_REPEATS:
+        return f"regular expression with more than {MAX_REPEATS} repetitions, or that repeats a repetition"
+    if re.search(r"\(\?(?:[=!]|<[=!]|P=|\()|\\[1-9]", pattern):
+        return "regular expression that looks around or back"
+    return ""
+
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()*+{]", re.DOTALL)
+
+
+def _repeats(pattern: str) -> int:
+    """How many parts are repeated without a bound of one; too many where such a part holds another."""
+    inside, found = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        match token[0]:
+            case "(":
+                inside.append(0)
+            case ")" if len(inside) > 1:
+                held = inside.pop()
+                inside[-1] += held
+                if held and pattern[token.end() : token.end() + 1] in ("*", "+", "{"):
+                    return MAX_REPEATS + 1
+            case "*" | "+" | "{":
+                inside[-1] += 1
+                found += 1
+    return found
+
+
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
+    found = _pattern(text, pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [each[0] for each in re.finditer(pattern, text)]
+    found = [each[0] for each in _pattern(text, pattern).finditer(text)]
     return found if limit < 0 else found[:limit]

@@ -16,6 +16,13 @@ _LITERAL = re.compile(
 _SIZE = re.compile(r"\bsize(?=\s*\()")
 
 
+MAX_LENGTH = 4096  # the engine calls itself for every operator: 100,000 characters end the process
+MAX_STEPS = 1_000_000  # of an evaluation, which nobody can end once it has begun
+_LOOPS = frozenset(["all", "exists", "exists_one", "existsOne", "filter", "map"])
+_LOOP = re.compile(r"\.\s*([A-Za-z_]+)\s*(?=\()|[()]")
+OVER_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
 class BadExpression(Exception):
     """One that is not CEL, or not of the CEL that this engine evaluates."""
 
@@ -30,11 +37,14 @@ class Failed(Exception):
 
 class Program:
     def __init__(self, source: str) -> None:
+        if len(source) > MAX_LENGTH:
+            raise BadExpression(f"too long: {len(source)} characters, {MAX_LENGTH} are taken here")
         engine.load()
         import cel
 
         self.source = source
         self.code = without_literals(source)
+        self.nesting = nesting_of(self.code)
         try:
             self._program: Compiled = cel.compile(_outside_literals(source, _SIZE, SIZE))
         except ValueError as error:
@@ -48,6 +58,8 @@ class Program:
     def run(self, values: dict[str, Any]) -> Any:
         import cel
 
+        if self.nesting and _most_items(values) ** self.nesting > MAX_STEPS:
+            raise Failed(OVER_BUDGET)
         try:
             return self._program.execute(cel.Context(values, self._functions) if self._functions else values)
         except KeyError as error:
@@ -62,6 +74,35 @@ class Program:
             raise Failed(text, fault=undefined is not None) from error
         except (ValueError, ArithmeticError) as error:
             raise Failed(str(error).splitlines()[0]) from error
+
+
+def nesting_of(code: str) -> int:
+    """How many loops over lists or maps lie in each other in an expression without its texts."""
+    depth, most = 0, 0
+    opened: list[bool] = []  # of each open parenthesis, whether it is a loop's
+    loop = False
+    for found in _LOOP.finditer(code):
+        match found[0]:
+            case "(":
+                opened.append(loop)
+                depth += loop
+                most, loop = max(most, depth), False
+            case ")":
+                depth -= opened.pop() if opened else False
+            case _:
+                loop = found[1] in _LOOPS
+    return most
+
+
+def _most_items(value: Any) -> int:
+    """The size of the largest list or map in a value."""
+    most, waiting = 1, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict | list):
+            most = max(most, len(each))
+            waiting += each.values() if isinstance(each, dict) else each
+    return most
 
 
 def without_literals(source: str) -> str:

@@ -3,11 +3,14 @@
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
+from steelyard.local.apiserver.expressions.rules import ruled
 from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.structural import structural_causes
+from steelyard.local.apiserver.schema import compile_schema
+from steelyard.local.apiserver.validation import Validator
 
 
 def _prepare(crd: Json) -> None:
@@ -78,11 +81,23 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
             causes.append(required(where, "schemas are required"))
             continue
         if not together or index == 0:  # what is the same for all versions is said once
-            causes += structural_causes(schema, "spec.validation.openAPIV3Schema" if together else where)
+            place = "spec.validation.openAPIV3Schema" if together else where
+            causes += structural_causes(schema, place) or _unusable_causes(schema, place)
         if not together or index == 0:
             where = "spec.subresources.scale" if together else f"{path}.subresources.scale"
             causes += _scale_causes((each.get("subresources") or {}).get("scale"), where)
     return causes
+
+
+def _unusable_causes(schema: Json, path: str) -> list[Cause]:
+    """What makes the engines that check objects refuse the schema, before it is stored."""
+    try:
+        Validator(schema)
+        ruled(schema)
+        compile_schema(schema)
+    except Exception as error:  # noqa: BLE001 - an engine's, on what a client wrote
+        return [invalid(path, "", f"this server cannot check objects by it: {str(error)[:500]}")]
+    return []
 
 
 def _scale_causes(scale: Json | None, path: str) -> list[Cause]:

@@ -1,0 +1,164 @@
+"""Objects of the built-in kinds in which a few fields hold what they should not, by the fields' own types."""
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+from steelyard.local.apiserver.builtin import builtin_kinds
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.messages import Json
+from steelyard.local.apiserver.schema import Node
+
+NAMESPACE = "default"
+KINDS = {kind.kind: kind for kind in builtin_kinds() if kind.stored_as is None}
+CONTAINER: Json = {
+    "name": "main", "image": "x", "command": ["true"],
+    "env": [{"name": "A", "value": "b"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    "ports": [{"containerPort": 80, "name": "web"}], "readinessProbe": {"httpGet": {"port": 80}},
+    "resources": {"requests": {"memory": "1Mi", "cpu": "1m"}}, "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+}  # fmt: skip
+POD: Json = {
+    "containers": [CONTAINER], "restartPolicy": "Never", "nodeSelector": {"kubernetes.io/os": "linux"},
+    "volumes": [{"name": "v", "configMap": {"name": "a", "items": [{"key": "k", "path": "p"}]}}],
+    "tolerations": [{"key": "a", "operator": "Exists"}], "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}],
+}  # fmt: skip
+LABELS = {"app": "strange"}
+TEMPLATE: Json = {"metadata": {"labels": LABELS}, "spec": POD}
+ALWAYS: Json = {**TEMPLATE, "spec": {**POD, "restartPolicy": "Always"}}
+SELECTOR: Json = {
+    "matchLabels": LABELS,
+    "matchExpressions": [{"key": "app", "operator": "In", "values": ["strange"]}],
+}
+ROLLING = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "50%"}}}
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "x-kubernetes-validations": [{"rule": "self.n >= 0"}],
+            "properties": {
+                "n": {"type": "integer", "minimum": 0, "default": 1},
+                "t": {"type": "string", "pattern": "^a+$", "maxLength": 5},
+                "l": {"type": "array", "maxItems": 3, "items": {"type": "string"}},
+            },
+        }
+    },
+}
+VERSION: Json = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+BASES: dict[str, Json] = {
+    "Pod": {"spec": POD},
+    "Deployment": {"spec": {"replicas": 2, "selector": SELECTOR, "template": ALWAYS, **ROLLING}},
+    "ReplicaSet": {"spec": {"replicas": 2, "selector": SELECTOR, "template": ALWAYS}},
+    "Job": {"spec": {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": TEMPLATE}},
+    "Service": {"spec": {"selector": LABELS, "ports": [{"name": "a", "port": 80, "targetPort": "web"}]}},
+    "EndpointSlice": {
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["127.9.9.9"], "conditions": {"ready": True}}],
+        "ports": [{"name": "a", "port": 80}],
+    },
+    "ConfigMap": {"data": {"a": "b"}, "binaryData": {"c": "eA=="}},
+    "Secret": {"data": {"a": "eA=="}, "stringData": {"b": "c"}},
+    "Lease": {"spec": {"leaseDurationSeconds": 5, "renewTime": "2026-01-01T00:00:00.000000Z"}},
+    "Event": {"involvedObject": {"namespace": NAMESPACE, "kind": "Pod", "name": "x"}, "count": 1},
+    "PriorityClass": {"value": 5},
+    "HorizontalPodAutoscaler": {"spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}},
+    "CustomResourceDefinition": {
+        "spec": {
+            "group": "strange.example.com", "scope": "Namespaced", "versions": [VERSION],
+            "names": {"plural": "stranges", "kind": "Strange"},
+        }
+    },
+    "Namespace": {}, "Node": {"spec": {}}, "ServiceAccount": {},
+    "Role": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
+    "RoleBinding": {"roleRef": {"kind": "Role", "name": "a"}, "subjects": [{"kind": "User", "name": "b"}]},
+}  # fmt: skip
+
+INTEGERS = [
+    0,
+    1,
+    -1,
+    2**31 - 1,
+    2**31,
+    -(2**31) - 1,
+    2**63 - 1,
+    2**63,
+    2**64,
+    10**30,
+    1.5,
+    1e300,
+    float("nan"),
+]
+TEXTS = [
+    "", "a", "A_", "a b", "\x00", "a\nb", "\ud800", "ü", "\u202e", "..", "../../x", "/", "x" * 64, "x" * 300,
+    "x" * 70_000,
+    "1e999", "-1", "NaN", "0.5", "9" * 5000, "99999999999999999999%", "101%", "%", "0x10", "true", "None", "127.0.0.1",
+    "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z", "2026-01-01", "0-2147483646", "{{}}", "$(A)", "(a+)+$", "(",
+]  # fmt: skip
+DEEP: Any = None
+for _ in range(150):
+    DEEP = {"a": [DEEP]}
+FOREIGN = [None, True, 0, -1, 1.5, float("inf"), "", "x", [], {}, [None], [[]], {"": ""}, {"a": None}, DEEP]
+
+
+def leaf(node: Node) -> st.SearchStrategy[Any]:
+    """What a field of this type should not hold; now and then, what one of another type may."""
+    match node.type:
+        case "integer" | "number":
+            own: list[Any] = INTEGERS
+        case "int-or-string" | "quantity":
+            own = INTEGERS + TEXTS
+        case "string" | "time":
+            own = TEXTS
+        case "boolean":
+            own = [True, False, "true", 1]
+        case "array":
+            own = [[], None, [None], [{}] * 50, ["a"] * 50]
+        case _:
+            own = [{}, None, {"a b": "c d"}, {"a": "b"}, {"x" * 300: ""}]
+    chosen = st.one_of(st.sampled_from(own), st.sampled_from(own), st.sampled_from(FOREIGN))
+    return chosen.map(copy.deepcopy)
+
+
+@st.composite
+def with_strange_field(draw: st.DrawFn, node: Node, value: Any) -> Any:
+    """The value with one field below it, or itself, made strange. Fields that are there come more often."""
+    value = copy.deepcopy(value)
+    if draw(st.sampled_from(range(6))) == 0:
+        return draw(leaf(node))
+    if node.items is not None and isinstance(value, list):
+        where = draw(st.integers(0, max(len(value) - 1, 0)))
+        below = draw(with_strange_field(node.items, value[where] if value else {}))
+        return [*value[:where], below, *value[where + 1 :]]
+    if (node.properties or node.values) and isinstance(value, dict):
+        there, known = sorted(value), sorted(node.properties or {})
+        usual = bool(there) and draw(st.sampled_from([True, True, True, False]))
+        name: str = draw(st.sampled_from(there if usual else known or TEXTS))
+        child = (node.properties or {}).get(name) or node.values or Node()
+        default: Any = [] if child.items else {}
+        value[name] = draw(with_strange_field(child, value.get(name, default)))
+        return value
+    return draw(leaf(node))
+
+
+@st.composite
+def strange_objects(draw: st.DrawFn) -> tuple[ResourceType, Json, Json]:
+    """A kind, an object of it with a few strange fields, and a strange status."""
+    kind = KINDS[draw(st.sampled_from(sorted(BASES)))]
+    obj: Json = copy.deepcopy(BASES[kind.kind])
+    for _ in range(draw(st.integers(0, 3))):
+        found = draw(with_strange_field(kind.node(), obj))
+        obj = found if isinstance(found, dict) else obj
+    metadata = obj.get("metadata")
+    named = "stranges.strange.example.com" if kind.kind == "CustomResourceDefinition" else "strange"
+    if isinstance(metadata, dict) and draw(st.booleans()):
+        obj["metadata"] = {"name": named, **metadata}
+    else:
+        obj["metadata"] = {"name": named}
+    status = (kind.node().properties or {}).get("status")
+    return kind, obj, draw(with_strange_field(status, {})) if status and kind.has_status else {}
+
+
+def collection(kind: ResourceType) -> str:
+    """The path of a kind's objects."""
+    return f"/{kind.group_version}{f'/namespaces/{NAMESPACE}' if kind.namespaced else ''}/{kind.plural}"

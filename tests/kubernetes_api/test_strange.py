@@ -1,0 +1,190 @@
+"""Whatever object is accepted: afterwards server, controllers and scheduler live, and work a usual Job to its end.
+
+A seeded few in `make test` (STEELYARD_FUZZ_SEED repeats the choice), many in `make soak`.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, seed, settings
+
+from steelyard.kube.client import RestCluster, connect
+from steelyard.kube.events import EventRecorder
+from steelyard.kube.informer import Informer
+from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.kinds import ResourceType
+from steelyard.local.apiserver.server import ApiServerConfig, serve
+from steelyard.local.controllers.caches import Caches
+from steelyard.local.controllers.pods import is_true
+from steelyard.local.controllers.run import run_controllers
+from steelyard.local.faults import Faults
+from steelyard.local.kubelet.config import KubeletConfig
+from steelyard.local.kubelet.scheduler import Scheduler
+from steelyard.local.kubelet.testing import make_config
+from tests.kubernetes_api.api import MERGE, Answer, Api, job
+from tests.kubernetes_api.strange import collection, strange_objects
+
+TOKEN = "a token of tests"
+CHOSEN = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))
+LATEST = 60.0  # seconds in which a usual Job ends, on a busy machine too
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    cluster: RestCluster
+    config: KubeletConfig
+    events: EventRecorder
+
+
+class World:
+    """All but the kubelet, in a thread of its own: Pods that are bound succeed at once where they should."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.faults = folder, Faults()
+        self._ready, self._stop = threading.Event(), asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    async def _main(self) -> None:
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        config = ApiServerConfig(None, self.folder / "pki", {TOKEN: "tester"}, faults=self.faults)
+        async with serve(config) as server:
+            kubeconfig = self.folder / "kubeconfig"
+            kubeconfig.write_text(yaml.safe_dump(pki.kubeconfig(server.url, server.ca, TOKEN)))
+            self.api, self.cluster = Api(kubeconfig), await connect(kubeconfig)
+            await self._begin(self.cluster)
+            self._ready.set()
+            await self._stop.wait()
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+            await self.api.close()
+            await self.cluster.close()
+
+    async def _begin(self, cluster: RestCluster) -> None:
+        caches = Caches(cluster, self.faults)
+        informer = Informer(cluster, PODS, on_change=lambda old, new: scheduler.wake.set())
+        events = EventRecorder(cluster, component="test", now=lambda: datetime.now(UTC))
+        place = Place(cluster, make_config(self.folder / "node", cpu=64.0, memory=2**36), events)
+        scheduler = Scheduler(place, informer.items, self.faults)
+        parts = [
+            caches.run(self._stop),
+            run_controllers(cluster, caches, stop=self._stop, faults=self.faults),
+        ]
+        parts += [informer.run(), scheduler.run()]
+        self.tasks += [asyncio.create_task(each) for each in parts]
+        await caches.synced()
+
+    def run(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self.loop).result(LATEST)
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+
+    # ---- what a case does
+
+    async def play(self, kind: ResourceType, obj: Json, status: Any) -> list[Answer]:
+        """Make it, give it a status, and delete it again."""
+        path = collection(kind)
+        answers = [await self.api.request("POST", path, as_sent(obj))]
+        if answers[0].status == 201:
+            made = answers[0].json["metadata"]
+            path = f"{path}/{made['name']}"
+            if kind.has_status:
+                answers.append(
+                    await self.api.request("PATCH", f"{path}/status", as_sent({"status": status}), type=MERGE)
+                )
+            await asyncio.sleep(0)
+            answers.append(await self.api.request("PATCH", path, as_sent(obj | {"metadata": {}}), type=MERGE))
+            answers.append(await self.api.get(path))
+            deletion = {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+            answers.append(await self.api.request("DELETE", path, deletion))
+            await self.api.request("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
+        return answers
+
+    async def work_a_job(self, name: str) -> None:
+        usual = job(name, suspend=False)
+        usual["metadata"]["namespace"] = "default"
+        await self.cluster.create(JOBS, usual)
+        selector = f"batch.kubernetes.io/job-name={name}"
+        while not is_true(await self.cluster.get(JOBS, name, "default"), "Complete"):
+            self.check()
+            for pod in (await self.cluster.list(PODS, "default", label_selector=selector)).items:
+                if pod["spec"].get("nodeName"):
+                    patch = {"status": {"phase": "Succeeded"}}
+                    await self.cluster.patch(
+                        PODS, pod["metadata"]["name"], patch, "default", subresource="status"
+                    )
+            await asyncio.sleep(0.005)
+        await self.cluster.delete(JOBS, name, "default")
+
+    def check(self) -> None:
+        for task in self.tasks:
+            assert not task.done(), task
+
+    def number(self) -> int:
+        self._count = getattr(self, "_count", 0) + 1
+        return self._count
+
+
+def as_sent(value: Any) -> bytes:
+    """Also what is no JSON: numbers of any size, NaN, halves of letters."""
+    return json.dumps(value).encode()
+
+
+@pytest.fixture(scope="module")
+def world(embedded_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    running = World(tmp_path_factory.mktemp("strange"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def embedded_only() -> None:
+    if os.environ.get("KUBECONFIG_REAL"):
+        pytest.skip("about the embedded server alone")
+
+
+def play(world: World, case: tuple[ResourceType, Json, Any]) -> None:
+    kind, obj, status = case
+    for answer in world.run(world.play(kind, obj, status)):
+        # Some refusals of a real server's are a 500 without a reason.
+        assert answer.status < 500 or not answer.json["reason"], answer.raw[:2000]
+    world.check()
+    number = world.number()
+    if number % 25 == 0:
+        world.run(world.work_a_job(f"usual-{number}"))
+    assert world.faults.of("apiserver", "request") == 0
+
+
+FEW = settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@seed(CHOSEN)
+@FEW
+@given(case=strange_objects())
+def test_no_object_takes_the_others_down(world: World, case: tuple[ResourceType, Json, Any]) -> None:
+    play(world, case)
+
+
+@pytest.mark.soak
+@settings(FEW, max_examples=20_000)
+@given(case=strange_objects())
+def test_no_object_of_very_many_takes_the_others_down(
+    world: World, case: tuple[ResourceType, Json, Any]
+) -> None:
+    play(world, case)
