@@ -38,6 +38,7 @@ class FileStore:
     def __init__(self, root: Path, when_full: Full | None = None) -> None:
         self.root = root
         self._when_full = when_full
+        self._durable: set[Path] = set()  # folders whose names are known to be on disk
         self.url = f"file://{root}"
 
     async def get(self, key: str) -> bytes:
@@ -52,16 +53,18 @@ class FileStore:
         return await self._run(key, read)
 
     async def put(self, key: str, data: bytes) -> None:
-        await self._run(key, lambda path: _write(path, lambda file: _all(file, data), replace=True))
+        await self._run(key, lambda path: self._write(path, lambda file: _all(file, data), replace=True))
 
     async def create(self, key: str, data: bytes) -> None:
-        await self._run(key, lambda path: _write(path, lambda file: _all(file, data), replace=False))
+        await self._run(key, lambda path: self._write(path, lambda file: _all(file, data), replace=False))
 
     async def put_file(self, key: str, path: Path) -> None:
-        await self._run(key, lambda target: _write(target, lambda file: _copy(path, file), replace=True))
+        await self._run(key, lambda target: self._write(target, lambda file: _copy(path, file), replace=True))
 
     async def create_file(self, key: str, path: Path) -> None:
-        await self._run(key, lambda target: _write(target, lambda file: _copy(path, file), replace=False))
+        await self._run(
+            key, lambda target: self._write(target, lambda file: _copy(path, file), replace=False)
+        )
 
     async def download(self, key: str, path: Path) -> None:
         def copy(source: Path) -> None:
@@ -107,6 +110,44 @@ class FileStore:
                 except FileNotFoundError:
                     continue  # deleted meanwhile
 
+    def _write(self, path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
+        if path.is_dir():
+            raise IsADirectoryError(path)
+        if not replace and path.exists():
+            raise FileExistsError(path)
+        self._make_folder(path.parent)
+        temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            with temporary.open("xb") as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if replace:
+                temporary.rename(path)
+            else:
+                path.hardlink_to(temporary)  # fails where the target exists: the kernel is the judge
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder and its parents, durable: each is synced into its parent.
+
+        Also one that is there already, once per process: another writer may have made it and not synced it yet, and a
+        power loss would take the object with it.
+        """
+        if folder in self._durable and folder.is_dir():
+            return
+        for part in reversed((folder, *folder.parents)):
+            if part.is_dir() and (part == self.root or self.root not in part.parents):
+                continue
+            try:
+                part.mkdir(exist_ok=True)
+            except FileExistsError as error:
+                raise NotADirectoryError(part) from error
+            _sync_folder(part.parent)
+            self._durable.add(part)
+
     async def _run(self, key: str, work: Callable[[Path], T]) -> T:
         check_key(key)
         while True:
@@ -139,41 +180,6 @@ class FileStore:
             if error.errno in {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP}:
                 raise BadLocation(f"{where}: {error.strerror}") from error
             raise StorageError(f"{where}: {error.strerror}") from error
-
-
-def _write(path: Path, fill: Callable[[BinaryIO], None], *, replace: bool) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(path)
-    if not replace and path.exists():
-        raise FileExistsError(path)
-    _make_folder(path.parent)
-    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}"
-    try:
-        with temporary.open("xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            temporary.rename(path)
-        else:
-            path.hardlink_to(temporary)  # fails where the target exists: the kernel is the judge
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _make_folder(folder: Path) -> None:
-    """Like makedirs, durable: each new folder is synced into its parent."""
-    missing = []
-    while not folder.is_dir():
-        missing.append(folder)
-        folder = folder.parent
-    for each in reversed(missing):
-        try:
-            each.mkdir(exist_ok=True)
-        except FileExistsError as error:
-            raise NotADirectoryError(each) from error
-        _sync_folder(each.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -136,6 +136,30 @@ async def test_what_changes_after_it_was_verified_never_becomes_final(store: Sto
     assert not [info async for info in store.list(f"datasets/5eed/{MANIFEST}")]
 
 
+class OvertakenWhileClosing(ObjectStore):
+    """Another one, who saw a later upload of `c`, closes the area just before."""
+
+    async def create(self, key: str, data: bytes) -> None:
+        if key == AREA.closed:
+            manifest = UploadManifest.model_validate_json(data)
+            theirs = [file.model_copy(update=LATER) if file.path == "c" else file for file in manifest.files]
+            await super().put(AREA.key("c"), b"later")
+            await super().create(key, UploadManifest(files=theirs).model_dump_json().encode())
+        await super().create(key, data)
+
+
+LATER = {"size": 5, "sha256": hashlib.sha256(b"later").hexdigest(), "md5": md5(b"later")}
+
+
+async def test_of_two_who_close_at_once_one_decides_for_both(store: Store) -> None:
+    await uploaded(store)
+    expected = [Expected(path) for path in FILES]
+    manifest = await finalise(OvertakenWhileClosing(store.url), AREA, expected, "datasets/5eed")
+    assert (manifest.files[2].path, manifest.files[2].size) == ("c", 5)
+    assert await store.get("datasets/5eed/c") == b"later"
+    assert await finalise(store, AREA, expected, "datasets/5eed") == manifest
+
+
 def test_an_area_is_known_by_its_keys() -> None:
     assert area_of(AREA.key("deep/b.parquet")) == AREA
     assert area_of(AREA.closed) is None

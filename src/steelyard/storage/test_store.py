@@ -1,6 +1,7 @@
 import asyncio
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -180,6 +181,40 @@ async def test_the_file_is_on_disk_before_its_name_is(
         happened.clear()
         await write("a", b"1")
         assert happened == ["file synced, named: False", "folder synced, named: True"]
+
+
+async def test_the_names_of_new_folders_are_on_disk_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power loss: a folder that is not synced into its parent would take the object with it, whoever made it."""
+    synced: list[str] = []
+    real: Callable[[int], None] = os.fsync
+
+    def watched(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            synced.append(path.relative_to(tmp_path).as_posix())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    store = FileStore(tmp_path / "root")
+    await store.put("a/b/c", b"")
+    assert synced == [".", "root", "root/a", "root/a/b"]
+    synced.clear()
+    await store.create("a/b/d", b"")
+    assert synced == ["root/a/b"], "the folders are known to be on disk"
+    (tmp_path / "root" / "made" / "by-another").mkdir(parents=True)
+    synced.clear()
+    await store.put("made/by-another/c", b"")
+    assert synced == ["root", "root/made", "root/made/by-another"]
+
+
+async def test_a_folder_that_went_away_is_made_again(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    await store.put("a/b/c", b"1")
+    shutil.rmtree(tmp_path / "a")
+    await store.put("a/b/c", b"2")
+    assert await store.get("a/b/c") == b"2"
 
 
 async def test_a_store_that_replaces_on_create_is_refused(tmp_path: Path) -> None:
