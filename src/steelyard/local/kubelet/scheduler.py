@@ -1,11 +1,13 @@
 """Binds Pods to the one node: by priority, then namespace by namespace, then oldest first.
 
-Namespaces take turns by what they hold already: one with thousands of Pods does not keep another waiting. A Pod that
-fits does not wait for one that does not. What one Pod holds concerns that Pod alone.
+Namespaces take turns by what they hold already: one with thousands of Pods does not keep another waiting. Nor do its
+starts, which all share one kubelet: so many Pods of one namespace are bound as may start at once. A Pod that fits does
+not wait for one that does not. What one Pod holds concerns that Pod alone.
 """
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -22,6 +24,10 @@ from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
 
 log = logging.getLogger(__name__)
+STARTING = 32  # Pods of one namespace that are bound and have not yet begun to run
+START_SECONDS = (
+    10.0  # after which a Pod that waits for a ConfigMap or an image does not keep others from starting
+)
 BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
 SHARE = 4.0  # so many times as long as a pass took, the loop is everybody else's
 RETRY_SECONDS = 1.0
@@ -55,7 +61,11 @@ class Scheduler:
         pods: Callable[[], list[Json]],
         faults: Faults | None = None,
         now: Callable[[], datetime] = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
+        self._begun: dict[str, float] = {}  # by uid, when a Pod was bound that does not yet run
+        self._crowded = False  # a Pod waits for others of its namespace to start
         self.cluster, self.config, self.events = node.cluster, node.config, node.events
         self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
@@ -82,6 +92,8 @@ class Scheduler:
                 more = True
             if more:
                 self.wake.set()
+            elif self._crowded:
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self.wake.set)
             await asyncio.sleep(min(SHARE * (clock() - began), RETRY_SECONDS))
 
     async def bind_some(self) -> bool:
@@ -90,16 +102,22 @@ class Scheduler:
         taken, held = self._in_use(pods.values())
         allocatable = self.config.allocatable()
         waiting = [pod for pod in pods.values() if self._may_be_bound(pod)]
-        bound, lacking = 0, []
+        starting = self._starting(pods)
+        bound, lacking, self._crowded = 0, [], False
         for pod in in_turn(waiting, held):
+            namespace = pod["metadata"]["namespace"]
             if bound == BATCH:
                 return True
+            if starting[namespace] >= STARTING:
+                self._crowded = True
+                continue
             asked = self._asked[pod["metadata"]["uid"]] or {}
             missing = fits.why_not(pod, taken, allocatable, self.config.node, asked)
             if missing:
                 lacking.append((pod, missing))
             elif await self._bind(pod):
                 bound += 1
+                starting[namespace] += 1
                 _add(taken, asked)
         news = [each for each in lacking if self._told.get(each[0]["metadata"]["uid"]) != each[1].kind]
         for pod, missing in news[:BATCH]:
@@ -132,6 +150,14 @@ class Scheduler:
                 held[pod["metadata"]["namespace"]] += 1
         return taken, held
 
+    def _starting(self, pods: dict[str, Json]) -> Counter[str]:
+        """How many Pods of each namespace are about to start."""
+        late = self._monotonic() - START_SECONDS
+        self._begun = {
+            uid: at for uid, at in self._begun.items() if at > late and uid in pods and _is_pending(pods[uid])
+        }
+        return Counter(pods[uid]["metadata"]["namespace"] for uid in self._begun)
+
     def _readable(self, pod: Json) -> bool:
         uid = pod["metadata"]["uid"]
         if uid not in self._asked:
@@ -156,6 +182,7 @@ class Scheduler:
             await self._refuse(pod, "SchedulerError", f"The Pod cannot be bound: {error.message}", REFUSED)
             return False
         self._bound[metadata["uid"]] = bound
+        self._begun[metadata["uid"]] = self._monotonic()
         self._told.pop(metadata["uid"], None)
         assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
         self.events.record(pod, "Normal", "Scheduled", assigned)
@@ -215,6 +242,10 @@ def _add(taken: dict[str, float], asked: dict[str, float]) -> None:
 
 def _has_ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def _is_pending(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in (None, "", "Pending")
 
 
 def _waits(pod: Json) -> bool:
