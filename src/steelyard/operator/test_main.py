@@ -3,20 +3,34 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from prometheus_client import generate_latest
 
+from steelyard.kube.errors import Conflict
 from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, EVENTS, JOBS, LEASES, MODELS, REPORTS
+from steelyard.kube.resource import (
+    CONFIG_MAPS,
+    EVALUATIONS,
+    EVENTS,
+    INFERENCE_SESSIONS,
+    JOBS,
+    LEASES,
+    MODELS,
+    PODS,
+    PYTORCH_JOBS,
+    REPORTS,
+)
 from steelyard.monitoring import Address
-from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report
+from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report, make_session
 from steelyard.operator.main import LEASE, Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.doubles import make_job
 
 Json = dict[str, Any]
 PATIENCE = 30.0
@@ -114,6 +128,61 @@ async def test_a_finished_resource_goes_when_its_time_is_over() -> None:
     await cluster.create(MODELS, bare(make_model("m", source="Mock", ttlSecondsAfterFinished=0)))
     async with running(Operator(cluster, SETTINGS, now).work):
         await until(lambda: not cluster.store.objects(MODELS))
+
+
+# ---- what makes it reconcile again
+
+
+async def test_a_child_that_is_deleted_by_hand_wakes_its_owner() -> None:
+    cluster = make_cluster()
+    await cluster.create(REPORTS, bare(make_report("r")))
+    async with running(Operator(cluster, SETTINGS, now).work):
+        await until(lambda: (cluster.store.find(REPORTS, "r", NAMESPACE) or {}).get("status"))
+        recorded = '"uid":"' + cluster.store.objects(JOBS)[0]["metadata"]["uid"]
+        await until(lambda: recorded in orjson.dumps(cluster.store.find(REPORTS, "r", NAMESPACE)).decode())
+        cluster.store.remove(JOBS, "r-run-a1", NAMESPACE)
+        await until(lambda: cluster.store.find(JOBS, "r-run-a2", NAMESPACE))
+
+
+async def test_a_replica_that_is_deleted_by_hand_wakes_its_job() -> None:
+    cluster = make_cluster()
+    job = make_job(replicas={"Master": 1})
+    await cluster.create(PYTORCH_JOBS, {**job, "metadata": {"name": "job", "namespace": NAMESPACE}})
+
+    def uids() -> list[str]:
+        return [each["metadata"]["uid"] for each in cluster.store.objects(PODS)]
+
+    async with running(Operator(cluster, SETTINGS, now).work):
+        await until(uids)
+        (first,) = uids()
+        cluster.store.set_status(PODS, "job-master-0", NAMESPACE, {"phase": "Running"})
+        written = f'"uid":"{first}"'
+        await until(lambda: written in orjson.dumps(cluster.store.objects(PYTORCH_JOBS)).decode())
+        cluster.store.remove(PODS, "job-master-0", NAMESPACE)
+        await until(lambda: uids() and uids() != [first])
+
+
+async def test_it_reconciles_at_the_time_that_it_named_although_nothing_changes() -> None:
+    cluster = make_cluster()
+    expires = (now() + timedelta(seconds=0.3)).isoformat()
+    await cluster.create(INFERENCE_SESSIONS, bare(make_session("s", expires=expires)))
+    async with running(Operator(cluster, SETTINGS, now).work):
+        await until(lambda: reason(cluster, INFERENCE_SESSIONS, "s") == "SessionExpired")
+
+
+async def test_a_status_that_had_changed_meanwhile_is_decided_anew_although_nothing_else_changes() -> None:
+    cluster, conflicts = make_cluster(), [2]
+
+    def meet(verb: str, resource: Any, name: str) -> None:
+        if verb == "patch/status" and conflicts[0]:
+            conflicts[0] -= 1
+            raise Conflict("the object has been modified")
+
+    cluster.before_call = meet
+    await cluster.create(MODELS, bare(make_model("m", source="Mock")))
+    async with running(Operator(cluster, SETTINGS, now).work):
+        await until(lambda: reason(cluster, MODELS, "m") == "Ready")
+    assert conflicts == [0]
 
 
 async def test_an_operator_that_takes_over_goes_on() -> None:

@@ -158,3 +158,20 @@ def test_a_sessions_start_deadline_counts_time_awake() -> None:
     want = look(begun, sleep.until, slept)
     assert want.status["status"] != "Error"
     assert want.next_look == NOW + timedelta(minutes=30, hours=7.9)
+
+
+def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
+    """Its replicas may all be made again at once: by a node that is drained, or an image that is pulled anew."""
+    session = make_session()
+    name = session["metadata"]["name"]
+    owner = {"kind": "ReplicaSet", "name": f"{name}-5d8f", "uid": "r1", "controller": True}
+    pod = {
+        "metadata": {"name": f"{name}-5d8f-x", "ownerReferences": [owner]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    workflow = WORKFLOWS[resource_of(session)]
+    session["status"] = workflow.reconcile(session, Children(pods=(pod,)), NOW, SETTINGS).status
+    assert session["status"]["reason"] == "Ready"
+    again = look(session, NOW + timedelta(days=1))
+    assert (again.status["reason"], again.next_look) == ("Starting", None)
+    assert condition({"status": again.status}, "Failed") is None

@@ -4,6 +4,7 @@ import pytest
 
 from steelyard.operator.edge import Stale
 from steelyard.operator.training.doubles import Stage, make_job
+from steelyard.operator.training.labels import ATTEMPT
 
 PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 
@@ -35,6 +36,24 @@ def test_what_befalls_the_others_does_not_keep_an_orphan_from_its_job() -> None:
     stage = orphaned("job-worker-0")
     stage.evict("job-worker-1").settle()
     assert (sorted(stage.pods()), stage.status["disruptions"]) == (PODS, 1)
+
+
+def test_an_adopted_pod_of_a_later_attempt_is_the_replicas() -> None:
+    """Of a job whose status was lost when it was restored: its Pods had got further than the status says."""
+    stage = orphaned("job-worker-0")
+    pod = stage.pods()["job-worker-0"]
+    labels = {**pod["metadata"]["labels"], ATTEMPT: "3"}
+    stage.store.put({**pod, "metadata": {**pod["metadata"], "labels": labels}})
+    stage.settle()
+    assert stage.pods()["job-worker-0"]["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert attempts(stage)["Worker", 0] == 3
+    stage.evict("job-worker-0").settle()
+    assert stage.pods()["job-worker-0"]["metadata"]["labels"][ATTEMPT] == "4"
+    assert attempts(stage)["Worker", 0] == 4
+
+
+def attempts(stage: Stage) -> dict[tuple[str, int], int]:
+    return {(each["type"], each["index"]): each["attempt"] for each in stage.status["replicas"]}
 
 
 def test_an_orphan_is_not_taken_for_gone() -> None:
