@@ -2,19 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
-from steelyard.broker.log import DEAD, EVENTS, Log, Message
+from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, BadMessage, Log, LogError, Message, Record
+from steelyard.broker.memory import MemoryLog
 from steelyard.broker.open import open_log
 from steelyard.broker.partition import partition_of
 from tests.platform_api.test_command_line import said, steelyard
 from tests.platform_api.test_served import served
-from tests.platform_api.world import World, dataset, grant
+from tests.platform_api.world import World, dataset, grant, make_engines, make_world
 
 FAILING = b'{"schemaVersion":"0.1","command":"Explode"}'
 
@@ -89,6 +91,48 @@ async def test_it_takes_an_administrator(world: World) -> None:
         assert refused.status_code == 403, path
     assert (await world.admin.put(f"/quarantine/{'0' * 32}/drop")).status_code == 404
     assert (await world.admin.put(f"/quarantine/{id}/drop?consumer=view-sink")).status_code == 404
+
+
+async def test_an_outcome_that_cannot_be_read_keeps_nobody_waiting(world: World) -> None:
+    entity = await world.created("datasets", **dataset())
+    await world.settled("Dataset", entity["id"])
+    for value in (b"{", b"[]"):
+        await world.engines.log.publish([Message(OUTCOMES, entity["id"], value)])
+    edit = await world.admin.patch(f"/datasets/{entity['id']}/labels", json={"labels": {"a": "1"}})
+    assert edit.status_code == 200
+    assert world.app.api.healthy
+
+
+class Refusing(MemoryLog):
+    """Cannot write any message of one entity."""
+
+    refused = ""
+    down = False
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Record]:
+        if self.down:
+            raise LogError("the log does not answer")
+        if any(message.key == self.refused for message in messages):
+            raise BadMessage("a header cannot be written")
+        return await super().publish(messages)
+
+
+async def test_a_create_that_cannot_be_sent_holds_up_no_other() -> None:
+    log = Refusing()
+    engines = replace(await make_engines(), log=log)
+    async with make_world(engines, services=False) as world:
+        log.down = True
+        for name in "abc":
+            await world.admin.post("/datasets", json={"account": "acme", **dataset(), "name": name})
+        rows = await engines.ledger.outbox.unsent()
+        world.app.api.settling._unsent = False  # it is dead: it does not try again
+    assert len(rows) == 3
+    log.down, log.refused = False, rows[0].entity
+    async with make_world(engines) as world:
+        for row in rows[1:]:
+            await world.settled("Dataset", row.entity)
+        assert (await world.admin.get(f"/datasets/{rows[0].entity}")).status_code == 200
+    await engines.ledger.close()
 
 
 async def test_from_the_command_line(tmp_path: Path) -> None:

@@ -106,13 +106,23 @@ class Outcomes:
             for partition, start in list(self._positions.items()):
                 records = await self._log.read(OUTCOMES, partition, start)
                 for record in records:
-                    self._tell(record)
+                    self._try_to_tell(record)
                 if records:
                     self._positions[partition] = records[-1].offset + 1
                     moved = True
             if not self._waiting:
                 self._positions = {}
             return moved
+
+    def _try_to_tell(self, record: Record) -> None:
+        try:
+            self._tell(record)
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+        ) as error:  # nobody can learn from it; others wait for theirs
+            _log.error("an outcome of %s cannot be read", record.key, exc_info=error)
 
     def _tell(self, record: Record) -> None:
         content = orjson.loads(record.value or b"{}")

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from steelyard.accounts.ledger import LedgerError, Outbox, OutboxRow
+from steelyard.accounts.ledger import Outbox, OutboxRow
 from steelyard.api.outcomes import Outcome, Outcomes
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
+from steelyard.broker.scan import PIECE, partition_records
+from steelyard.errors import is_engine_failure
 from steelyard.sqlite import DatabaseError
-from steelyard.views.view import View, ViewError
+from steelyard.views.view import View
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.05
@@ -88,7 +90,9 @@ class Settling:
         self._ends = dict(await self._log.ends(EVENTS))
         pending = await self._outbox.pending()
         futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
-        for row, future in zip(pending, futures, strict=True):
+        for number, (row, future) in enumerate(zip(pending, futures, strict=True), 1):
+            if number % PIECE == 0:
+                await asyncio.sleep(0)
             self._follow(row, future)
             if await self._log.latest(STATE, row.entity) is not None:
                 self._judged[row.command] = row
@@ -123,16 +127,30 @@ class Settling:
         rows = [row for row in await self._outbox.unsent() if row.command not in self._sending]
         missing = [row for row in rows if not await self._find(row)]
         if missing:
-            await self.send(missing)
+            await self._send_apart(missing)
         self._unsent = False
+
+    async def _send_apart(self, rows: Sequence[OutboxRow]) -> None:
+        """All at once; or, where one of them cannot be written, each for itself, and that one stays behind."""
+        try:
+            await self.send(rows)
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            if len(rows) == 1:
+                _log.critical("%s %s cannot be sent", rows[0].kind, rows[0].entity, exc_info=error)
+                return
+            for row in rows:
+                await self._send_apart([row])
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             try:
                 await self._round()
-            except (DatabaseError, LedgerError, LogError, ViewError) as error:
-                _log.warning("cannot settle what was accepted: %s", error)
+            except Exception as error:  # noqa: BLE001 - the outermost edge: the API answers also while this fails
+                defect = None if is_engine_failure(error) else error
+                _log.warning("cannot settle what was accepted: %s", error, exc_info=defect)
                 await asyncio.sleep(_IDLE)
             await self._pause()
 
@@ -213,12 +231,10 @@ class Settling:
     async def _find(self, row: OutboxRow) -> bool:
         """Whether the command is in the log after all."""
         partition, start = partition_of(row.topic_key, self._log.partitions), row.ends
-        while records := await self._log.read(EVENTS, partition, start):
-            for record in records:
-                if record.headers.get("id") == row.command:
-                    self._sent[row.command] = (record.partition, record.offset)
-                    return True
-            start = records[-1].offset + 1
+        async for record in partition_records(self._log, EVENTS, partition, start):
+            if record.headers.get("id") == row.command:
+                self._sent[row.command] = (record.partition, record.offset)
+                return True
         return False
 
 

@@ -1,5 +1,6 @@
 """Admits: one pass over those about whom something has changed, and over all who wait for room alone."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -42,7 +43,9 @@ class Scheduler:
         decisions = await self._decide(now)
         admitted: list[str] = []
         told: list[tuple[Claim, Status]] = []
-        for id, decision in decisions.items():
+        for number, (id, decision) in enumerate(decisions.items(), 1):
+            if number % CHUNK == 0:
+                await asyncio.sleep(0)
             claim = self._world.waiting[id].claim
             word = await self._admit(claim, now, leader) if isinstance(decision, Admit) else decision
             if word is None:
@@ -54,13 +57,21 @@ class Scheduler:
         return admitted, told
 
     async def _decide(self, now: datetime) -> dict[str, Decision]:
+        """Whoever calls it keeps the world from changing meanwhile: with many who wait, others have their turn."""
         waiters = self._world.to_look_at()
-        known = await known_claims(self._claims, {need.id for each in waiters for need in each.needs})
-        obstacles = self._world.judge(waiters, known)
+        obstacles: dict[str, Decision] = {}
+        for start in range(0, len(waiters), CHUNK):
+            some = waiters[start : start + CHUNK]
+            known = await known_claims(self._claims, {need.id for each in some for need in each.needs})
+            obstacles |= self._world.judge(some, known)
+            await asyncio.sleep(0)
         at = Situation(list(self._world.held.values()), self._world.turns, now, self._backfill)
         late = self._too_fast(now)
         free = [claim for id, claim in self._world.free.items() if id not in late]
-        return obstacles | late | admissions(free, self._limits, at)
+        if len(free) <= CHUNK:
+            return obstacles | late | admissions(free, self._limits, at)
+        # A second and more of pure reckoning, which must not hold up the lease.
+        return obstacles | late | await asyncio.to_thread(admissions, free, self._limits, at)
 
     def _too_fast(self, now: datetime) -> dict[str, Decision]:
         """Those whose admission has to wait for a window to pass: they take no room from others until then."""
