@@ -11,7 +11,7 @@ from steelyard.accounts.contract_claims import claim
 from steelyard.accounts.contract_outbox import row
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.broker.contract import everything
-from steelyard.broker.log import OUTCOMES, STATE
+from steelyard.broker.log import OUTCOMES, STATE, Message
 from steelyard.broker.memory import MemoryLog
 from steelyard.schema.base import DyffEntity
 from steelyard.services.doubles import create, labels, message
@@ -310,3 +310,38 @@ async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Install
     await judged(rebuilt.log, again)
     outcomes = [orjson.loads(each.value or b"") for each in await everything(rebuilt.log, OUTCOMES)]
     assert [each["reason"] for each in outcomes] == ["Repeated"]
+
+
+# ---- installations of a version without ids
+
+
+async def early(epoch: int) -> Installation:
+    """View, backup and accounts as such a version has written them, of a log of this epoch."""
+    ledger = await open_ledger("memory:")
+    await ledger.accounts.add_signing_key("k", b"pem", START)
+    leader = await ledger.claims.lead("one", START)
+    await ledger.claims.apply([("e1", claim("e1", epoch=epoch))], epoch, {0: 1}, leader)
+    view, backup = MemoryView(), store()
+    await view.apply([], epoch, {0: 1})
+    await backup.put("positions.json", orjson.dumps({"epoch": epoch, "positions": {"0": 1}, "swept": True}))
+    await backup.put("entities/models/m1.json", b"{}")
+    return Installation(await log_of(MODEL, epoch=1_760_000_000_000), view, ledger, backup, store())
+
+
+async def test_an_installation_of_an_earlier_version_is_taken_over() -> None:
+    made = await early(1_760_000_000_000)
+    made.log.write([Message(STATE, "e1", b"{}", partition=0)])
+    await made.enter()
+    origins = (await inspect(made.log, made.outlets)).origins.values()
+    assert {origin and origin.log for origin in origins} == {made.log.id}
+    assert (await BackupOutlet(made.backup).positions(made.log.epoch)) == {0: 1}
+    assert await made.ledger.claims.positions(made.log.epoch) == {0: 1}
+    await made.ledger.close()
+
+
+async def test_a_log_that_is_not_an_earlier_versions_is_refused() -> None:
+    made = await early(1_750_000_000_000)
+    refusal = await made.refusal()
+    for name in ("view", "backup", "accounts"):
+        assert f"{name}: belongs to a log of epoch 1750000000000" in refusal
+    await made.ledger.close()

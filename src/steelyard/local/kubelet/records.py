@@ -7,9 +7,10 @@ are the shim's, `<n>.reason` why the kubelet killed it. A run whose record exist
 
 import fcntl
 import json
+import logging
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,9 @@ from steelyard.local.kubelet import processes, shim
 MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80
 LOST = "ContainerStatusUnknown"
+_EXITED = ("startedAt", "finishedAt", "exitCode", "signal", "reason", "message")
 
+log = logging.getLogger(__name__)
 current_boot = cache(processes.boot_id)
 
 
@@ -65,12 +68,24 @@ class Sandbox:
     started_at: str
 
 
-def _read(path: Path) -> Json | None:
+DAMAGED = Failure(LOST, "The record of the Pod's failure is damaged.", disruption=True)
+
+
+def _read(path: Path, *keys: str) -> Json | None:
+    """The record; None where there is none, and an empty one where it is damaged or lacks one of the keys.
+
+    What is damaged is said to have been, and nothing is believed of it: a run is not started again for it.
+    """
     try:
-        record: Json = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    return record
+    except ValueError:
+        record = {}
+    if isinstance(record, dict) and record.keys() >= set(keys) and record:
+        return record
+    log.warning("%s: is damaged; what it said counts as lost", path)
+    return {}
 
 
 class PodFolder:
@@ -84,16 +99,19 @@ class PodFolder:
         return self.path / container / str(attempt)
 
     def sandbox(self) -> Sandbox | None:
-        record = _read(self.path / "pod.json")
-        return Sandbox(**record) if record else None
+        names = [each.name for each in fields(Sandbox)]
+        record = _read(self.path / "pod.json", *names)
+        return Sandbox(**{name: record[name] for name in names}) if record else None
 
     def write_sandbox(self, sandbox: Sandbox) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         shim.write_whole(str(self.path / "pod.json"), asdict(sandbox))
 
     def failure(self) -> Failure | None:
-        record = _read(self.path / "failed.json")
-        return Failure(**record) if record else None
+        record = _read(self.path / "failed.json", "reason", "message", "disruption")
+        if record is None:
+            return None
+        return Failure(**record) if record else DAMAGED
 
     def fail(self, failure: Failure) -> Failure:
         """The first failure stays."""
@@ -119,7 +137,7 @@ class PodFolder:
         if number < 0:
             return None
         base = self.base(container, number)
-        started = _read(base.with_suffix(".started"))
+        started = _read(base.with_suffix(".started"), "startedAt", "pid", "shim", "shimStart", "boot")
         if started and is_alive(started):
             return Run(
                 number,
@@ -129,20 +147,21 @@ class PodFolder:
                 shim=started["shim"],
                 shim_start=started["shimStart"],
             )
-        exited = _read(
-            base.with_suffix(".exited")
-        )  # after the look at the shim: it writes this before it ends
+        # After the look at the shim: it writes this before it ends.
+        exited = _read(base.with_suffix(".exited"), *_EXITED)
         if exited:
             return self._ended(container, number, exited)
-        if started:
-            return self._ended(container, number, self._lost(base, started))
+        if started is not None or exited is not None:
+            return self._ended(container, number, self._lost(base, started or {}))
         return Run(number, "intended")
 
     def _lost(self, base: Path, started: Json) -> Json:
-        """The shim was killed, or the machine: the run has ended, and nobody knows how."""
+        """The shim was killed, or the machine, or a record is damaged: the run has ended, and nobody knows how."""
+        intended = base.with_suffix(".json").stat().st_mtime_ns
+        since = started.get("startedAt") or shim.nanoseconds_text(intended)
         return {
-            "startedAt": started["startedAt"],
-            "finishedAt": started["startedAt"],
+            "startedAt": since,
+            "finishedAt": since,
             "exitCode": 137,
             "signal": 9,
             "reason": LOST,
