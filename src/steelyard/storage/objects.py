@@ -2,7 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Iterator
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -17,12 +18,17 @@ from steelyard.storage.store import ObjectExists, ObjectInfo, ObjectMissing, Sto
 _MEMORY: dict[str, stores.MemoryStore] = {}
 """The in-memory stores of this process by name, so that two openers of one URL see the same objects."""
 
+_MARK = "steelyardwrite"
+"""Metadata of an object: by which write it was created. Letters alone, as Azure asks."""
+
 
 class ObjectStore:
     """One bucket or container below a prefix."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, new_mark: Callable[[], str] = lambda: secrets.token_hex(16)) -> None:
+        """`new_mark` names one write: no two are equal."""
         self.url = url.rstrip("/")
+        self._new_mark = new_mark
         parts = urlsplit(url)
         self._prefix = parts.path.strip("/")
         self._store = (
@@ -48,7 +54,7 @@ class ObjectStore:
 
     async def create(self, key: str, data: bytes) -> None:
         with self._named(key) as path:
-            await obstore.put_async(self._store, path, data, mode="create")
+            await self._create(path, data)
 
     async def put_file(self, key: str, path: Path) -> None:
         with self._named(key) as target:
@@ -57,13 +63,24 @@ class ObjectStore:
     async def create_file(self, key: str, path: Path) -> None:
         # A create-only write is one request everywhere, so it takes the bytes; our parts are at most 256 MB.
         with self._named(key) as target:
-            await obstore.put_async(
-                self._store,
-                target,
-                await asyncio.to_thread(path.read_bytes),
-                mode="create",
-                use_multipart=False,
-            )
+            await self._create(target, await asyncio.to_thread(path.read_bytes))
+
+    async def _create(self, path: str, data: bytes) -> None:
+        """The library sends a write again whose answer was lost, and is told then that the object is there already.
+        Whose it is, its mark says: another writer's object may have the same content.
+        """
+        mark = self._new_mark()
+        try:
+            await self._put_new(path, data, mark)
+        except (AlreadyExistsError, FileExistsError):
+            there = await obstore.get_async(self._store, path, options={"head": True})
+            if there.attributes.get(_MARK) != mark:
+                raise
+
+    async def _put_new(self, path: str, data: bytes, mark: str) -> None:
+        await obstore.put_async(
+            self._store, path, data, mode="create", use_multipart=False, attributes={_MARK: mark}
+        )
 
     async def download(self, key: str, path: Path) -> None:
         with self._named(key) as source, path.open("wb") as file:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.storage.files import FileStore
+from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import (
     BadLocation,
     ObjectExists,
@@ -46,6 +47,30 @@ async def test_put_replaces(store: Store) -> None:
     await store.put("a", b"1")
     await store.put("a", b"2")
     assert await store.get("a") == b"2"
+
+
+class Repeating(ObjectStore):
+    """As over a network that loses the first answer of each write: the library sends it again."""
+
+    async def _put_new(self, path: str, data: bytes, mark: str) -> None:
+        await super()._put_new(path, data, mark)
+        await super()._put_new(path, data, mark)
+
+
+async def test_a_create_whose_answer_was_lost_is_the_writers_own(tmp_path: Path) -> None:
+    store = Repeating(f"memory://test-{next(names)}")
+    await store.create("a", b"")
+    (tmp_path / "file").write_bytes(b"part")
+    await store.create_file("b", tmp_path / "file")
+    assert (await store.get("a"), await store.get("b")) == (b"", b"part")
+
+
+async def test_of_two_who_create_the_same_one_is_refused_even_with_the_same_content() -> None:
+    """A claim of an epoch is empty: its name is all that it says."""
+    name = f"memory://test-{next(names)}"
+    await Repeating(name).create("a", b"")
+    with pytest.raises(ObjectExists):
+        await Repeating(name).create("a", b"")
 
 
 async def test_create_never_replaces(store: Store, tmp_path: Path) -> None:
