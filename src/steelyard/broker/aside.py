@@ -10,7 +10,7 @@ import logging
 import orjson
 
 from steelyard.broker.log import QUARANTINE, Log, Message, Record
-from steelyard.broker.quarantine import COMMANDS, printable
+from steelyard.broker.quarantine import COMMANDS, printable, said_of
 from steelyard.broker.scan import topic_pieces
 
 RELEASED = "released"
@@ -79,7 +79,7 @@ class Aside:
         if record.value is None:
             self._reasons.pop(key, None)
             return
-        said = orjson.loads(record.value)
+        said = said_of(record.value)
         self._reasons[key] = said["reason"]
         self._since[key] = said.get("since") or record.written.isoformat()
         if said.get(RELEASED):

@@ -10,6 +10,7 @@ nothing. One group alone may work a topic off in this way. `quarantined.py` is f
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import orjson
 
@@ -101,7 +102,7 @@ class _Entity:
         last = Place.parse(mark.headers[_ORIGIN])
         if mark.value is None:
             return cls(last)
-        said = orjson.loads(mark.value)
+        said = said_of(mark.value)
         return cls(last, said["reason"], said.get("since"), said.get("waiting", 0))
 
     @property
@@ -194,6 +195,18 @@ def printable(reason: str) -> str:
     """A reason that every log and every page can hold: of bounded length, without half characters."""
     text = reason.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     return text if len(text) <= REASON_LENGTH else text[:REASON_LENGTH] + " ..."
+
+
+def said_of(mark: bytes) -> dict[str, Any]:
+    """What a mark says. One that cannot be read is a mark all the same: who reads it must not fail at it."""
+    try:
+        said = orjson.loads(mark)
+        reason, since, waiting = said["reason"], said.get("since"), said.get("waiting", 0)
+        if isinstance(reason, str) and isinstance(since, str | None) and isinstance(waiting, int):
+            return dict(said)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return {"reason": "its mark cannot be read"}
 
 
 def described(error: BaseException) -> str:

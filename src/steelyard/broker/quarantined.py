@@ -10,7 +10,7 @@ import orjson
 
 from steelyard.broker.aside import RELEASED, mark, whose
 from steelyard.broker.log import EVENTS, QUARANTINE, Log, Record
-from steelyard.broker.quarantine import COMMANDS, drop, release
+from steelyard.broker.quarantine import COMMANDS, drop, release, said_of
 from steelyard.broker.scan import topic_pieces
 
 
@@ -29,7 +29,7 @@ def quarantined_of(record: Record) -> Quarantined | None:
     """What a record of QUARANTINE says; None once it is over."""
     if record.value is None:
         return None
-    said = orjson.loads(record.value)
+    said = said_of(record.value)
     consumer, key = whose(record)
     since = said.get("since") or record.written.isoformat()
     return Quarantined(key, consumer, said["reason"], since, said.get("waiting", 0))

@@ -9,7 +9,17 @@ from steelyard.broker.aside import Aside
 from steelyard.broker.consume import consume, consume_once, waiting_of
 from steelyard.broker.contract import everything, message
 from steelyard.broker.follow import follow
-from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, BadMessage, LogError, Message, Record
+from steelyard.broker.log import (
+    DEAD,
+    EVENTS,
+    OUTCOMES,
+    QUARANTINE,
+    STATE,
+    BadMessage,
+    LogError,
+    Message,
+    Record,
+)
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.quarantined import end_quarantine, quarantined
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
@@ -282,3 +292,16 @@ async def test_who_puts_aside_is_told_once_and_forgets_at_the_end(log: MemoryLog
     await aside.clear("a")
     await aside.clear("a")
     assert [(each.key, each.consumer) for each in await quarantined(log)] == [("a", "informer")]
+
+
+@pytest.mark.parametrize(
+    "value", [b"{", b"[]", b'"odd"', b'{"reason":1}', b'{"reason":"x","waiting":"many"}']
+)
+async def test_a_mark_that_cannot_be_read_is_a_mark(log: MemoryLog, value: bytes) -> None:
+    await log.publish([Message(QUARANTINE, "sink/a", value, {"consumer": "sink"})])
+    (held,) = await quarantined(log)
+    assert (held.key, held.reason, held.waiting) == ("a", "its mark cannot be read", 0)
+    aside = await Aside.open(log, "sink")
+    assert aside.keys == {"a"}
+    await aside.clear("a")
+    assert await quarantined(log) == []
