@@ -22,8 +22,10 @@ from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import JOBS, PODS, Json
 from steelyard.local.apiserver import pki
+from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.server import ApiServerConfig, serve
+from steelyard.local.apiserver.store import Row
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.controllers.run import run_controllers
@@ -32,7 +34,7 @@ from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.testing import make_config
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
-from tests.kubernetes_api.strange import collection, strange_objects
+from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
 
 TOKEN = "a token of tests"
 CHOSEN = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))
@@ -50,8 +52,8 @@ class Place:
 class World:
     """All but the kubelet, in a thread of its own: Pods that are bound succeed at once where they should."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.faults = folder, Faults()
+    def __init__(self, folder: Path, stored: tuple[Row, ...] = ()) -> None:
+        self.folder, self.faults, self.stored = folder, Faults(), stored
         self._ready, self._stop = threading.Event(), asyncio.Event()
         self.tasks: list[asyncio.Task[None]] = []
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
@@ -60,7 +62,12 @@ class World:
 
     async def _main(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        config = ApiServerConfig(None, self.folder / "pki", {TOKEN: "tester"}, faults=self.faults)
+        path = self.folder / "db"
+        if self.stored:
+            database = SqliteDatabase(path)
+            database.commit(1000, self.stored)
+            database.close()
+        config = ApiServerConfig(path, self.folder / "pki", {TOKEN: "tester"}, faults=self.faults)
         async with serve(config) as server:
             kubeconfig = self.folder / "kubeconfig"
             kubeconfig.write_text(yaml.safe_dump(pki.kubeconfig(server.url, server.ca, TOKEN)))
@@ -188,3 +195,57 @@ def test_no_object_of_very_many_takes_the_others_down(
     world: World, case: tuple[ResourceType, Json, Any]
 ) -> None:
     play(world, case)
+
+
+def stored(kind: str, number: int, obj: Json, *, namespace: str = "default") -> Row:
+    """A row as a server without our checks would have written it."""
+    name = f"old-{number}"
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": str(number)}
+    metadata |= {"creationTimestamp": "2026-01-01T00:00:00Z", **obj.pop("metadata", {})}
+    found = KINDS[kind]
+    whole = {"apiVersion": found.api_version, "kind": kind, "metadata": metadata, **obj}
+    return found.bucket, namespace, name, as_sent(whole)
+
+
+def with_spec(kind: str, **spec: Any) -> Json:
+    return {"spec": {**BASES[kind]["spec"], **spec}}
+
+
+def asking(**amounts: Any) -> Json:
+    return {"spec": {**POD, "containers": [CONTAINER | {"resources": {"requests": amounts}}]}}
+
+
+OLD = [
+    ("Deployment", with_spec("Deployment", strategy={"rollingUpdate": {"maxSurge": "abc"}})),
+    ("Deployment", with_spec("Deployment", replicas=2**63 - 1)),
+    ("ReplicaSet", with_spec("ReplicaSet", replicas="many")),
+    ("ReplicaSet", {"spec": {}}),
+    ("Job", with_spec("Job", activeDeadlineSeconds=2**63 - 1, parallelism=-5)),
+    ("Job", with_spec("Job", completions=2**63 - 1) | {"status": {"completedIndexes": "0-2147483646"}}),
+    ("Job", {"spec": None, "status": []}),
+    ("Pod", asking(memory="1e999")),
+    ("Pod", asking(memory="many", cpu=[])),
+    ("Pod", {"spec": {"nodeName": "this-machine"}, "status": {"podIP": 5, "conditions": [{}]}}),
+    ("Pod", {"spec": {}, "metadata": {"deletionTimestamp": "never", "ownerReferences": [{"uid": "x"}]}}),
+    ("Service", {"spec": {"selector": {"a": 5}, "clusterIP": 5, "ports": [{}]}}),
+    ("EndpointSlice", {"endpoints": [{}], "ports": [{"port": "x"}]}),
+    ("Event", {"lastTimestamp": "never", "metadata": {"creationTimestamp": 5}}),
+    ("PriorityClass", {"value": "high", "globalDefault": False}),
+]
+
+
+def test_what_an_older_version_stored_stops_nothing(embedded_only: None, tmp_path: Path) -> None:
+    """The server starts, and all work a usual Job to its end."""
+    rows = [stored(kind, number, dict(obj)) for number, (kind, obj) in enumerate(OLD, 2)]
+    world = World(
+        tmp_path, (*rows, ("pods", "default", "no-json", b"{"), ("configmaps", "default", "odd", b"[]"))
+    )
+    try:
+        world.run(world.work_a_job("usual"))
+        for kind, _ in OLD:
+            answer = world.run(world.api.get(collection(KINDS[kind])))
+            assert answer.status == 200, answer.raw[:500]
+        for part in ("store", "controllers", "scheduler"):
+            assert f'part="{part}"' in world.faults.text()
+    finally:
+        world.stop()

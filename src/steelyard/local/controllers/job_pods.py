@@ -9,7 +9,7 @@ from itertools import islice
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import parse_time
+from steelyard.local.controllers.decision import MOST_PODS, parse_time
 from steelyard.local.controllers.job_counts import FINALIZER, INDEX, Counts, completions, index_of, is_indexed
 
 FIRST_DELAY, LONGEST_DELAY = 10.0, 360.0  # seconds between a failure and the next Pod, doubling
@@ -54,7 +54,7 @@ def excess(job: Json, active: list[Json], counts: Counts) -> list[Json]:
 
 def _wanted(job: Json, counts: Counts, active: int) -> int:
     parallelism = job["spec"].get("parallelism")
-    parallelism = 1 if parallelism is None else int(parallelism)
+    parallelism = min(1 if parallelism is None else int(parallelism), MOST_PODS)
     needed = completions(job)
     if needed is None:  # a work queue: once one has succeeded, the others end by themselves
         return min(active, parallelism) if counts.succeeded else parallelism

@@ -8,7 +8,7 @@ from itertools import islice
 
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import Decision, batch, seconds_left
+from steelyard.local.controllers.decision import MOST_PODS, Decision, batch, seconds_left, with_condition
 
 FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 
@@ -18,7 +18,7 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     if replica_set["metadata"].get("deletionTimestamp"):
         return Decision()
     active = [pod for pod in pods if of.is_active(pod)]
-    wanted = replicas(replica_set) - len(active)
+    wanted = min(replicas(replica_set), MOST_PODS) - len(active)
     few = batch(len(pods))
     names = (taken or set()) | {pod["metadata"]["name"] for pod in pods}
     base, uid = replica_set["metadata"]["name"], replica_set["metadata"]["uid"]
@@ -26,8 +26,8 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
     create = [of.pod_from_template(replica_set, name, labels={}) for name in free]
     delete = sorted(active, key=_worth)[: min(max(-wanted, 0), few)]
     status, wait = _status(replica_set, active, now)
-    if wanted > 0 and (failure := of.condition(replica_set, FAILURE)):
-        status["conditions"] = [failure]
+    if failures := _failures(replica_set, wanted, now):
+        status["conditions"] = failures
     return Decision(
         status=status if status != (replica_set.get("status") or {}) else None,
         create=tuple(create),
@@ -35,6 +35,16 @@ def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] |
         look_again=wait,
         more=abs(wanted) > few,
     )
+
+
+def _failures(replica_set: Json, wanted: int, now: datetime) -> list[Json]:
+    """Why Pods are not made that should be; what the API has refused stays said until they are there."""
+    known = of.condition(replica_set, FAILURE)
+    if replicas(replica_set) > MOST_PODS:
+        message = f"at most {MOST_PODS} Pods of one owner are made by the embedded Kubernetes"
+        said = {"type": FAILURE, "status": "True", "reason": "TooManyReplicas", "message": message}
+        return with_condition([known] if known else [], said, now, stamp="lastTransitionTime")
+    return [known] if known and wanted > 0 else []
 
 
 def replicas(owner: Json) -> int:

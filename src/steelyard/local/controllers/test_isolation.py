@@ -11,7 +11,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, REPLICA_SETS, Json, Resource
 from steelyard.local.controllers import job, replica_set
 from steelyard.local.controllers import pods as of
-from steelyard.local.controllers.decision import FIRST_BATCH, Event
+from steelyard.local.controllers.decision import FIRST_BATCH, MOST_PODS, Event
 from steelyard.local.controllers.objects import StoreView, make_deployment, make_job
 from steelyard.local.controllers.run import Work, work, work_queue
 from steelyard.local.controllers.sync import DEPLOYMENT, JOB, REPLICA_SET, Edge
@@ -127,6 +127,22 @@ def test_children_are_made_in_batches_that_grow() -> None:
             for each in decision.create
         ]
     assert sizes == [8, 8, 16, 32, 64, 128, 256, 256]
+
+
+def test_no_owner_has_more_pods_than_a_node_will_ever_run() -> None:
+    owner = make_replica_set(replicas=LARGEST)
+    owner["metadata"]["uid"] = "uid"
+    pods: list[Json] = []
+    while created := (decision := replica_set.decide(owner, pods, NOW)).create:
+        pods += created
+    assert len(pods) == MOST_PODS
+    status = decision.status or {}
+    assert [each["reason"] for each in status["conditions"]] == ["TooManyReplicas"]
+    assert not replica_set.decide({**owner, "status": status}, pods, NOW)
+    endless = make_job()
+    endless["spec"] |= {"completions": LARGEST, "parallelism": LARGEST}
+    endless["metadata"]["uid"] = "uid"
+    assert not job.decide(endless, pods, NOW).create
 
 
 @pytest.mark.parametrize("spec", [{}, {"completionMode": "Indexed"}, {"completions": None}])
