@@ -65,7 +65,9 @@ def child_metadata(resource: Json, name: str, component: str) -> Json:
 
 
 def config_map(metadata: Json, config: StepConfig) -> Json:
-    content = json.dumps(config.model_dump(mode="json", exclude_none=True), sort_keys=True)
+    values = config.model_dump(mode="json", exclude_none=True)
+    # As short as the entity itself: a ConfigMap holds 1 MiB, and escapes would make six bytes of two.
+    content = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.json": content}}
 
 

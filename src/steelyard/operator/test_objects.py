@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from steelyard.operator.doubles import (
@@ -18,6 +19,7 @@ from steelyard.operator.runners import runner_container, runner_fault, vllm_comm
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.evaluation import child_session, service_name
+from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
 
@@ -41,6 +43,17 @@ DATA_MOUNT = {
 )
 def test_a_name_that_fits_stays(name: str, suffix: str, expected: str) -> None:
     assert child_name(name, suffix) == expected
+
+
+@pytest.mark.parametrize("filling", ["ä", "語", '"', "\x01", [0]])
+def test_the_configuration_of_the_largest_entity_fits_into_a_config_map(filling: str | list[int]) -> None:
+    size = len(orjson.dumps(filling * 10)) // 10
+    service = make_foreign_service(interface={"filling": filling * (ENTITY_BYTES // size)})
+    config_map, *_ = session_objects(make_session(inferenceService=service), SETTINGS)
+    content = config_map["data"]["config.json"]
+    assert len(content.encode()) <= 1 << 20, "Kubernetes' limit of a ConfigMap's data"
+    assert len(orjson.dumps(config_map)) < 1_500_000, "etcd's limit of an object"
+    assert json.loads(content)["spec"]["inferenceService"] == service
 
 
 @pytest.mark.parametrize("name", ["e" * 48, "e" * 253, "dotted.name", "9lives", "e" * 38 + "-" * 9 + "f"])
