@@ -3,10 +3,12 @@
 The cases outside of `make soak` are chosen by STEELYARD_FILES_SEED; each is a start of everything.
 """
 
+import asyncio
 import contextlib
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,8 +18,11 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import Refused
+from steelyard.kube.resource import JOBS
+from steelyard.local.leftovers import living
 from steelyard.local.state import Ready, StateDir, prepare, read_record, write_ready
-from tests.integration.conftest import Machine, processes_of
+from tests.integration.conftest import Machine, is_true, processes_of
+from tests.integration.manifests import make_job
 from tests.integration.test_lost_files import cut_in_half, emptied, taken_away
 
 pytestmark = pytest.mark.e2e
@@ -124,6 +129,35 @@ def test_a_log_that_is_taken_away_while_it_runs_is_noticed_and_comes_back(used: 
     finally:
         machine.down()
     assert steelyard("log", "status", folder=machine.state.path).returncode == 0
+
+
+async def test_pods_that_run_outlive_a_log_that_is_refused(machine: Machine, tmp_path: Path) -> None:
+    """Once the right file is back, the next `up` adopts them."""
+    trace, go = tmp_path / "trace", tmp_path / "go"
+    ready = machine.up()
+    script = f"echo ran >> {trace}; while [ ! -e {go} ]; do sleep 0.05; done"
+    await machine.create(JOBS, make_job("long", script))
+    await machine.until(JOBS, "long", lambda job: trace.exists())
+    children = list(read_record(machine.state).children.values())
+    os.kill(ready.pid, signal.SIGKILL)
+    while living(children):  # noqa: ASYNC110  (not our children)
+        await asyncio.sleep(0.05)
+    hide(machine.state.path, tmp_path / "aside")
+    with pytest.raises(Refused, match="log"):
+        machine.up()
+    assert processes_of(machine.state.path), "the Pod went too"
+    hide(tmp_path / "aside", machine.state.path)
+    machine.up()
+    go.touch()
+    await machine.until(JOBS, "long", is_true("Complete"))
+    assert trace.read_text() == "ran\n"
+
+
+def hide(folder: Path, other: Path) -> None:
+    """Move the log from one folder to the other."""
+    other.mkdir(exist_ok=True)
+    for path in folder.glob("log.db*"):
+        path.rename(other / path.name)
 
 
 def wait_for_refusal(machine: Machine) -> None:

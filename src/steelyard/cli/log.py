@@ -27,13 +27,12 @@ def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> N
     """Show which log the view, the backup, the storage and the accounts belong to. Exit status 3 if refused."""
     import asyncio
 
-    from steelyard.local.acceptance import nothing_runs, report
+    from steelyard.local.acceptance import report
     from steelyard.local.engines import advice, check_files
 
     state, loaded = _loaded(state_dir, settings)
-    with nothing_runs(state):
-        asyncio.run(check_files(loaded, advice(state, settings)))
-        seen = asyncio.run(report(loaded))
+    asyncio.run(check_files(loaded, advice(state, settings)))
+    seen = asyncio.run(report(loaded))
     _show(seen)
     if seen.inspection.faults:
         raise typer.Exit(3)

@@ -83,12 +83,15 @@ class Child:
             how = "ended before it was ready" if done else f"is not ready after {timeout:.0f} s"
             raise SteelyardError(f"{name} {how}; the end of {log}:\n{tail(log)}")
 
-    async def end(self, timeout: float) -> None:
-        """Ask it to end, Pods included, and after `timeout` make it."""
+    async def end(self, timeout: float, *, leave_pods: bool = False) -> None:
+        """Ask it to end, Pods included or left to the next `up`, and after `timeout` make it."""
         self._ending.set()
         if self._line is not None:
             with contextlib.suppress(OSError):
-                self._line.send(STOP)
+                if leave_pods:
+                    self._line.shutdown(socket.SHUT_WR)  # as if we had died
+                else:
+                    self._line.send(STOP)
         if self._keeper is None:
             return
         done, _ = await asyncio.wait({self._keeper}, timeout=timeout)

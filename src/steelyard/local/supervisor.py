@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.errors import UsageError
+from steelyard.errors import Refused, UsageError
 from steelyard.local import machine
 from steelyard.local.child import Child, Program, service
 from steelyard.local.detached import running, start_detached, stop
@@ -73,6 +73,7 @@ class Up:
         self.options, self.state, self.say = options, options.state, say
         self.record = Record()
         self.children: list[Child] = []
+        self.leave_pods = False
         self.room = RoomWatch(_folders(options), say)
         self.sleeps = SleepRecord(options.state)
         self._kept = Record()  # what the folder's record says
@@ -107,6 +108,9 @@ class Up:
             await self._greet(ready, network)
             await self._watch(stop)
             self.say("stopping: the platform and the operator, then the Pods, then Kubernetes ...")
+        except Refused:
+            self.leave_pods = True  # a file that is put back within their lease costs no running work
+            raise
         finally:
             await self._end(network)
             network_lock.release()
@@ -161,8 +165,9 @@ class Up:
         if self.options.ready_file:
             self.options.ready_file.unlink(missing_ok=True)
         for child in reversed(self.children):
-            await child.end(END_SECONDS)
-        await stop_all_pods(kubelet_config(self.state, network))
+            await child.end(END_SECONDS, leave_pods=self.leave_pods)
+        if not self.leave_pods:
+            await stop_all_pods(kubelet_config(self.state, network))
         self.record = replace(self.record, pid=0, started="", children={})
         self._keep_record()
 
