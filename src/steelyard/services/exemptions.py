@@ -1,13 +1,17 @@
 """`securityContext.ignoreQuotas`: quotas that do not count for a workflow. Only administrators may set it."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from steelyard.accounts.ledger import Claim
 from steelyard.accounts.quotas import Rates, Shortage
+from steelyard.broker.quarantine import described
 from steelyard.schema.security import QuotaSelector
 from steelyard.services.scheduling import Limits, exempt
+
+_log = logging.getLogger(__name__)
 
 
 class ExemptingLimits:
@@ -17,7 +21,7 @@ class ExemptingLimits:
         self._limits = limits
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        return counting(claim, self._limits.shortages(claim, held))
+        return _sayable(claim, lambda: counting(claim, self._limits.shortages(claim, held)))
 
 
 class ExemptingRates:
@@ -30,7 +34,16 @@ class ExemptingRates:
         return self._rates.since(now)
 
     def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
-        return counting(claim, self._rates.shortages(claim, admitted, now))
+        return _sayable(claim, lambda: counting(claim, self._rates.shortages(claim, admitted, now)))
+
+
+def _sayable(claim: Claim, shortages: Callable[[], Sequence[Shortage]]) -> Sequence[Shortage]:
+    """What the claim lacks. One of which that cannot be said waits and says so; the others are reckoned without it."""
+    try:
+        return shortages()
+    except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this claim's content
+        _log.error("%s: what it lacks cannot be said", claim.id, exc_info=error)
+        return [Shortage(claim.id, "quota", f"what it would take cannot be said: {described(error)}")]
 
 
 def counting(claim: Claim, found: Sequence[Shortage]) -> Sequence[Shortage]:

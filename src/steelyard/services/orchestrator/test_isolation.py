@@ -2,20 +2,23 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from steelyard.accounts.open import open_ledger
-from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantined import Quarantined, end_quarantine, quarantined
 from steelyard.errors import EngineError
 from steelyard.services.apart import each_apart
+from steelyard.services.exemptions import ExemptingLimits
 from steelyard.services.orchestrator.bench import Bench, until
-from steelyard.services.orchestrator.doubles import make_model, make_report
+from steelyard.services.orchestrator.doubles import START, make_model, make_report
 from steelyard.services.orchestrator.world import World
+from steelyard.services.scheduling import Situation, admissions
 from steelyard.services.test_waiting import claim_of
-from steelyard.services.waiting import Wait
+from steelyard.services.waiting import Admit, Wait
 
 GOOD, BAD = make_model("m1"), make_model("m2")
 
@@ -89,6 +92,19 @@ def test_one_who_cannot_be_judged_waits_and_says_so() -> None:
     obstacles = world.judge([broken, world.waiting["r2"]], {})
     reasons = {id: each.reason for id, each in obstacles.items() if isinstance(each, Wait)}
     assert reasons == {"r1": "Quarantined", "r2": "WaitingForEvaluation"}
+
+
+def test_one_whose_quotas_cannot_be_read_is_kept_waiting_alone() -> None:
+    limits = ExemptingLimits(Quotas(QuotaSettings()))
+    good = replace(claim_of(GOOD), quantities={ADMITTED: "1"})
+    broken = replace(
+        good, id="m2", json=b'{"securityContext":{"ignoreQuotas":[{', quantities={ADMITTED: "999"}
+    )
+    at = Situation([], {}, START, timedelta(minutes=1))
+    decisions = admissions([broken, good], limits, at)
+    assert decisions["m1"] == Admit()
+    assert isinstance(decisions["m2"], Wait)
+    assert "cannot be said: JSONDecodeError" in decisions["m2"].message
 
 
 async def test_each_is_worked_on_apart() -> None:
