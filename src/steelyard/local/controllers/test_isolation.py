@@ -42,8 +42,10 @@ class World:
         for each in items:
             self.queue.add(each)
         worker = asyncio.create_task(work(self.edge, self.queue, self.faults))
-        while len(self.queue) or self.queue.working:  # noqa: ASYNC110 - the worker's turns are this loop's
+        while not worker.done() and (len(self.queue) or self.queue.working):  # noqa: ASYNC110 - its turns are ours
             await asyncio.sleep(0)
+        if worker.done():
+            worker.result()
         worker.cancel()
         self.queue.close()
 
