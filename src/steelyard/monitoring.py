@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aiohttp import web
     from prometheus_client import CollectorRegistry
 
-EVERY, LOOPBACK = "", "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 IN_A_CLUSTER = ":8080"
 """Where v1's operator serves its metrics, on every address of its Pod: Prometheus asks from outside."""
 
@@ -44,10 +44,17 @@ Listen = Annotated[str, AfterValidator(_checked)]
 """A setting that says where something is served."""
 
 
-def default_address(environment: Mapping[str, str] = os.environ) -> Address:
-    """Where a setting says nothing: in a cluster's Pod every address, on a machine a free port of its own."""
-    in_a_cluster = address(IN_A_CLUSTER) if "KUBERNETES_SERVICE_HOST" in environment else None
-    return in_a_cluster or Address(LOOPBACK, 0)
+def listen_address(
+    setting: str | None, *, one_machine: bool, environment: Mapping[str, str] = os.environ
+) -> Address | None:
+    """Where the setting says; where it says nothing, in a cluster's Pod every address, else a free port of loopback.
+
+    `one_machine`: the process belongs to a state folder, several of which a Pod may have.
+    """
+    if setting is not None:
+        return address(setting)
+    in_a_cluster = not one_machine and "KUBERNETES_SERVICE_HOST" in environment
+    return address(IN_A_CLUSTER) if in_a_cluster else Address(LOOPBACK, 0)
 
 
 @asynccontextmanager

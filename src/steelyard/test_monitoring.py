@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.errors import SteelyardError
-from steelyard.monitoring import Address, address, default_address, served
+from steelyard.monitoring import Address, address, listen_address, served
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,21 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address(text)
 
 
-def test_by_default_a_pod_is_reached_from_outside_and_a_machine_is_not() -> None:
-    assert default_address({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == Address("", 8080)
-    assert default_address({}) == Address("127.0.0.1", 0)
+@pytest.mark.parametrize(
+    ("setting", "one_machine", "environment", "where"),
+    [
+        (None, False, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Address("", 8080)),
+        (None, True, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Address("127.0.0.1", 0)),
+        (None, False, {}, Address("127.0.0.1", 0)),
+        ("", False, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, None),
+        ("127.0.0.1:9", False, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Address("127.0.0.1", 9)),
+    ],
+    ids=["in a cluster", "on one machine", "elsewhere", "nowhere", "as set"],
+)
+def test_a_pod_is_reached_from_outside_and_a_machine_is_not(
+    setting: str | None, one_machine: bool, environment: dict[str, str], where: Address | None
+) -> None:
+    assert listen_address(setting, one_machine=one_machine, environment=environment) == where
 
 
 async def test_metrics_and_health_are_served() -> None:

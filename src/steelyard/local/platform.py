@@ -22,7 +22,7 @@ from steelyard.local.engines import Engines, advice, engines, files_of
 from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir, write_atomically, write_platform
-from steelyard.monitoring import address, default_address, served
+from steelyard.monitoring import listen_address, served
 from steelyard.room import once_room
 from steelyard.schema.ids import random_id
 from steelyard.settings import Settings
@@ -53,7 +53,7 @@ async def run_platform(
             if "api" in names:
                 await _serve(group, opened, settings, state, port, stop, ready)
             else:
-                where = default_address() if settings.metrics is None else address(settings.metrics)
+                where = listen_address(settings.metrics, one_machine=state.runs(settings.kubernetes))
                 if where is not None:
                     url = await stack.enter_async_context(served(where, opened.registry))
                     _log.info("metrics are served on %s", url)

@@ -109,7 +109,7 @@ async def run_operator_service(
     state: StateDir, *, settings: Path | None, stop: asyncio.Event, ready: Callable[[], None]
 ) -> None:
     """The operator, with the settings of a file or of this state folder."""
-    from steelyard.monitoring import address, default_address
+    from steelyard.monitoring import listen_address
     from steelyard.operator.main import run_operator
     from steelyard.settings import load
 
@@ -124,7 +124,7 @@ async def run_operator_service(
     try:
         await cluster.list(CRDS)  # says at once when the API does not answer or refuses the token
         ready()
-        where = default_address() if operator.metrics is None else address(operator.metrics)
+        where = listen_address(operator.metrics, one_machine=state.runs(loaded.kubernetes))
         await run_operator(
             cluster,
             operator,
@@ -145,7 +145,7 @@ def operator_settings(loaded: "Settings", state: StateDir) -> OperatorSettings:
     """
     training = loaded.operator.training
     here = {"outputs": str(state.outputs), "kubectl_delivery_image": KUBECTL}
-    if Path(loaded.kubernetes).resolve() == state.kubeconfig.resolve():
+    if state.runs(loaded.kubernetes):
         unset = {name: value for name, value in here.items() if name not in training.model_fields_set}
         training = training.model_copy(update=unset)
     return loaded.operator.model_copy(update={"storage": loaded.storage, "training": training})

@@ -64,6 +64,10 @@ class StateDir:
         """What the platform's process tells of itself: {api, token}."""
         return self.path / "platform.json"
 
+    def runs(self, kubernetes: str) -> bool:
+        """Whether a kubeconfig is that of the folder's own Kubernetes."""
+        return Path(kubernetes).resolve() == self.kubeconfig.resolve()
+
     @property
     def operator_metrics(self) -> Path:
         """The address of the operator's metrics."""
