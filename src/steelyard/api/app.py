@@ -7,7 +7,7 @@ handler, the figures. There is no other middleware, and nothing is ever redirect
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import get_args
 
@@ -54,8 +54,9 @@ _ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
 class App:
     """One API process's application. Its own tasks run while `running` is entered."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, timer: Callable[[], float] = time.perf_counter) -> None:
         self.api = api
+        self._timer = timer
         self.router = Router(routes())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +96,7 @@ class App:
             ended.exception()  # looked at: not everybody waits for it
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
+        began = self._timer()
         match = self.router.find(scope["method"], scope["path"])
         reply = Reply(self.api.settling)
         try:
@@ -103,7 +104,7 @@ class App:
             try:
                 await reply.deliver(response, scope, receive, send)
             finally:
-                self.api.metrics.answered(match.route, response.status_code, time.perf_counter() - began)
+                self.api.metrics.answered(match.route, response.status_code, self._timer() - began)
         except ClientDisconnect:
             return
         finally:
