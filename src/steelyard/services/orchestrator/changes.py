@@ -1,6 +1,11 @@
 """From a record of `workflows.state` to what the orchestrator claims to know of its entity."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
 
 from steelyard.accounts.ledger import Claim, Forgotten
 from steelyard.broker.log import Record
@@ -20,7 +25,13 @@ def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forg
     """
     if record.value is None or "forgotten" in record.headers:
         return record.key, Forgotten(position_of(record)) if "offset" in record.headers else None
-    entity = entity_of(record.value)
+    try:
+        entity = entity_of(record.value)
+    except ValidationError:
+        content = orjson.loads(record.value)
+        if content.get("status") not in TERMINAL:
+            raise
+        return record.key, _ended(record, content)
     since = entity.lastTransitionTime or entity.creationTime
     return record.key, Claim(
         id=record.key,
@@ -38,6 +49,23 @@ def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forg
         quantities=allocation(entity) if entity.kind in KUBE else {},
         admitted_at=since if entity.status == "Admitted" else None,
         terminal_at=since if entity.status in TERMINAL else None,
+    )
+
+
+def _ended(record: Record, content: dict[str, Any]) -> Claim:
+    """The end of an entity that an older schema took, and this one does not: what it holds goes all the same."""
+    created = datetime.fromisoformat(content["creationTime"])
+    return Claim(
+        id=record.key,
+        kind=content["kind"],
+        account=content["account"],
+        status=content["status"],
+        json=record.value or b"",
+        position=position_of(record),
+        created=created,
+        reason=content.get("reason"),
+        message=content.get("message"),
+        terminal_at=datetime.fromisoformat(content.get("lastTransitionTime") or content["creationTime"]),
     )
 
 

@@ -1,6 +1,9 @@
+from dataclasses import replace
 from datetime import timedelta
 
+import orjson
 import pytest
+from pydantic import ValidationError
 
 from steelyard.accounts.ledger import Claim, Forgotten
 from steelyard.accounts.quotas import ADMITTED, resource_allocation
@@ -55,3 +58,23 @@ def test_what_runs_nowhere_holds_nothing() -> None:
 )
 def test_what_is_forgotten_is_no_claim(record: Record) -> None:
     assert change_of(record, resource_allocation) == ("e1", Forgotten((3, 42)))
+
+
+def of_an_older_schema(status: str) -> Record:
+    entity = make_evaluation(status=status, reason="DeleteCommand", lastTransitionTime=LATER)
+    record = record_of(entity)
+    return replace(record, value=orjson.dumps(orjson.loads(record.value or b"") | {"replications": 10**12}))
+
+
+def test_what_an_older_schema_took_lets_go_of_what_it_holds_when_it_ends() -> None:
+    record = of_an_older_schema("Deleted")
+    id, claim = change_of(record, resource_allocation)
+    assert isinstance(claim, Claim)
+    assert (id, claim.kind, claim.status, claim.reason) == ("e1", "Evaluation", "Deleted", "DeleteCommand")
+    assert (claim.created, claim.admitted_at, claim.terminal_at) == (START, None, LATER)
+    assert (claim.json, claim.position) == (record.value, (3, 42))
+
+
+def test_what_an_older_schema_took_is_not_begun() -> None:
+    with pytest.raises(ValidationError, match="replications"):
+        change_of(of_an_older_schema("Created"), resource_allocation)
