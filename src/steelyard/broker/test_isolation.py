@@ -1,26 +1,24 @@
 """One record's fault is its own: what is tried again, what is put aside, who waits, and what ends a consumer."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from steelyard.broker.aside import Aside
 from steelyard.broker.consume import consume, consume_once, waiting_of
 from steelyard.broker.contract import everything, message
-from steelyard.broker.follow import follow
 from steelyard.broker.log import (
     DEAD,
     EVENTS,
     OUTCOMES,
-    QUARANTINE,
-    STATE,
     BadMessage,
     LogError,
     Message,
     Record,
 )
 from steelyard.broker.memory import MemoryLog
+from steelyard.broker.open import open_log
 from steelyard.broker.quarantined import end_quarantine, quarantined
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
 from steelyard.errors import EngineError
@@ -182,126 +180,25 @@ async def test_a_release_that_cannot_be_written_loses_nothing(log: MemoryLog, dr
     assert said == [b"odd", b"1", b"astray"][dropping:]
 
 
-# ---- those who follow a state
-
-
-class Kept:
-    """An outlet in memory that cannot take some values."""
-
-    def __init__(self, *bad: bytes, error: Exception = FAULTS[0]) -> None:
-        self.at: dict[int, int] = {}
-        self.kept: dict[str, bytes | None] = {}
-        self.bad, self.error = set(bad), error
-
-    async def positions(self, epoch: int) -> Mapping[int, int]:
-        return self.at
-
-    async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
-        if any(record.value in self.bad for record in records):
-            raise type(self.error)(*self.error.args)
-        self.kept |= {record.key: record.value for record in records}
-        self.at |= positions
-
-
-async def caught_up(log: MemoryLog, outlet: Kept) -> None:
-    """A consumer starts, reads what there is, and ends."""
-    stop = asyncio.Event()
-    async with asyncio.timeout(5):
-        await follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=stop.set, retries=Retries(()))
-
-
-def states(**values: str) -> list[Message]:
-    return [message(key, value, STATE) for key, value in values.items()]
-
-
-async def test_a_state_that_an_outlet_cannot_take_is_left_out_alone(
-    log: MemoryLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    await log.publish(states(**{f"k{number}": str(number) for number in range(40)}))
-    await log.publish(states(bad="odd"))
-    outlet = Kept(b"odd")
-    await caught_up(log, outlet)
-    assert len(outlet.kept) == 40
-    assert outlet.at == {partition: end for partition, end in (await log.ends(STATE)).items() if end}
-    (held,) = await quarantined(log)
-    assert (held.key, held.consumer, held.waiting) == ("bad", "sink", 0)
-    written = log.written
-    await caught_up(log, outlet)
-    assert log.written == written, "put aside once, however often it starts"
-    assert len([each for each in caplog.records if each.levelname == "CRITICAL"]) == 1
-
-
-async def test_the_next_state_ends_it(log: MemoryLog) -> None:
-    outlet = Kept(b"odd")
-    await log.publish(states(a="odd"))
-    await caught_up(log, outlet)
-    await log.publish(states(a="1"))
-    await caught_up(log, outlet)
-    assert outlet.kept == {"a": b"1"}
-    assert await quarantined(log) == []
-
-
-async def test_a_program_that_can_take_it_takes_it_at_its_start(log: MemoryLog) -> None:
-    outlet = Kept(b"odd")
-    await log.publish(states(a="odd"))
-    await caught_up(log, outlet)
-    outlet.bad.clear()
-    await caught_up(log, outlet)
-    assert outlet.kept == {"a": b"odd"}
-    assert await quarantined(log) == []
-
-
-@pytest.mark.parametrize("dropping", [False, True])
-async def test_a_release_reaches_an_outlet_that_runs(log: MemoryLog, dropping: bool) -> None:
-    outlet, stop, ready = Kept(b"odd"), asyncio.Event(), asyncio.Event()
-    await log.publish(states(a="odd", b="1"))
-    following = asyncio.create_task(
-        follow(log, STATE, outlet, consumer="sink", stop=stop, caught_up=ready.set, retries=Retries(()))
+async def test_parts_of_a_batch_are_transactions_on_a_file_too(tmp_path: Path) -> None:
+    """A process that reads on, and one that starts anew, find nothing done twice and nothing left out."""
+    log = await open_log(f"sqlite:{tmp_path / 'log.db'}")
+    await log.publish([message(f"k{number % 7}", str(number)) for number in range(40)])
+    await log.publish(
+        [message("k3", "odd"), message("k5", "astray"), *(message(f"k{n}", "x") for n in range(7))]
     )
-    async with asyncio.timeout(5):
-        await ready.wait()
-        held, written = await quarantined(log), log.written
-        await end_quarantine(log, held, dropping=False)
-        while log.written < written + 2:  # it fails again, and says so
-            await log.changed(log.version(), 1)
-        assert await quarantined(log) == held
-        outlet.bad.clear()
-        await end_quarantine(log, held, dropping=dropping)
-        while await quarantined(log):
-            await log.changed(log.version(), 1)
-        stop.set()
-        await following
-    assert outlet.kept == {"b": b"1", **({} if dropping else {"a": b"odd"})}
-
-
-@pytest.mark.parametrize("error", ENGINES, ids=lambda error: type(error).__name__)
-async def test_an_engine_that_fails_ends_an_outlets_consumer(log: MemoryLog, error: Exception) -> None:
-    await log.publish(states(a="odd", b="1"))
-    with pytest.raises(type(error)):
-        await caught_up(log, Kept(b"odd", error=error))
-    assert await quarantined(log) == []
-
-
-async def test_who_puts_aside_is_told_once_and_forgets_at_the_end(log: MemoryLog) -> None:
-    aside = await Aside.open(log, "reaper")
+    inbox, step = await log.inbox("group", EVENTS), Echo()
     for _ in range(2):
-        await aside.put("a", "KeyError: 'kind'")
-    await (await Aside.open(log, "informer")).put("a", "ValueError")
-    assert log.written == 2
-    assert (await Aside.open(log, "reaper")).keys == {"a"}
-    await aside.clear("a")
-    await aside.clear("a")
-    assert [(each.key, each.consumer) for each in await quarantined(log)] == [("a", "informer")]
-
-
-@pytest.mark.parametrize(
-    "value", [b"{", b"[]", b'"odd"', b'{"reason":1}', b'{"reason":"x","waiting":"many"}']
-)
-async def test_a_mark_that_cannot_be_read_is_a_mark(log: MemoryLog, value: bytes) -> None:
-    await log.publish([Message(QUARANTINE, "sink/a", value, {"consumer": "sink"})])
-    (held,) = await quarantined(log)
-    assert (held.key, held.reason, held.waiting) == ("a", "its mark cannot be read", 0)
-    aside = await Aside.open(log, "sink")
-    assert aside.keys == {"a"}
-    await aside.clear("a")
-    assert await quarantined(log) == []
+        while (batch := await inbox.batch(wait=0)).records:
+            await consume_once(log, batch, inbox.transact, step, Retries(()))
+        await inbox.close()
+        inbox = await log.inbox("group", EVENTS)
+    said = [each.value for each in await everything(log, OUTCOMES)]
+    assert sorted(said, key=str) == sorted([*(str(n).encode() for n in range(40)), *[b"x"] * 5], key=str)
+    assert {each.key: each.waiting for each in await quarantined(log)} == {"k3": 2, "k5": 2}
+    await end_quarantine(log, await quarantined(log), dropping=True)
+    while (batch := await inbox.batch(wait=0)).records:
+        await consume_once(log, batch, inbox.transact, step, Retries(()))
+    assert len(await everything(log, OUTCOMES)) == 47
+    await inbox.close()
+    await log.close()
