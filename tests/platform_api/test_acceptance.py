@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import STATE, Message
@@ -210,3 +211,14 @@ async def test_the_platforms_own_labels_are_nobody_elses(world: World) -> None:
     for key in ("dyff.io/entity", "x.dyff.io/y", "steelyard/baseline"):
         answer = await world.admin.patch(f"/datasets/{made['id']}/labels", json={"labels": {key: "a"}})
         assert (answer.status_code, answer.json()["field"]) == (422, "labels"), key
+
+
+@pytest.mark.parametrize("name", [name for name in ApiSettings.model_fields if name.endswith("_seconds")])
+def test_no_duration_of_the_settings_is_beyond_what_a_date_can_take(name: str) -> None:
+    with pytest.raises(ValidationError, match=name):
+        ApiSettings.model_validate({name: 10**12})
+
+
+def test_the_settings_cannot_allow_what_the_aggregator_refuses() -> None:
+    with pytest.raises(ValidationError, match="entity_bytes"):
+        ApiSettings(entity_bytes=ENTITY_BYTES + 1)

@@ -18,7 +18,10 @@ class ApiSettings(BaseModel):
         "listens on; behind a proxy, or where the API has a name, it has to be set.",
     )
     outcome_seconds: float = Field(
-        default=5.0, gt=0, description="How long an edit waits until it is applied, before it answers 503."
+        default=5.0,
+        gt=0,
+        le=INT32,
+        description="How long an edit waits until it is applied, before it answers 503.",
     )
     entity_bytes: int = Field(
         default=ENTITY_BYTES, ge=1024, le=ENTITY_BYTES, description="Largest entity, and largest request."
@@ -27,23 +30,31 @@ class ApiSettings(BaseModel):
         default=1000, ge=1, le=INT32, description="Most replicas of one inference session."
     )
     query_limit: int = Field(default=10_000, ge=1, description="Most entities that one query answers.")
-    upload_url_seconds: int = Field(default=3600, ge=1, description="How long a URL for an upload is good.")
+    upload_url_seconds: int = Field(
+        default=3600, ge=1, le=INT32, description="How long a URL for an upload is good."
+    )
     download_url_seconds: int = Field(
-        default=3600, ge=1, description="How long a URL for a download is good."
+        default=3600, ge=1, le=INT32, description="How long a URL for a download is good."
     )
     file_bytes: int = Field(default=64 << 30, ge=1, description="Largest file that may be uploaded.")
     spool: str = Field(
         default="", description="Folder for files on their way to and from storage; absent: the system's."
     )
     session_seconds: int = Field(
-        default=3600, ge=1, description="When an inference session ends whose request names no time."
+        default=3600,
+        ge=1,
+        le=INT32,
+        description="When an inference session ends whose request names no time.",
     )
     inference_bytes: int = Field(
         default=64 << 20, ge=1, description="Largest request to an inference session."
     )
     inference_seconds: int = Field(
-        default=600, ge=1, description="Longest silence of a replica that is asked."
+        default=600, ge=1, le=INT32, description="Longest silence of a replica that is asked."
     )
     recheck_seconds: float = Field(
-        default=30.0, gt=0, description="How often an open stream looks whether its token still counts."
+        default=30.0,
+        gt=0,
+        le=INT32,
+        description="How often an open stream looks whether its token still counts.",
     )
