@@ -76,7 +76,10 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts(runner)],
     }
     command, args = _command(service)
-    return container | {name: value for name, value in (("command", command), ("args", args)) if value}
+    # A folder of the image that the runner names; a mock's image, ours, need not have it.
+    folder = runner.get("workingDir") if runner["kind"] != "mock" else None
+    optional = (("command", command), ("args", args), ("workingDir", folder))
+    return container | {name: value for name, value in optional if value}
 
 
 def data_mounts(runner: Json) -> list[Json]:

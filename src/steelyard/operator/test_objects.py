@@ -172,6 +172,12 @@ def test_a_container_keeps_its_own_command() -> None:
     assert "args" not in container
 
 
+@pytest.mark.parametrize(("kind", "folder"), [("container", "/app"), ("vllm", "/app"), ("mock", None)])
+def test_a_container_starts_in_the_folder_that_its_runner_names(kind: str, folder: str | None) -> None:
+    service = make_foreign_service(runner={**make_runner(kind), "workingDir": "/app"})
+    assert runner_container(service, SETTINGS).get("workingDir") == folder
+
+
 def test_vllm_gets_its_model_its_address_and_the_users_arguments_last() -> None:
     gpu = {"kind": "GPU", "gpu": {"hardwareTypes": ["nvidia.com/gpu-a100"], "count": 2}}
     runner = make_runner("vllm", args=["--max-model-len", "4096"], accelerator=gpu, volumeMounts=[DATA_MOUNT])

@@ -98,7 +98,7 @@ class InferenceServiceRunner(SchemaModel):
     env: Annotated[list[EnvVar], FEW] | None = None
     """Environment variables."""
     image: ContainerImageSource | None = None
-    """The image; or `imageRef`."""
+    """The image; or `imageRef`. A mock runs in an image of the platform's, whichever is named."""
     imageRef: EntityIdentifier | None = None
     """An image kept by the platform; or `image`."""
     resources: ModelResources
