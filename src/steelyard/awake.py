@@ -7,7 +7,7 @@ sleeps. On one machine the supervisor keeps what it saw in a file, and each proc
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 LEAST_SECONDS = 5.0
 """Below it a difference is a clock that is put right, and a deadline may bear it."""
@@ -42,6 +42,10 @@ NO_SLEEPS = Sleeps()
 def no_sleeps() -> Sleeps:
     """A cluster's: its machines do not sleep, and each has a clock of its own."""
     return NO_SLEEPS
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 def never_slept(moment: datetime) -> float:

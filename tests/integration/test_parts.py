@@ -1,13 +1,15 @@
 """The built-in controllers, the names and the process kubelet together, on the in-memory cluster."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard.awake import SleepWatch
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import DEPLOYMENTS, EVENTS, JOBS, PODS, SERVICES, Json
 from steelyard.local.controllers.caches import Caches
@@ -22,18 +24,31 @@ class Parts:
     """Everything but the API server."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = MemoryCluster(now=lambda: datetime.now(UTC))
+        self.ahead = timedelta()
+        self.cluster = MemoryCluster(now=self.now)
+        self.watch = SleepWatch(self.now, time.monotonic)
+        self.sleep_counts = False
         self.config = make_config(folder)
         self.hosts = folder / "hosts"
         self.stop = asyncio.Event()
+
+    def now(self) -> datetime:
+        """What the wall's clock of this world shows."""
+        return datetime.now(UTC) + self.ahead
+
+    def slept(self, since: datetime) -> float:
+        return 0.0 if self.sleep_counts else self.watch.since(since)
 
     async def run(self) -> None:
         caches = Caches(self.cluster)
         async with asyncio.TaskGroup() as group:
             group.create_task(caches.run(self.stop))
             group.create_task(run_names(caches, self.hosts, stop=self.stop))
-            group.create_task(run_controllers(self.cluster, caches, stop=self.stop))
-            group.create_task(run_kubelet(self.cluster, self.config, stop=self.stop))
+            group.create_task(
+                run_controllers(self.cluster, caches, stop=self.stop, now=self.now, slept=self.slept)
+            )
+            kubelet = run_kubelet(self.cluster, self.config, stop=self.stop, slept=self.slept, now=self.now)
+            group.create_task(kubelet)
 
     async def until(self, holds: Callable[[], Any], seconds: float = 20) -> None:
         async with asyncio.timeout(seconds):
@@ -72,6 +87,23 @@ async def test_a_job_runs_its_program_once(parts: Parts, tmp_path: Path) -> None
     assert trace.read_text() == "ran\n"
     await parts.until(lambda: parts.cluster.store.objects(EVENTS))
     assert "SuccessfulCreate" in {each["reason"] for each in parts.cluster.store.objects(EVENTS)}
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["time awake counts", "sleep counts too"])
+async def test_a_night_with_a_closed_lid(parts: Parts, tmp_path: Path, *, counted: bool) -> None:
+    """The container fails once in the morning, so that both controller and kubelet look at their deadlines."""
+    parts.sleep_counts = counted
+    begun, morning = tmp_path / "begun", tmp_path / "morning"
+    script = (
+        f"touch {begun}; test -e {morning} && exit 0; while test ! -e {morning}; do sleep 0.02; done; exit 1"
+    )
+    spec = template(script, restartPolicy="OnFailure", activeDeadlineSeconds=600)
+    await parts.cluster.create(JOBS, make_job(template=spec, activeDeadlineSeconds=600, backoffLimit=3))
+    await parts.until(begun.exists)
+    parts.ahead += timedelta(hours=9)
+    morning.touch()
+    await parts.until(lambda: parts.true_conditions("demo") & {"Complete", "Failed"})
+    assert ("Complete" in parts.true_conditions("demo")) is not counted
 
 
 async def test_a_job_whose_program_fails_fails(parts: Parts) -> None:

@@ -7,9 +7,9 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
-from steelyard.awake import NO_SLEEPS, Sleep, Sleeps, SleepWatch
+from steelyard.awake import NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
 from steelyard.local.state import StateDir, write_atomically
 
 
@@ -29,7 +29,7 @@ def write_sleeps(state: StateDir, sleeps: Sleeps) -> None:
 
 def sleep_watch(state: StateDir) -> SleepWatch:
     """A process's own, which begins with what is written down."""
-    return SleepWatch(_now, time.monotonic, read_sleeps(state))
+    return SleepWatch(utc_now, time.monotonic, read_sleeps(state))
 
 
 @dataclass
@@ -53,7 +53,3 @@ class SleepRecord:
         write_sleeps(self.state, sleeps)
         self.written = sleeps
         return True
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

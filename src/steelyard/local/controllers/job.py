@@ -68,7 +68,8 @@ def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = 
         patch=release[:few],
         more=len(create) == few or len(delete) > few or len(release) > few,
         events=_events(job, status),
-        look_again=_soonest(wait, _deadline_in(job, now)),
+        # A deadline that is over has been judged: nothing is to be seen but what the watches tell.
+        look_again=_soonest(wait, _deadline_in(job, now) if verdict is None else None),
     )
 
 

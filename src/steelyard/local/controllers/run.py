@@ -26,6 +26,7 @@ from steelyard.local.controllers.sync import (
 )
 from steelyard.local.faults import Faults
 
+SHORTEST_WAIT = 0.05  # a decision that wants another look at once must not keep all others waiting
 WORKERS = 8
 Work = tuple[Kind | None, Key]  # None stands for the Service controller
 _log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
         else:
             queue.forget(item)
             if wait is not None:
-                queue.add_after(item, min(wait, LONGEST_WAIT))
+                queue.add_after(item, min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
         finally:
             queue.done(item)
 

@@ -5,6 +5,7 @@ import pytest
 
 from steelyard.kube.resource import JOBS, PODS, Json
 from steelyard.local.controllers import job_counts
+from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_world import ENDED, KEY, World
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.sync import JOB, sync
@@ -55,6 +56,14 @@ async def test_failures_are_retried_with_growing_delays_up_to_the_limit() -> Non
     assert delays == [10.0, 20.0, None]
     assert world.true_conditions()["Failed"] == "BackoffLimitExceeded"
     assert (world.status["failed"], len(world.pods)) == (3, 3)
+
+
+async def test_a_deadline_that_is_over_asks_for_no_look_while_pods_stop() -> None:
+    world = World(activeDeadlineSeconds=60)
+    await world.settle()
+    world.time += timedelta(seconds=61)
+    decision = decide(world.job, world.pods, world.time)
+    assert (len(decision.delete), decision.look_again) == (1, None)
 
 
 async def test_a_deadline_counts_time_awake() -> None:

@@ -8,11 +8,11 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 
-from steelyard.awake import SleptSince, never_slept
+from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.events import EventRecorder
@@ -48,16 +48,15 @@ class Kubelet:
         shown: Shown | None,
         slept: SleptSince,
         faults: Faults | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self.cluster, self.config, self.can = cluster, config, can
-        self.events = EventRecorder(
-            cluster, component="kubelet", instance=config.node, now=lambda: datetime.now(UTC)
-        )
+        self.cluster, self.config, self.can, self.now = cluster, config, can, now
+        self.events = EventRecorder(cluster, component="kubelet", instance=config.node, now=now)
         self.shims = ForkServer(config.python)
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
         self.addresses.adopt(each.ip for each in sandboxes if each and each.ip != HOST_IP)
-        self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept)
+        self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept, now)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._changed)
         self.scheduler = Scheduler(self.node, self.informer.items, faults)
@@ -102,7 +101,7 @@ class Kubelet:
 
     async def register(self) -> None:
         """Write the Node."""
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         wanted = node.node_object(self.config.node, self.config.allocatable(), can=asdict(self.can), now=now)
         with contextlib.suppress(AlreadyExists):
             await self.cluster.create(NODES, wanted)
@@ -150,11 +149,12 @@ async def run_kubelet(
     shown: Shown | None = None,
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
+    now: Callable[[], datetime] = utc_now,
 ) -> None:
     """Runs the node's Pods until `stop`; then returns and leaves them running, for the next one to adopt."""
     config.pods.mkdir(parents=True, exist_ok=True)
     os.chmod(config.pods, 0o700)
-    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults)
+    kubelet = Kubelet(cluster, config, await abilities(config), shown, slept, faults, now)
     await kubelet.register()
     parts = [kubelet.informer.run(), kubelet.scheduler.run(), kubelet.guard.run()]
     parts += [kubelet.renew_lease(), kubelet.settle(), kubelet.events.run()]

@@ -9,11 +9,11 @@ import contextlib
 import logging
 import shutil
 import signal
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from steelyard.awake import SleptSince, never_slept
+from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
@@ -55,6 +55,7 @@ class Node:
     can: Abilities
     shown: Shown | None = None  # whose names are out, where somebody keeps names
     slept: SleptSince = never_slept
+    now: Callable[[], datetime] = utc_now
 
 
 class PodWorker:
@@ -140,7 +141,7 @@ class PodWorker:
             return None
         assert self.sandbox is not None
         await self.containers.observe(container["name"] for container in self._containers())
-        now = datetime.now(UTC)
+        now = self.node.now()
         failure, todo, next_look = self._decide(self.sandbox, now)
         self.waiting = {name: ("CrashLoopBackOff", self._back_off_message(name)) for name in todo.back_off}
         for _, message in self.waiting.values():
@@ -214,7 +215,7 @@ class PodWorker:
             failure = Failure("NotImplemented", str(problem))
         except NoAddressLeft as problem:
             failure = Failure("NoAddressLeft", str(problem), disruption=True)
-        started = shim.nanoseconds_text(time.time_ns())
+        started = shim.nanoseconds_text(int(self.node.now().timestamp() * 1e9))
         sandbox = Sandbox(metadata["namespace"], metadata["name"], self.uid, ip, started)
         await asyncio.to_thread(self.folder.write_sandbox, sandbox)
         if failure:
@@ -309,7 +310,7 @@ class PodWorker:
             sandbox,
             ended,
         )
-        status = pod_status(self.pod, observed, host_ip=HOST_IP, now=datetime.now(UTC))
+        status = pod_status(self.pod, observed, host_ip=HOST_IP, now=self.node.now())
         if status == self._written:
             return
         metadata = self.pod["metadata"]
