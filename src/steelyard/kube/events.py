@@ -8,7 +8,7 @@ cannot take is dropped, because events are told, not kept.
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 _MESSAGE = 1024  # characters, as the API allows
 _NAME = 253
-_PENDING = 1000  # events not yet written
+_PENDING = 1000  # events of one namespace not yet written
 _REMEMBERED = 4000  # events written, whose count can grow
 _BURST = 25  # different events of one object and reason at once; afterwards one in each
 _REFILL = 300.0  # seconds, as Kubernetes' own components have it
@@ -81,7 +81,7 @@ class EventRecorder:
         self._component, self._instance = component, instance
         self._pause = pause
         self._now = now
-        self._pending: OrderedDict[_Key, _Occurrence] = OrderedDict()
+        self._pending: dict[str, OrderedDict[_Key, _Occurrence]] = {}  # by namespace
         self._written: OrderedDict[_Key, _Occurrence] = OrderedDict()
         self._allowance = _Allowance()
         self._wake = asyncio.Event()
@@ -90,16 +90,17 @@ class EventRecorder:
         """Note that `reason` happened to `obj`."""
         metadata, now = obj["metadata"], self._now()
         key = _Key(metadata.get("uid", ""), type, reason, message[:_MESSAGE])
-        if waiting := self._pending.get(key):
+        pending = self._pending.setdefault(metadata.get("namespace", ""), OrderedDict())
+        if waiting := pending.get(key):
             waiting.count += 1
             waiting.last = now
             return
-        if len(self._pending) >= _PENDING or not (key in self._written or self._allowance.takes(key, now)):
+        if len(pending) >= _PENDING or not (key in self._written or self._allowance.takes(key, now)):
             self.dropped += 1
             return
         involved = {name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata}
         involved |= {name: obj[name] for name in ("apiVersion", "kind") if name in obj}
-        self._pending[key] = _Occurrence(involved, now, now)
+        pending[key] = _Occurrence(involved, now, now)
         self._wake.set()
 
     async def run(self) -> None:
@@ -110,15 +111,23 @@ class EventRecorder:
             await asyncio.sleep(self._pause)
 
     async def flush(self) -> None:
-        """Write all that is pending now."""
+        """Write all that is pending now, one of each namespace in turn: thousands of one's delay no other's."""
         self._wake.clear()
-        for _ in range(len(self._pending)):
-            key, new = self._pending.popitem(last=False)
+        namespaces = deque(self._pending)
+        while namespaces:
+            namespace = namespaces.popleft()
+            pending = self._pending[namespace]
+            if not pending:
+                del self._pending[namespace]
+                continue
+            namespaces.append(namespace)
+            key, new = pending.popitem(last=False)
             try:
                 await self._write(key, new)
-            except ApiError as error:
+            except Exception as error:  # noqa: BLE001 - one event's fault is its own
                 self.dropped += new.count
-                _log.info("event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
+                level = logging.INFO if isinstance(error, ApiError) else logging.ERROR
+                _log.log(level, "event %s of %s is lost: %s", key.reason, new.involved.get("name"), error)
 
     async def _write(self, key: _Key, new: _Occurrence) -> None:
         if known := self._written.pop(key, None):

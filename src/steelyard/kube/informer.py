@@ -232,16 +232,25 @@ class Informer:
 
     def _set(self, key: ObjectKey, obj: Json | None) -> None:
         """Another uid is another object, and two changes: the end of the one and the beginning of the other."""
+        try:
+            self._change(key, obj)
+        except Exception:  # noqa: BLE001 - whatever an object holds, it stops neither the others nor the process
+            _log.exception("cannot read %s %s/%s: left out", self._resource.kind, *key)
+            self._shelf.drop(key)
+
+    def _change(self, key: ObjectKey, obj: Json | None) -> None:
         old = self._shelf.get(key)
         new = self._transform(obj) if obj else None
         if (old is None and new is None) or (new and self._shelf.holds(key, new)):
             return
         if old and new and self._shelf.uid(key) != new["metadata"].get("uid", ""):
-            self._shelf.put(key, None)
-            self._on_change(old, None)
+            self._change(key, None)
             old = None
         self._shelf.put(key, new)
-        self._on_change(old, new)
+        try:
+            self._on_change(old, new)
+        except Exception:  # noqa: BLE001 - what is made of it is its reader's matter; the object is there
+            _log.exception("a change of %s %s/%s was lost", self._resource.kind, *key)
 
 
 def _newer(version: str, than: str) -> bool:

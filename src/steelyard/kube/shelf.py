@@ -72,18 +72,22 @@ class Shelf:
 
     def put(self, key: ObjectKey, obj: Json | None) -> None:
         """Keep an object in the place of another, or none."""
-        old = self._objects.pop(key, None)
-        if old:
-            self._drop(key, old)
+        values = tuple(tuple(of(obj)) for of in self._of) if obj is not None else ()
+        self.drop(key)
         if obj is None:
             return
-        values = tuple(tuple(of(obj)) for of in self._of)
         for index, found in zip(self._indexes.values(), values, strict=True):
             for value in found:
                 index.setdefault(value, {})[key] = None
         metadata = obj["metadata"]
         held = _Held(metadata.get("uid", ""), metadata["resourceVersion"], self._pack(obj), values)
         self._objects[key] = held
+
+    def drop(self, key: ObjectKey) -> None:
+        """Keep nothing there."""
+        old = self._objects.pop(key, None)
+        if old:
+            self._drop(key, old)
 
     def _pack(self, obj: Json) -> Json | bytes:
         """The copy is what makes it small: orjson's own bytes keep the room of the buffer that they were written to."""

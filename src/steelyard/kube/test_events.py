@@ -77,6 +77,24 @@ async def test_the_same_again_counts(cluster: MemoryCluster, recorder: EventReco
     )
 
 
+async def test_events_of_one_namespace_neither_delay_nor_crowd_out_anothers(
+    cluster: MemoryCluster, recorder: EventRecorder
+) -> None:
+    for number in range(2000):
+        busy = {
+            "kind": "Evaluation",
+            "metadata": {"name": f"e{number}", "namespace": "busy", "uid": str(number)},
+        }
+        recorder.record(busy, "Warning", "Failed", "why")
+    other = {"kind": "Evaluation", "metadata": {"name": "other", "namespace": "other", "uid": "other"}}
+    recorder.record(other, "Warning", "Failed", "why")
+    assert recorder.dropped == 1000
+    order: list[str] = []
+    cluster.before_call = lambda verb, resource, name: order.append(name.partition(".")[0])
+    await recorder.flush()
+    assert order[:3] == ["e0", "other", "e1"]
+
+
 async def test_an_event_that_expired_is_told_anew(cluster: MemoryCluster, recorder: EventRecorder) -> None:
     obj = evaluation(cluster)
     recorder.record(obj, "Normal", "Ready", "yes")

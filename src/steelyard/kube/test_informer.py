@@ -135,11 +135,13 @@ async def converges(
 ) -> None:
     cluster = LossyCluster(list(plan))
     told: dict[str, str] = {}
+    gaps: list[tuple[str | None, str | None]] = []
 
     def on_change(old: Json | None, new: Json | None) -> None:
         """Follow what is told; every change must begin where the last one ended."""
         name = (old or new or {})["metadata"]["name"]
-        assert told.get(name) == (old["data"]["n"] if old else None)
+        if told.get(name) != _number(old):
+            gaps.append((told.get(name), _number(old)))
         told.pop(name, None)
         if new:
             told[name] = new["data"]["n"]
@@ -168,6 +170,7 @@ async def converges(
     await turns(60)
     wanted = names((await MemoryCluster.list(cluster, CONFIG_MAPS, label_selector=selector)).items)
     assert names(informer.items()) == wanted == told
+    assert gaps == []
     for number in ("0", "1", "2", "3", "parity-0", "parity-1"):
         indexed = names(informer.by_index("number", number))
         assert indexed == {name: n for name, n in wanted.items() if number in by_number({"data": {"n": n}})}
@@ -483,6 +486,50 @@ async def test_a_kind_that_need_not_be_there_holds_nobody_up(caplog: pytest.LogC
         await turns()
         assert following.told == [(None, "0"), ("0", None)]
     assert caplog.text.count("doing without configmaps") == 2
+
+
+async def test_an_object_that_cannot_be_read_is_left_out_and_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = SavedCluster()
+    apply(cluster, "put", "b", 1)
+    strange = {**config_map("default", "a", {}), "data": None}
+    cluster.store.put(strange)
+    async with Following(cluster, indexes={"number": by_number}) as following:
+        assert names(following.informer.items()) == {"b": "1"}
+        apply(cluster, "put", "c", 2)
+        await turns()
+        assert names(following.informer.items()) == {"b": "1", "c": "2"}
+        cluster.store.put({**config_map("default", "b", {}), "data": None})
+        await turns()
+        assert names(following.informer.items()) == {"c": "2"}
+        apply(cluster, "put", "a", 3)
+        await turns()
+        assert names(following.informer.items()) == {"a": "3", "c": "2"}
+    assert "cannot read ConfigMap default/a: left out" in caplog.text
+
+
+async def test_a_reader_that_fails_on_one_change_learns_of_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    cluster, told = SavedCluster(), list[str]()
+
+    def on_change(old: Json | None, new: Json | None) -> None:
+        if _number(new) == "7":
+            raise KeyError("seven")
+        told.append(_number(new) or "")
+
+    informer = Informer(cluster, CONFIG_MAPS, on_change=on_change, pace=EAGER, chance=Random(0))
+    running = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await turns()
+    for name, number in (("a", 1), ("a", 7), ("b", 2)):
+        apply(cluster, "put", name, number)
+        await turns()
+    assert told == ["1", "2"]
+    assert names(informer.items()) == {"a": "7", "b": "2"}
+    assert "a change of ConfigMap default/a was lost" in caplog.text
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 async def test_managed_fields_are_dropped() -> None:
