@@ -79,6 +79,40 @@ def test_a_file_of_the_folder_is_lost_or_damaged(used: Path, tmp_path: Path, fil
     assert processes_of(machine.state.path) == []
 
 
+SWAPPED = [
+    ("kubernetes.db", "log.db"), ("log.db", "accounts.db"), ("accounts.db", "view.db"), ("view.db", "kubernetes.db"),
+    ("supervisor.json", "images.toml"), ("pki/token", "pki/api-token"), ("pki/ca.key", "pki/server.key"),
+    ("pki/signing-secret", "pki/ca.crt"), ("kubeconfig", "hosts"),
+]  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("file", "other"), SWAPPED)
+def test_two_files_of_the_folder_are_swapped(used: Path, tmp_path: Path, file: str, other: str) -> None:
+    machine = Machine(tmp_path / "state")
+    shutil.copytree(used, machine.state.path)
+    swap(machine.state.path / file, machine.state.path / other)
+    contents = {(machine.state.path / each).read_bytes() for each in (file, other)}
+    refused = {file, other} & {*REFUSED, "images.toml"}
+    try:
+        if not refused:
+            machine.up()
+            return
+        with pytest.raises(Refused) as error:
+            machine.up()
+        assert any(str(machine.state.path / each) in str(error.value) for each in refused)
+        assert contents <= {path.read_bytes() for path in machine.state.path.iterdir() if path.is_file()}
+    finally:
+        machine.down()
+
+
+def swap(one: Path, other: Path) -> None:
+    third = one.with_name("third")
+    one.rename(third)
+    other.rename(one)
+    third.rename(other)
+
+
 def check_refused(machine: Machine, file: str) -> None:
     content = read(machine.state.path / file)
     with pytest.raises(Refused) as refused:
