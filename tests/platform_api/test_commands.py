@@ -206,6 +206,21 @@ async def test_an_edit_is_answered_once_the_view_shows_it() -> None:
     await engines.ledger.close()
 
 
+async def test_an_edit_that_changes_nothing_is_answered_in_a_log_of_a_later_epoch_too() -> None:
+    """The entity's last command is of an earlier epoch, and the view says so."""
+    engines = await make_engines()
+    async with make_world(engines) as world:
+        made = await post(world)
+        path, same = f"/models/{made['id']}/labels", {"labels": {"a": "1"}}
+        assert (await world.admin.patch(path, json=same)).status_code == 200
+    await engines.log.begin_epoch(2)
+    await engines.view.set_origin("memory", 2)
+    async with make_world(engines) as world:
+        assert (await world.admin.patch(path, json=same)).status_code == 200
+        assert (await world.admin.patch(path, json={"labels": {"a": "2"}})).status_code == 200
+    await engines.ledger.close()
+
+
 async def test_if_match_is_honoured(world: World) -> None:
     made = await post(world)
     path = f"/models/{made['id']}/labels"

@@ -151,7 +151,8 @@ class Commands:
 
     async def _shown(self, kind: str, id: str, outcome: Outcome) -> bytes:
         """Read your writes: the entity as the view has it from the outcome on."""
-        wanted = Position(self._log.epoch, outcome.offset or 0)
+        epoch = self._log.epoch if outcome.epoch is None else outcome.epoch
+        wanted = Position(epoch, outcome.offset or 0)
         while True:
             version = self._view.version()
             stored = await self._view.get(kind, id)

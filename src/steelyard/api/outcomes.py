@@ -23,12 +23,13 @@ _CALM = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """`offset`: of the last command that the entity had seen then, as its state says."""
+    """`epoch` and `offset`: of the last command that the entity had seen then, as its state says."""
 
     command: str
     outcome: str
     reason: str | None = None
     message: str | None = None
+    epoch: int | None = None
     offset: int | None = None
 
 
@@ -130,5 +131,5 @@ class Outcomes:
         future = self._waiting.pop(command, None)
         self._rest(command)
         if future is not None and not future.done():
-            names = ("command", "outcome", "reason", "message", "offset")
+            names = ("command", "outcome", "reason", "message", "epoch", "offset")
             future.set_result(Outcome(**{name: content.get(name) for name in names}))

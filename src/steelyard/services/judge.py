@@ -174,6 +174,7 @@ def _outcome(record: Record, outcome: str, reason: str | None, message: str | No
         "outcome": outcome,
         "reason": reason,
         "message": message,
+        "epoch": at.epoch,
         "partition": at.partition,
         "offset": at.offset,
     }
