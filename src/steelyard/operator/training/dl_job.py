@@ -76,7 +76,7 @@ def _runs_elsewhere(resource: Json) -> bool:
 
 def read(resource: Json, settings: OperatorSettings) -> TrainingJob:
     """Raises Invalid for what cannot run as it is written; a job that has ended is not judged again."""
-    spec_types.check(resource)
+    resource = spec_types.checked(resource)
     job = deadline.awake(parse.job_of(resource, framework_of(resource, settings), settings), settings.sleeps)
     if not status.finished(job.memory.conditions):
         validate.check(job)

@@ -23,16 +23,19 @@ _INSTANCE = re.compile(" or instance of [A-Za-z]+")
 _RULES = TypeAdapter(list[FailureRule])
 
 
-def check(resource: Json) -> None:
-    """Raises Invalid for the first field of `spec` that is of another type or out of bounds.
+def checked(resource: Json) -> Json:
+    """The resource, its spec without nulls: they count as absent, as in v1.
 
-    A null counts as absent, as in v1, and an unknown field is ignored: a later version may know it.
+    Raises Invalid for the first field of `spec` that is of another type or out of bounds. An unknown field is ignored:
+    a later version may know it.
     """
     kind = TRAINING[resource["kind"]].spec
     spec = resource.get("spec")
     if not isinstance(spec, dict):
         raise Invalid("spec", "is required" if spec is None else f"has to be an object, not {_shown(spec)}")
-    _check(kind, _present(spec, 0, "spec"), "spec")
+    present = _present(spec, 0, "spec")
+    _check(kind, present, "spec")
+    return {**resource, "spec": present}
 
 
 def check_rules(rules: object, field: str) -> None:

@@ -254,6 +254,22 @@ def test_a_quantity_that_is_none_is_named(amount: object) -> None:
     assert refusal(lived(job)).startswith(named(path))
 
 
+OPTIONAL = {
+    *("metadata", "env", "ports", "volumeMounts", "resources", "initContainers", "volumes", "hostNetwork"),
+    *("runPolicy", "schedulingPolicy", "elasticPolicy", "minReplicas", "maxReplicas", "slotsPerWorker"),
+    *("dependsOn", "failureRules", "successPolicy", "outputs"),
+}
+
+
+@pytest.mark.parametrize("resource", JOBS, ids=lambda each: each["kind"])
+def test_a_null_counts_as_absent(resource: Json) -> None:
+    optional = {path[-1]: path for path in paths(resource["spec"]) if path[-1] in OPTIONAL}
+    for path in optional.values():
+        absent = deepcopy(resource)
+        del at(absent["spec"], path[:-1])[path[-1]]
+        assert lived(replaced(resource, path, None)) == lived(absent), path
+
+
 def test_what_is_nested_without_end_is_refused() -> None:
     value: object = "x"
     for _ in range(2000):
