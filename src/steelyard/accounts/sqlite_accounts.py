@@ -1,13 +1,17 @@
 """Accounts and keys in SQLite. A key's token is known by its digest alone."""
 
+import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+
+from pydantic import ValidationError
 
 from steelyard.accounts.ledger import Asked, KeyTaken, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 from steelyard.sqlite import Database
 
+_log = logging.getLogger(__name__)
 MIGRATION = """
 CREATE TABLE accounts (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, json TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE keys (
@@ -76,7 +80,7 @@ class SqliteAccounts:
     async def list(self) -> Sequence[Account]:
         def read(connection: sqlite3.Connection) -> list[Account]:
             ids = [row[0] for row in connection.execute("SELECT id FROM accounts ORDER BY name")]
-            return [found for id in ids if (found := _account(connection, "id", id)) is not None]
+            return [account for id in ids if (account := _readable(connection, id)) is not None]
 
         return await self._database.read(read)
 
@@ -154,6 +158,15 @@ class SqliteAccounts:
             )
             self._seen = (commits, number)
         return self._seen[1]
+
+
+def _readable(connection: sqlite3.Connection, id: str) -> Account | None:
+    """None, and a line in the log, for one that cannot be read: it must not hide all others."""
+    try:
+        return _account(connection, "id", id)
+    except ValidationError as error:
+        _log.error("account %s cannot be read, and is left out: %s", id, error)
+        return None
 
 
 def _account(connection: sqlite3.Connection, column: str, value: str) -> Account | None:

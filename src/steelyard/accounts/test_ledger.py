@@ -70,3 +70,13 @@ async def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
     await opened.close()
     assert set(found) >= {"ledger.db", "ledger.db-wal"}
     assert set(found.values()) == {0o600}
+
+
+@pytest.mark.parametrize("json", ["{", "{}", '{"name":5}'])
+async def test_an_account_that_cannot_be_read_hides_no_other(ledger: Ledger, json: str) -> None:
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    for name in ("one", "two"):
+        await ledger.accounts.create(name, Identity(), now)
+    damage = "UPDATE accounts SET json = ? WHERE name = 'one'"
+    await ledger.database.write(lambda connection: connection.execute(damage, (json,)).rowcount)
+    assert [account.name for account in await ledger.accounts.list()] == ["two"]
