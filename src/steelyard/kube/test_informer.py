@@ -195,7 +195,7 @@ class Following:
 
     async def __aenter__(self) -> "Following":
         self._task = asyncio.create_task(self.informer.run())
-        await self.informer.synced.wait()
+        await asyncio.wait_for(self.informer.synced.wait(), 10)
         await turns()
         return self
 
