@@ -19,6 +19,7 @@ from steelyard.broker.log import (
 )
 from steelyard.broker.memory import MemoryLog
 from steelyard.broker.open import open_log
+from steelyard.broker.quarantine import printable
 from steelyard.broker.quarantined import end_quarantine, quarantined
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
 from steelyard.errors import EngineError
@@ -26,7 +27,7 @@ from steelyard.errors import EngineError
 FAULTS: list[Exception] = [
     OverflowError("Integer exceeds 64-bit range"),
     RecursionError("maximum recursion depth exceeded"),
-    ValueError("half a \ud800 character"),
+    ValueError("year 99999 is out of range"),
     KeyError("kind"),
     MemoryError(),
 ]
@@ -94,6 +95,11 @@ async def test_what_a_record_leads_to_stops_its_entity_alone(
     alerts = [each.getMessage() for each in caplog.records if each.levelname == "CRITICAL"]
     assert sorted(each[-1] for each in alerts) == ["a", "c"]
     assert "steelyard quarantine show" in alerts[0]
+
+
+def test_a_reason_is_what_every_log_can_hold() -> None:
+    assert printable("half a \ud800 character, and \0") == "half a \\ud800 character, and \\0"
+    assert len(printable("x" * 100_000)) < 1100
 
 
 async def test_a_record_is_tried_again_before_it_is_put_aside(log: MemoryLog) -> None:
