@@ -245,3 +245,30 @@ async def test_what_a_pod_leaves_in_a_claim_the_next_one_finds(machine: Machine)
     await machine.until_gone("first")
     pod = await machine.run(make_pod(make_container("cat /data/step", **mounts), volumes=[volume]))
     assert machine.log(pod) == ["7"]
+
+
+STRANGE: list[Json] = [
+    {"spec": None},
+    {"spec": {"nodeName": "this-machine"}},
+    {"spec": {"nodeName": "this-machine", "containers": [{}]}},
+    {"spec": {"nodeName": "this-machine", "containers": [make_container(ports=5, env=[None])]}},
+    {"spec": {"containers": [make_container(resources={"limits": {"memory": "1e999", "cpu": "-1"}})]}},
+    {"spec": {"containers": [make_container(resources={"limits": {"memory": "much"}})]}},
+    {"spec": {"containers": [make_container(command=["echo", "a\x00b"])], "restartPolicy": "Never"}},
+    {"spec": {"containers": [make_container(livenessProbe={"exec": {}, "periodSeconds": -5})]}},
+    {
+        "spec": {"containers": [make_container()], "activeDeadlineSeconds": 2**63},
+        "status": {"conditions": [{}]},
+    },
+]
+
+
+async def test_pods_that_nobody_can_read_leave_the_others_alone(machine: Machine) -> None:
+    """Stored in spite of every check, by an older version for one."""
+    for number, strange in enumerate(STRANGE):
+        metadata = {"name": f"strange-{number}", "namespace": "default"}
+        machine.cluster.store.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **strange})
+    assert phase(await machine.run(make_pod(name="usual"))) == "Succeeded"
+    for number in range(len(STRANGE)):
+        machine.cluster.store.remove(PODS, f"strange-{number}", "default")
+    assert phase(await machine.run(make_pod(name="again"))) == "Succeeded"

@@ -51,6 +51,7 @@ class Kubelet:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.cluster, self.config, self.can, self.now = cluster, config, can, now
+        self.faults = faults or Faults()
         self.events = EventRecorder(cluster, component="kubelet", instance=config.node, now=now)
         self.shims = ForkServer(config.python)
         self.addresses = Addresses(config.pods / ".addresses", config.network)
@@ -58,9 +59,18 @@ class Kubelet:
         self.addresses.adopt(each.ip for each in sandboxes if each and each.ip != HOST_IP)
         self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept, now)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
-        self.informer = Informer(cluster, PODS, on_change=self._changed)
-        self.scheduler = Scheduler(self.node, self.informer.items, faults)
+        self.informer = Informer(cluster, PODS, on_change=self._heard)
+        self.scheduler = Scheduler(self.node, self.informer.items, self.faults)
         self.guard = Guard(config.interval, lambda: [worker for worker, _ in self.workers.values()])
+
+    def _heard(self, old: Json | None, new: Json | None) -> None:
+        try:
+            self._changed(old, new)
+        except Exception:
+            log.exception(
+                "a change of pod %s was not heard", (new or old or {}).get("metadata", {}).get("name")
+            )
+            self.faults.count("kubelet", "Pod")
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
         """The informer's word: an object came, changed or went; one made anew under its name is another."""

@@ -126,7 +126,7 @@ class Scheduler:
         return len(news) > BATCH
 
     def _known(self) -> dict[str, Json]:
-        pods = {pod["metadata"]["uid"]: pod for pod in self.pods()}
+        pods = {pod["metadata"]["uid"]: pod for pod in self.pods() if _is_whole(pod)}
         self._bound = {
             uid: pod
             for uid, pod in self._bound.items()
@@ -242,6 +242,11 @@ def _add(taken: dict[str, float], asked: dict[str, float]) -> None:
 
 def _has_ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def _is_whole(pod: Json) -> bool:
+    """Whether there is anything to look at; of a Pod without a spec there is not even something to say."""
+    return isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
 
 
 def _is_pending(pod: Json) -> bool:
