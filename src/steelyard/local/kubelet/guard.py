@@ -109,7 +109,7 @@ class Guard:
             self._shims = shims
         found = listeners()
         fresh = found - self._judged
-        limited = self._looks % 2 == 0 and any(worker.memory_limits() for worker in workers)
+        limited = self._looks % 2 == 0 and any(_may_have_limits(worker) for worker in workers)
         if not fresh and not limited:
             return
         parents = processes.parents()
@@ -138,6 +138,13 @@ class Guard:
                             f" it must bind the Pod's own, {worker.ip} ($(POD_IP))",
                         )
                     )
+
+
+def _may_have_limits(worker: PodWorker) -> bool:
+    try:
+        return bool(worker.memory_limits())
+    except Exception:  # noqa: BLE001 - said where its memory is judged
+        return True
 
 
 def _check_memory(worker: PodWorker, parents: dict[int, int]) -> None:
