@@ -1,0 +1,148 @@
+"""The README's story while everything happens that befalls a machine in years: kills, a full disk, a frozen machine,
+files that are gone.
+
+Each round has a machine of its own and ends Complete: nothing that was acknowledged is lost, nothing runs twice, no
+process is left. STEELYARD_KILL_SEED repeats a run's choices, STEELYARD_SOAK_ROUNDS says how many rounds there are. A
+clock that jumps is played where clocks come from outside: `test_parts.py`.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.demo.digits import make
+from steelyard.cli.demo.story import Story
+from steelyard.cli.display import NoDisplay
+from steelyard.errors import SteelyardError
+from steelyard.local.leftovers import end_leftovers
+from steelyard.local.state import read_record
+from tests.disk import Disk, small_disk
+from tests.integration.conftest import Machine, processes_of
+from tests.integration.test_platform_kills import (
+    SEED,
+    VICTIMS,
+    check,
+    check_jobs,
+    edit_labels,
+    ended,
+    strike,
+)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
+ROUNDS = int(os.environ.get("STEELYARD_SOAK_ROUNDS") or 100)
+MEBIBYTES = 400
+PAUSE = (1.0, 6.0)
+FULL, FROZEN = (2.0, 8.0), (2.0, 20.0)
+"""Seconds; a lease is 15 of them."""
+FILES = (
+    "hosts", "kubeconfig", "platform.json", "ready.json", "sleeps.json", "view.db", "log.db", "accounts.db",
+    "kubernetes.db", "pki/api-token",
+)  # fmt: skip
+MOST_FAULTS = 8
+"""In one telling of the story."""
+Fault = Callable[[Machine, random.Random, Disk], bool]
+"""Whether Pods were ended for it, so that a step may have been begun again."""
+
+
+@pytest.fixture(autouse=True)
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Made before the machine, so that it goes after it."""
+    with small_disk(tmp_path / "state", MEBIBYTES) as made:
+        yield made
+
+
+def kill(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+    strike(machine, chance.choice(VICTIMS))
+    return False
+
+
+def fill(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+    disk.fill()
+    pause(chance.uniform(*FULL))
+    disk.empty()
+    return False
+
+
+def freeze(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+    """Every process of the machine stands still, Pods included; those that begin meanwhile do not."""
+    pids = [int(line.partition(":")[0]) for line in processes_of(machine.state.path)]
+    send(pids, signal.SIGSTOP)
+    pause(chance.uniform(*FROZEN))
+    send(pids, signal.SIGCONT)
+    return False
+
+
+def lose_a_file(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+    """While nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put back."""
+    record = read_record(machine.state)
+    os.kill(record.pid, signal.SIGKILL)
+    asyncio.run(end_leftovers(record))
+    name = chance.choice(FILES)
+    kept = machine.state.path.parent / "kept"
+    kept.mkdir(exist_ok=True)
+    lost = [path for path in (machine.state.path / name).parent.glob(f"{Path(name).name}*") if path.is_file()]
+    for path in lost:
+        shutil.move(path, kept / path.name)
+    try:
+        machine.up()
+    except SteelyardError as refusal:
+        if "Traceback" in str(refusal):
+            raise
+        print(f"without {name}: {refusal}")
+        machine.down()
+        for path in lost:
+            shutil.move(kept / path.name, path)
+        machine.up()
+        return True
+    return False
+
+
+def send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def pause(seconds: float) -> None:
+    """A fault lasts: nothing is waited for."""
+    signal.sigtimedwait((), seconds)
+
+
+FAULTS: tuple[Fault, ...] = (kill, kill, fill, freeze, lose_a_file)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", range(ROUNDS))
+async def test_the_story_ends_well_whatever_befalls_the_machine(
+    disk: Disk, machine: Machine, tmp_path: Path, number: int
+) -> None:
+    print(f"\nSTEELYARD_KILL_SEED={SEED}, round {number}")
+    chance, digits = random.Random(f"{SEED} {number}"), make(tmp_path / "digits")
+    begun_again = False
+    machine.up()
+    with machine.client(tries=60) as client, machine.client(tries=60) as editor:
+        story = Story(client, NoDisplay(), timeout=600)
+        telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
+        editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))
+        try:
+            for _ in range(MOST_FAULTS):
+                await asyncio.wait([telling], timeout=chance.uniform(*PAUSE))
+                if telling.done():
+                    break
+                fault = chance.choice(FAULTS)
+                print(f"{fault.__name__} with {len(story.rows)} entities made, {ended(story)} ended")
+                begun_again |= await asyncio.to_thread(fault, machine, chance, disk)
+        finally:
+            disk.empty()
+        audited = await telling
+        last = await editing
+        await asyncio.to_thread(check, client, audited, last)
+    if not begun_again:
+        await check_jobs(machine)
