@@ -16,6 +16,7 @@ from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.decision import LONGEST_WAIT, Event
 from steelyard.local.controllers.sync import (
     KINDS,
+    NEXT_BATCH,
     Edge,
     Key,
     Kind,
@@ -117,7 +118,9 @@ async def work(edge: Edge, queue: WorkQueue[Work], faults: Faults) -> None:
             await _say(edge, item, error)
         else:
             queue.forget(item)
-            if wait is not None:
+            if wait == NEXT_BATCH:
+                queue.add(item)
+            elif wait is not None:
                 queue.add_after(item, min(max(wait, SHORTEST_WAIT), LONGEST_WAIT))
         finally:
             queue.done(item)

@@ -31,6 +31,7 @@ from steelyard.local.controllers.decision import Decision, Event, parse_time, wi
 
 Key = tuple[str, str]  # namespace, name
 _log = logging.getLogger(__name__)
+NEXT_BATCH = -1.0  # the answer of a sync that has made a batch and wants its next turn
 REFUSED = (BadRequest, Forbidden, Invalid)  # what a second try does not mend
 ROUNDS = 8  # a Job's longest way from one outside change to rest takes four
 
@@ -108,7 +109,7 @@ async def sync(edge: Edge, kind: Kind, key: Key) -> float | None:
                 return decision.look_again
             known = await _carry_out(edge, kind, known, decision, taken)
             if decision.more:
-                return 0.0
+                return NEXT_BATCH
         except NotFound:
             return None
         except Conflict:
