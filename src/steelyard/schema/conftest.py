@@ -100,7 +100,7 @@ def consistent(value: Json) -> Json:
 
 
 def requested(value: Json) -> Json:
-    """A runner with an image, one session, no path twice."""
+    """A runner with an image and no mount's name or path twice, one session, no artifact's path twice."""
     if "interface" in value:
         runner = value.get("runner") or {"kind": "mock", "resources": {}}
         value["runner"] = (
@@ -111,6 +111,8 @@ def requested(value: Json) -> Json:
         value["inferenceSessionReference"] = (
             None if own else value.get("inferenceSessionReference") or "0" * 32
         )
+    if mounts := (value.get("runner") or {}).get("volumeMounts"):
+        value["runner"] = {**value["runner"], "volumeMounts": mounts[:1]}
     if isinstance(value.get("artifacts"), list):
         value["artifacts"] = list({each["path"]: each for each in value["artifacts"]}.values())
     return value
