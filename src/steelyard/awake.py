@@ -27,20 +27,20 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Sleeps:
-    """In the order of their ends."""
+    """Known sleeps, in the order of their ends."""
 
     known: tuple[Sleep, ...] = ()
 
     def since(self, moment: datetime) -> float:
         """Seconds that the machine has not been awake after a moment."""
-        return sum(each.seconds for each in self.known if each.until > moment)
+        return sum(sleep.seconds for sleep in self.known if sleep.until > moment)
 
 
 NO_SLEEPS = Sleeps()
 
 
 def no_sleeps() -> Sleeps:
-    """A cluster's: its machines do not sleep, and each has a clock of its own."""
+    """Sleeps of a cluster: its machines do not sleep, and each has a clock of its own."""
     return NO_SLEEPS
 
 
@@ -73,5 +73,5 @@ class SleepWatch:
         return self._sleeps
 
     def since(self, moment: datetime) -> float:
-        """As `Sleeps.since`, measured now."""
+        """Seconds that the machine has not been awake after a moment, measured now."""
         return self.sleeps().since(moment)

@@ -20,7 +20,7 @@ _SQLITE_SHARED_MEMORY = 4874
 
 def no_room(error: BaseException) -> bool:
     """Whether this error, one that it was raised from, or one of its group, means that a disk is full."""
-    return any(_is_full(each) for each in _with_causes(error))
+    return any(_is_full(cause) for cause in _with_causes(error))
 
 
 def has_room(folder: Path, needed: int = NEEDED) -> bool:
@@ -61,11 +61,14 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Of a group's errors one is enough: a service that fails cancels those beside it, or fails them too."""
+    """The error, its causes and the members of groups.
+
+    One full disk in a group is enough: a service that fails cancels those beside it, or fails them too.
+    """
     current: BaseException | None = error
     while current is not None:
         yield current
         if isinstance(current, BaseExceptionGroup):
-            for each in current.exceptions:
-                yield from _with_causes(each)
+            for member in current.exceptions:
+                yield from _with_causes(member)
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)

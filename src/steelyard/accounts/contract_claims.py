@@ -41,7 +41,7 @@ def claim(
 
 
 async def put(claims: Claims, leader: int, *given: Claim) -> None:
-    await claims.apply([(each.id, each) for each in given], 1, {}, leader)
+    await claims.apply([(claim.id, claim) for claim in given], 1, {}, leader)
 
 
 async def current(claims: Claims, id: str) -> Claim:

@@ -271,7 +271,7 @@ class Claims(Protocol):
         ...
 
     async def release(self, id: str, now: datetime, leader: int) -> None:
-        """What was admitted and is over. Does nothing to any other. Raises Succeeded."""
+        """Releases what was admitted and is over. Does nothing to any other. Raises Succeeded."""
         ...
 
     async def lead(self, owner: str, now: datetime) -> int:

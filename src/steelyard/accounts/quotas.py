@@ -129,7 +129,7 @@ def _said(
 
 def usage(claims: Iterable[Claim], resource: str) -> Decimal:
     """How much of a resource the claims take together."""
-    return total(_taken(each.quantities[resource]) for each in claims if resource in each.quantities)
+    return total(_taken(claim.quantities[resource]) for claim in claims if resource in claim.quantities)
 
 
 def _taken(text: str) -> Decimal:

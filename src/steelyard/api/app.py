@@ -74,7 +74,7 @@ class App:
         api = self.api
         await api.settling.begin()
         runs = (api.outcomes.run(), api.settling.run(), api.quarantine.run())
-        tasks = [asyncio.create_task(each) for each in runs]
+        tasks = [asyncio.create_task(work) for work in runs]
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for task in tasks:
             task.add_done_callback(lambda done: self._ended(done, ended))

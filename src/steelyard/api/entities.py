@@ -58,7 +58,7 @@ class Entities:
             if await self._view.get(query.kind, id) is None
         ]
         found = await self._readable(await self._view.query(widened(query, lacking)))
-        return [self._shown(each.id, each.json) for each in merge(query, found, lacking)]
+        return [self._shown(stored.id, stored.json) for stored in merge(query, found, lacking)]
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
         """Kind and JSON of an entity of whatever kind."""

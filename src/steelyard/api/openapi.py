@@ -85,7 +85,7 @@ def check_text(route: Route) -> str:
 
 
 def error_statuses(route: Route) -> list[int]:
-    """With which statuses it may answer instead of what was asked."""
+    """Statuses other than the wanted answer that the route may give."""
     statuses = set(route.errors)
     if not isinstance(route.check, Public):
         statuses |= {403, 503}

@@ -30,7 +30,7 @@ _VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Aud
 
 
 async def progress(call: Call) -> Response:
-    """Of the entity itself while it runs; while it waits, of what it waits for; then, what it used and is deleted."""
+    """Progress of an entity; while it waits, what it waits for; at its end, what it used and is deleted."""
     entity = await load(call)
     kept = await _kept(call, entity.kind, entity.id) if entity.status == "Admitted" else {}
     line = _line(entity.kind, kept) or _in_words(entity.status, entity.reason, entity.message)

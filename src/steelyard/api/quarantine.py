@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class QuarantineWatch:
-    """What is in quarantine now, as of a moment ago."""
+    """Entities in quarantine, as the log showed them a moment ago."""
 
     def __init__(self, log: Log, registry: CollectorRegistry) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class QuarantineWatch:
         self._gauge.labels(COMMANDS).set(0)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Follow the log until cancelled."""
         while True:
             version = self._log.version()
             try:
@@ -57,7 +57,7 @@ class QuarantineWatch:
             await asyncio.sleep(PAUSE)
 
     async def read(self) -> None:
-        """What has come since the last time."""
+        """Read what has come since the last call."""
         moved = False
         async for records in topic_pieces(self._log, QUARANTINE, self._at):
             for record in records:
@@ -105,13 +105,13 @@ def _in_words(held: Mapping[str, Quarantined]) -> str:
 
 
 async def query(call: Call) -> Response:
-    """All of them, the longest first."""
-    found = [_described(each) for each in await quarantined(call.api.platform.log)]
-    return json_response(b"[%s]" % b",".join(each.dump_json().encode() for each in found))
+    """List all quarantines, the longest first."""
+    found = [_described(entity) for entity in await quarantined(call.api.platform.log)]
+    return json_response(b"[%s]" % b",".join(entity.dump_json().encode() for entity in found))
 
 
 async def get(call: Call) -> Response:
-    """Of one entity, by consumer, with the messages that wait."""
+    """Quarantines of one entity, by consumer, with the messages that wait."""
     found = await _of(call)
     waiting = await waiting_of(call.api.platform.log, call.id)
     messages = [
@@ -125,8 +125,8 @@ async def get(call: Call) -> Response:
         )
         for record in waiting
     ]
-    said = [_described(each, messages if each.consumer == COMMANDS else []) for each in found]
-    return json_response(b"[%s]" % b",".join(each.dump_json().encode() for each in said))
+    said = [_described(entity, messages if entity.consumer == COMMANDS else []) for entity in found]
+    return json_response(b"[%s]" % b",".join(entity.dump_json().encode() for entity in said))
 
 
 async def release(call: Call) -> Response:
@@ -142,19 +142,19 @@ async def drop(call: Call) -> Response:
 async def _end(call: Call, *, dropping: bool) -> Response:
     found = await _of(call)
     await end_quarantine(call.api.platform.log, found, dropping=dropping)
-    consumers = ", ".join(each.consumer for each in found)
+    consumers = ", ".join(entity.consumer for entity in found)
     word = "Dropped" if dropping else "Released"
     _log.warning("%s of %s: %s by %s", call.id, consumers, word, call.access.actor)
     return answer(Status(status=word, message=f"{call.id}: {consumers} will go on with it"))
 
 
 async def _of(call: Call) -> list[Quarantined]:
-    """Raises NotFound."""
+    """Quarantines of the entity that the call names. Raises NotFound."""
     consumer = call.query.get("consumer")
     found = [
-        each
-        for each in await quarantined(call.api.platform.log)
-        if each.key == call.id and consumer in {None, each.consumer}
+        entity
+        for entity in await quarantined(call.api.platform.log)
+        if entity.key == call.id and consumer in {None, entity.consumer}
     ]
     if not found:
         of = f" of {consumer}" if consumer else ""

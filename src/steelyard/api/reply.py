@@ -70,7 +70,7 @@ class Reply:
         self._lose()
 
     def close(self) -> None:
-        """Of a request that is over, however it ended."""
+        """End the watch on the connection; called when the request is over, however it ended."""
         if self._watch is not None:
             self._watch.cancel()
         if not self._handed_over:

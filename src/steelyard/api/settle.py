@@ -171,7 +171,7 @@ class Settling:
         self._forget(answered)
 
     def _take_lost(self) -> list[str]:
-        """To be written once: a second write might come after a repeat has taken the row over."""
+        """Take the lost commands, to write them once: a second write might come after a repeat took the row over."""
         lost, self._lost = self._lost, []
         return lost
 

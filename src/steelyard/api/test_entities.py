@@ -128,7 +128,9 @@ class Damaged:
 
     async def query(self, query: Query) -> Sequence[Stored]:
         found = await self._view.query(query)
-        return [replace(each, json=each.json[:-9]) if each.id == self._id else each for each in found]
+        return [
+            replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in found
+        ]
 
     async def get(self, kind: str, id: str) -> Stored | None:
         return await self._view.get(kind, id)

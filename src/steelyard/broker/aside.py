@@ -29,7 +29,7 @@ class Aside:
 
     @classmethod
     async def open(cls, log: Log, consumer: str) -> "Aside":
-        """With the marks that the log holds."""
+        """Open what a consumer has put aside, with the marks that the log holds."""
         aside = cls(log, consumer)
         await aside.released()
         return aside

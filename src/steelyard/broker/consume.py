@@ -172,7 +172,7 @@ class _Work:
         self.stopped |= stopped
 
     def _positions(self, records: Sequence[Record]) -> dict[int, int]:
-        """Where to go on after these; after the last of a partition, where the batch says."""
+        """Positions after these records; after the last of a partition, where the batch says."""
         reached = {record.partition: record.offset for record in records}
         return {
             partition: self._batch.positions[partition] if offset == self._last[partition] else offset + 1

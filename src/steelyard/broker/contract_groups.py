@@ -172,7 +172,7 @@ async def a_tombstone_that_a_group_has_yet_to_read_does_not_expire(log: Log) -> 
     await inbox.transact(first)
     assert await log.expire(STATE, LATER) == 1
     (left,) = (await inbox.batch(wait=0)).records
-    assert [each.key for each in await everything(log, STATE)] == [left.key]
+    assert [record.key for record in await everything(log, STATE)] == [left.key]
     await inbox.close()
 
 

@@ -43,7 +43,7 @@ async def follow(
     caught_up: Callable[[], None] = lambda: None,
     retries: Retries | None = None,
 ) -> None:
-    """Until `stop`: every record into the outlet. `caught_up` is called once what was there at the start is in it.
+    """Bring every record into the outlet, until `stop`; `caught_up` is called once all from before the start are in.
 
     `consumer` is the name under which records that it cannot take are put aside.
     """

@@ -133,7 +133,7 @@ class Log(Protocol):
         ...
 
     async def read(self, topic: str, partition: int, start: int, limit: int = 500) -> Sequence[Record]:
-        """Up to `limit` records from offset `start` on, and READ_BYTES; of a compacted topic those that are left.
+        """Records from offset `start` on: at most `limit` and READ_BYTES; of a compacted topic those that are left.
 
         Empty only where there are none.
         """

@@ -116,7 +116,7 @@ class _Entity:
 
 
 class Quarantine:
-    """Of one batch. `refused` names messages at which the step has failed for good, with the reasons."""
+    """Quarantines that one batch meets. `refused`: messages at which the step has failed for good, with the reasons."""
 
     def __init__(self, log: Log, step: Step, refused: Mapping[Place, str] | None = None) -> None:
         self._log, self._step = log, step
@@ -178,15 +178,17 @@ class Quarantine:
             entity.reach(record)
             return [_mark(key, entity)]
         waiting = [] if entity.emptied else await _waiting(self._log, key)
-        waiting += [Waiting(each, Place.of(each) == entity.failed) for each in entity.waiting]
+        waiting += [Waiting(record, Place.of(record) == entity.failed) for record in entity.waiting]
         if DROP in record.headers:
-            waiting = [each for each in waiting if not each.failed]
+            waiting = [message for message in waiting if not message.failed]
         entity.reason, entity.emptied, entity.waiting, entity.count = None, True, [], 0
         entity.reach(record)
         outputs = [_mark(key, entity), Message(WAITING, key, None, {RELEASE: "1"})]
-        for each in waiting:
+        for message in waiting:
             outputs += (
-                self._wait(each.record, entity) if entity.shut else await self._stepped(each.record, entity)
+                self._wait(message.record, entity)
+                if entity.shut
+                else await self._stepped(message.record, entity)
             )
         return outputs
 
@@ -198,7 +200,7 @@ def printable(reason: str) -> str:
 
 
 def said_of(mark: bytes) -> dict[str, Any]:
-    """What a mark says. One that cannot be read is a mark all the same: who reads it must not fail at it."""
+    """Content of a mark. A mark that cannot be read still counts as one: its reader must not fail at it."""
     try:
         said = orjson.loads(mark)
         reason, since, waiting = said["reason"], said.get("since"), said.get("waiting", 0)
@@ -238,7 +240,7 @@ async def _waiting(log: Log, key: str) -> list[Waiting]:
 
 async def waiting_of(log: Log, key: str) -> list[Record]:
     """The messages of a key that wait, as they stood in their own topic; the first is the one that failed."""
-    return [each.record for each in await _waiting(log, key)]
+    return [message.record for message in await _waiting(log, key)]
 
 
 def _original(record: Record) -> Waiting:

@@ -36,23 +36,23 @@ def quarantined_of(record: Record) -> Quarantined | None:
 
 
 async def quarantined(log: Log) -> list[Quarantined]:
-    """All of them, the longest first."""
+    """List all quarantines, the longest first."""
     found = [
-        each
+        entity
         async for records in topic_pieces(log, QUARANTINE)
         for record in records
-        if (each := quarantined_of(record)) is not None
+        if (entity := quarantined_of(record)) is not None
     ]
-    return sorted(found, key=lambda each: (each.since, each.key, each.consumer))
+    return sorted(found, key=lambda entity: (entity.since, entity.key, entity.consumer))
 
 
 async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:
     """Let consumers try again what they have put aside, or `dropping` go on without it."""
-    for each in entities:
-        if each.consumer == COMMANDS:
-            await (drop if dropping else release)(log, EVENTS, each.key)
+    for entity in entities:
+        if entity.consumer == COMMANDS:
+            await (drop if dropping else release)(log, EVENTS, entity.key)
         elif dropping:
-            await log.publish([mark(each.consumer, each.key, None)])
+            await log.publish([mark(entity.consumer, entity.key, None)])
         else:
-            said = {"reason": each.reason, "since": each.since, "waiting": 0, RELEASED: True}
-            await log.publish([mark(each.consumer, each.key, orjson.dumps(said))])
+            said = {"reason": entity.reason, "since": entity.since, "waiting": 0, RELEASED: True}
+            await log.publish([mark(entity.consumer, entity.key, orjson.dumps(said))])

@@ -30,7 +30,7 @@ async def pieces(
 
 
 async def partition_records(log: Log, topic: str, partition: int, start: int = 0) -> AsyncIterator[Record]:
-    """The same, one by one."""
+    """Records of a partition, one by one."""
     async for records in pieces(log, topic, partition, start):
         for record in records:
             yield record

@@ -60,7 +60,7 @@ async def test_a_malformed_message_is_put_aside_and_its_entity_waits(log: Memory
     assert sorted(filter(None, await work_off(log, step))) == [b"1", b"3"]
     (dead,) = await everything(log, DEAD)
     assert (dead.value, dead.headers["reason"]) == (b"bad", "value: is bad")
-    assert [each.value for each in await waiting_of(log, "a")] == [b"bad", b"2", b"4"]
+    assert [record.value for record in await waiting_of(log, "a")] == [b"bad", b"2", b"4"]
     await drop(log, EVENTS, "a")
     await log.publish([message("a", "5")])
     said = [value for value in await work_off(log, step) if value != b"3"]

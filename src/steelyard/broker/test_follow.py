@@ -63,7 +63,7 @@ async def test_a_state_that_an_outlet_cannot_take_is_left_out_alone(
     written = log.written
     await caught_up(log, outlet)
     assert log.written == written, "put aside once, however often it starts"
-    assert len([each for each in caplog.records if each.levelname == "CRITICAL"]) == 1
+    assert len([line for line in caplog.records if line.levelname == "CRITICAL"]) == 1
 
 
 async def test_the_next_state_ends_it(log: MemoryLog) -> None:
@@ -126,7 +126,7 @@ async def test_who_puts_aside_is_told_once_and_forgets_at_the_end(log: MemoryLog
     assert (await Aside.open(log, "reaper")).keys == {"a"}
     await aside.clear("a")
     await aside.clear("a")
-    assert [(each.key, each.consumer) for each in await quarantined(log)] == [("a", "informer")]
+    assert [(entity.key, entity.consumer) for entity in await quarantined(log)] == [("a", "informer")]
 
 
 @pytest.mark.parametrize(

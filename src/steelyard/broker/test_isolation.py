@@ -58,7 +58,7 @@ class Echo:
 
 
 class Slept:
-    """In place of asyncio.sleep."""
+    """Stands in for asyncio.sleep."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
@@ -77,7 +77,7 @@ async def work_off(log: MemoryLog, step: Echo, retries: Retries | None = None) -
     while (batch := await inbox.batch(wait=0)).records:
         await consume_once(log, batch, inbox.transact, step, retries or Retries(()))
     await inbox.close()
-    return [each.value for each in await everything(log, OUTCOMES)]
+    return [record.value for record in await everything(log, OUTCOMES)]
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
@@ -88,12 +88,12 @@ async def test_what_a_record_leads_to_stops_its_entity_alone(
     await log.publish([message("c", "odd"), message("b", "2")])
     said = await work_off(log, Echo(error=error))
     assert sorted(filter(None, said)) == [b"1", b"1", b"2"]
-    assert [each.value for each in await waiting_of(log, "a")] == [b"odd", b"2"]
-    held = {each.key: each for each in await quarantined(log)}
+    assert [record.value for record in await waiting_of(log, "a")] == [b"odd", b"2"]
+    held = {entity.key: entity for entity in await quarantined(log)}
     assert (held["a"].waiting, held["c"].waiting, held["a"].consumer) == (2, 1, "commands")
     assert held["a"].reason.startswith(type(error).__name__)
-    alerts = [each.getMessage() for each in caplog.records if each.levelname == "CRITICAL"]
-    assert sorted(each[-1] for each in alerts) == ["a", "c"]
+    alerts = [line.getMessage() for line in caplog.records if line.levelname == "CRITICAL"]
+    assert sorted(alert[-1] for alert in alerts) == ["a", "c"]
     assert "steelyard quarantine show" in alerts[0]
 
 
@@ -166,7 +166,7 @@ async def test_a_release_tries_what_failed_once_more_and_a_drop_goes_on_without_
     step.left = 0 if mended else step.left
     assert await work_off(log, step) == expected
     held = await quarantined(log)
-    assert [each.waiting for each in held] == ([] if expected else [3])
+    assert [entity.waiting for entity in held] == ([] if expected else [3])
     assert len(await everything(log, DEAD)) == (1 if expected else 2)
 
 
@@ -199,9 +199,9 @@ async def test_parts_of_a_batch_are_transactions_on_a_file_too(tmp_path: Path) -
             await consume_once(log, batch, inbox.transact, step, Retries(()))
         await inbox.close()
         inbox = await log.inbox("group", EVENTS)
-    said = [each.value for each in await everything(log, OUTCOMES)]
+    said = [record.value for record in await everything(log, OUTCOMES)]
     assert sorted(said, key=str) == sorted([*(str(n).encode() for n in range(40)), *[b"x"] * 5], key=str)
-    assert {each.key: each.waiting for each in await quarantined(log)} == {"k3": 2, "k5": 2}
+    assert {entity.key: entity.waiting for entity in await quarantined(log)} == {"k3": 2, "k5": 2}
     await end_quarantine(log, await quarantined(log), dropping=True)
     while (batch := await inbox.batch(wait=0)).records:
         await consume_once(log, batch, inbox.transact, step, Retries(()))

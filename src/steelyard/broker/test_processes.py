@@ -219,13 +219,13 @@ async def test_processes_may_make_a_log_at_once(tmp_path: Path) -> None:
 
 async def test_a_log_has_an_id_of_its_own_and_an_epoch_that_grows(tmp_path: Path) -> None:
     logs = [await open_log(f"sqlite:{tmp_path / name}") for name in ("a", "b")]
-    assert [each.epoch for each in logs] == [1, 1]
+    assert [log.epoch for log in logs] == [1, 1]
     assert logs[0].id != logs[1].id
     await logs[0].begin_epoch(7)
     with pytest.raises(LogError, match="has epoch 7; 7 is no later one"):
         await logs[0].begin_epoch(7)
-    for each in logs:
-        await each.close()
+    for log in logs:
+        await log.close()
     again = await open_log(f"sqlite:{tmp_path / 'a'}")
     assert (again.id, again.epoch) == (logs[0].id, 7)
     await again.close()
@@ -238,9 +238,9 @@ async def test_a_log_of_a_version_without_ids_gets_one(tmp_path: Path) -> None:
     await early.close()
     logs = [await open_log(f"sqlite:{tmp_path / 'log.db'}") for _ in range(2)]
     assert logs[0].id == logs[1].id != ""
-    assert {each.epoch for each in logs} == {1760000000000}
-    for each in logs:
-        await each.close()
+    assert {log.epoch for log in logs} == {1760000000000}
+    for log in logs:
+        await log.close()
 
 
 def test_a_process_is_known_by_its_start() -> None:

@@ -110,13 +110,13 @@ async def test_quarantine_keeps_every_message_in_its_order(
     await log.publish(woven([messages(key, values) for key, values in by_key.items()], random))
     await work_off(log, GROUP, EVENTS, Collector, limits)
     assert await states(log) == {key: done for key, values in by_key.items() if (done := expected(values))}
-    for each in await quarantined(log):  # what waits may be malformed too
-        assert each.waiting == len(await waiting_of(log, each.key)) > 0
-        for _ in by_key[each.key]:
-            await drop(log, EVENTS, each.key)
+    for entity in await quarantined(log):  # what waits may be malformed too
+        assert entity.waiting == len(await waiting_of(log, entity.key)) > 0
+        for _ in by_key[entity.key]:
+            await drop(log, EVENTS, entity.key)
     await work_off(log, GROUP, EVENTS, Collector, limits)
     bad = sum(value in FAILING for values in histories for value in values)
-    assert len({each.headers["origin"] for each in await everything(log, DEAD)}) == bad
+    assert len({record.headers["origin"] for record in await everything(log, DEAD)}) == bad
     assert await quarantined(log) == []
     assert await states(log) == {
         key: kept
@@ -154,7 +154,7 @@ async def test_a_crash_at_any_point_changes_nothing(limit: int) -> None:
         moments += 1
         assert await states(log) == {"a": ["1", "2", "3"], "b": ["1", "2"]}
         assert len(await everything(log, OUTCOMES)) == 5
-        assert {each.value for each in await everything(log, DEAD)} == {b"bad", b"odd"}
+        assert {record.value for record in await everything(log, DEAD)} == {b"bad", b"odd"}
     assert moments >= 3
 
 

@@ -31,7 +31,7 @@ def items_of(document: object, where: str, depth: int = 0) -> Iterator[tuple[str
 
 
 def _is_list(document: object) -> bool:
-    """As kubectl tells one: by the end of its kind, and by its items."""
+    """Recognises a list as kubectl does: by the end of its kind, and by its items."""
     if not isinstance(document, dict):
         return False
     kind = document.get("kind")

@@ -81,7 +81,7 @@ def _whole(client: Any, text: str) -> str:
     """The id that begins so. Raises UsageError where several in quarantine do."""
     from steelyard.errors import UsageError
 
-    found = sorted({each.id for each in client.quarantine.list() if each.id.startswith(text)})
+    found = sorted({entity.id for entity in client.quarantine.list() if entity.id.startswith(text)})
     if len(found) > 1 and text not in found:
         raise UsageError(f"{text}: {len(found)} entities in quarantine begin so: {', '.join(found)}")
     return text if text in found or not found else str(found[0])
@@ -90,10 +90,10 @@ def _whole(client: Any, text: str) -> str:
 def _rendered(found: "Sequence[QuarantinedEntity]", form: str) -> str:
     import json
 
-    content = [each.dump() for each in found]
+    content = [entity.dump() for entity in found]
     match form:
         case "name":
-            return "\n".join(dict.fromkeys(each.id for each in found))
+            return "\n".join(dict.fromkeys(entity.id for entity in found))
         case "json":
             return json.dumps(content, indent=2)
         case "yaml":
@@ -108,8 +108,14 @@ def _table(found: "Sequence[QuarantinedEntity]") -> str:
         return "nothing is in quarantine"
     rows = [("ID", "CONSUMER", "WAITING", "SINCE", "REASON")]
     rows += [
-        (each.id, each.consumer, str(each.waiting), each.since.isoformat(timespec="seconds"), each.reason)
-        for each in found
+        (
+            entity.id,
+            entity.consumer,
+            str(entity.waiting),
+            entity.since.isoformat(timespec="seconds"),
+            entity.reason,
+        )
+        for entity in found
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(

@@ -220,7 +220,7 @@ class AsyncQuarantine:
         return await self._transport.send(self._calls.quarantined())
 
     async def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        """Quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
         return await self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     async def release(self, id: str, consumer: str | None = None) -> Status:

@@ -254,7 +254,7 @@ class Quarantine:
         return self._transport.send(self._calls.quarantined())
 
     def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
-        """Of one entity, by consumer, with the messages that wait. Raises NotFound."""
+        """Quarantines of one entity, by consumer, with the messages that wait. Raises NotFound."""
         return self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     def release(self, id: str, consumer: str | None = None) -> Status:

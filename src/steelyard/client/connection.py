@@ -50,7 +50,7 @@ def find(
     NotConfigured.
     """
     places = _places(endpoint, token, environment)
-    chosen = next((each for each in places if each.endpoint is not None), None)
+    chosen = next((place for place in places if place.endpoint is not None), None)
     if chosen is None or chosen.endpoint is None:
         raise _missing("address", "endpoint", places)
     if not chosen.endpoint:

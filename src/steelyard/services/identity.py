@@ -37,7 +37,7 @@ class Outlets:
     accounts: tuple[str, Outlet]
 
     def all(self) -> Mapping[str, Outlet]:
-        """In the order in which they are written: a storage that has an origin says that all have one."""
+        """All outlets, in the order in which they are written: a storage that has an origin says that all have one."""
         return dict((self.view, self.backup, self.accounts, self.storage))
 
 
@@ -93,7 +93,7 @@ async def inspect(log: Log, outlets: Outlets) -> Inspection:
             origins[name], faults[name] = None, str(error)
         if (fault := _fault(log, ends, origins[name])) is not None:
             faults[name] = fault
-    view, backup, storage, accounts = (each[0] for each in vars(outlets).values())
+    view, backup, storage, accounts = (outlet[0] for outlet in vars(outlets).values())
     records = any(end for topic in ends.values() for end in topic.values())
     if origins[accounts] is None and accounts not in faults and (records or _in_use(origins.values())):
         faults[accounts] = "is empty, and the log is not: accounts, tokens and claims would begin anew"

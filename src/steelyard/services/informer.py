@@ -58,7 +58,11 @@ class Observed:
 
 def status_of(resource: Json) -> Observed | None:
     """What the resource's conditions mean for its entity; None while they say nothing yet."""
-    holding = {each["type"]: each for each in _conditions(resource) if each.get("status") == "True"}
+    holding = {
+        condition["type"]: condition
+        for condition in _conditions(resource)
+        if condition.get("status") == "True"
+    }
     for kind in ("Failed", "Expired", "Complete", "Ready", "Progressing"):
         if kind in holding:
             said = _said(resource["kind"], kind, holding[kind])
@@ -70,7 +74,11 @@ def _conditions(resource: Json) -> list[Json]:
     """A resource may hold what its schema would refuse, if it is older than the schema."""
     status = resource.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
-    return [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
+    return (
+        [condition for condition in conditions if isinstance(condition, dict)]
+        if isinstance(conditions, list)
+        else []
+    )
 
 
 def _said(kind: str, condition: str, content: Json) -> Status:
@@ -100,7 +108,7 @@ def slim(resource: Json) -> Json:
     metadata = resource["metadata"]
     kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
     kept["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key == ENTITY}
-    conditions = [each for each in _conditions(resource) if each.get("status") == "True"]
+    conditions = [condition for condition in _conditions(resource) if condition.get("status") == "True"]
     return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
 
 
@@ -156,7 +164,7 @@ class _Teller:
                 await self._tell(self._aside)
 
     async def _wait(self, aside: Aside) -> None:
-        """For news; what failed is tried again from time to time, until somebody drops it."""
+        """Wait for news; what failed is tried again from time to time, until somebody drops it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
                 await self._changed.wait()
@@ -187,7 +195,7 @@ class _Teller:
             await asyncio.sleep(0)  # of many thousands, most say nothing, and nothing is waited for
 
     async def _fresh(self, uid: str, resource: Json, aside: Aside) -> tuple[str, Observed, Message] | None:
-        """What a resource says that was not said yet. One of which it cannot be said is put aside alone."""
+        """Command for what a resource says anew. A resource that cannot be read is put aside alone."""
         id = entity_of(resource)
         if id is None:
             return None

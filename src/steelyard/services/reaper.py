@@ -77,7 +77,7 @@ async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
 
 
 async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
-    """As `due`; a record of which it cannot be said is put aside, until the next look can say it."""
+    """Command for which a record is due. A record at which `due` fails is put aside until a later look succeeds."""
     try:
         command = due(record, now)
     except Exception as error:

@@ -60,12 +60,14 @@ async def restore(log: Log, backup: Store, origin: Origin | None, epoch: int, no
 
 
 async def _newer_partitions(log: Log, origin: Origin | None) -> frozenset[int]:
-    """Those of which the backup has read more than the log still has."""
+    """Partitions of which the backup has read more than the log still has."""
     if origin is None or origin.log != log.id:
         return frozenset()
     ends = await log.ends(STATE)
     return frozenset(
-        each for each, read in origin.positions.get(STATE, {}).items() if read > ends.get(each, 0)
+        partition
+        for partition, read in origin.positions.get(STATE, {}).items()
+        if read > ends.get(partition, 0)
     )
 
 

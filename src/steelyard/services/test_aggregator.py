@@ -63,7 +63,7 @@ async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
 async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is that the judge did not foresee, and wherever: half a batch's states are not kept of it."""
     log, other = MemoryLog(1), make_evaluation("e2")
-    sent = [message(create(each)) for each in (EVALUATION, other)]
+    sent = [message(create(entity)) for entity in (EVALUATION, other)]
     odd = message(labels(EVALUATION, a="1"), odd="1")
     real = Aggregator.step
 
@@ -75,14 +75,18 @@ async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest
 
     monkeypatch.setattr(Aggregator, "step", step)
     await judged(log, *sent, odd, message(labels(other, b="2")), message(labels(EVALUATION, c="3")))
-    states = {each.key: orjson.loads(each.value or b"")["labels"] for each in await everything(log, STATE)}
+    states = {
+        record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
+    }
     assert states == {"e1": {}, "e2": {"b": "2"}}
     (held,) = await quarantined(log)
     assert (held.key, held.waiting) == ("e1", 2)
     monkeypatch.setattr(Aggregator, "step", real)
     await release(log, EVENTS, "e1")
     await judged(log)
-    states = {each.key: orjson.loads(each.value or b"")["labels"] for each in await everything(log, STATE)}
+    states = {
+        record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
+    }
     assert states == {"e1": {"a": "1", "c": "3"}, "e2": {"b": "2"}}
 
 

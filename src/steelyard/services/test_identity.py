@@ -76,7 +76,7 @@ class Installation:
         return str(refused.value)
 
     async def backed_up(self) -> list[str]:
-        return [each.key.rpartition("/")[2] async for each in self.backup.list("entities/")]
+        return [item.key.rpartition("/")[2] async for item in self.backup.list("entities/")]
 
 
 def store() -> Store:
@@ -85,7 +85,7 @@ def store() -> Store:
 
 async def log_of(*entities: DyffEntity, id: str = "0123456789", epoch: int = 1) -> MemoryLog:
     log = MemoryLog(id=id, epoch=epoch)
-    await judged(log, *(message(create(each)) for each in entities))
+    await judged(log, *(message(create(entity)) for entity in entities))
     return log
 
 
@@ -95,7 +95,7 @@ async def used() -> AsyncIterator[Installation]:
     ledger = await open_ledger("memory:")
     made = Installation(MemoryLog(id="0123456789"), MemoryView(), ledger, store(), store())
     await made.enter()
-    await judged(made.log, *(message(create(each)) for each in (EVALUATION, MODEL, DATASET)))
+    await judged(made.log, *(message(create(entity)) for entity in (EVALUATION, MODEL, DATASET)))
     await made.follow()
     yield made
     await ledger.close()
@@ -245,18 +245,18 @@ async def test_acknowledged_creates_that_a_log_has_lost_are_sent_again(used: Ins
         await outbox.sent(command, (3, 1))
         await outbox.visible([command])
     assert await accept(used.log, used.outlets, outbox) == 1
-    assert [each.command for each in await outbox.unsent()] == ["c2"]
+    assert [row.command for row in await outbox.unsent()] == ["c2"]
 
 
 # ---- the backup
 
 
 async def states(log: MemoryLog) -> dict[str, object]:
-    return {each.key: orjson.loads(each.value or b"{}") for each in await everything(log, STATE)}
+    return {record.key: orjson.loads(record.value or b"{}") for record in await everything(log, STATE)}
 
 
 async def restored(installation: Installation) -> Restored:
-    """As `steelyard log restore` does it."""
+    """Restore the log as `steelyard log restore` does."""
     log, outlets = installation.log, installation.outlets
     inspection = await inspect(log, outlets)
     epoch = next_epoch(log, inspection)
@@ -308,8 +308,8 @@ async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Install
     rebuilt = replace(used, log=MemoryLog(id="9876543210"))
     assert await restored(rebuilt) == Restored(4, ())
     await judged(rebuilt.log, again)
-    outcomes = [orjson.loads(each.value or b"") for each in await everything(rebuilt.log, OUTCOMES)]
-    assert [each["reason"] for each in outcomes] == ["Repeated"]
+    outcomes = [orjson.loads(record.value or b"") for record in await everything(rebuilt.log, OUTCOMES)]
+    assert [outcome["reason"] for outcome in outcomes] == ["Repeated"]
 
 
 # ---- installations of a version without ids

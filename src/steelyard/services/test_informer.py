@@ -275,7 +275,9 @@ async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) ->
     await has_status(bench, "i1", "Admitted")
 
     async def held() -> bool:
-        return [(each.key, each.consumer) for each in await quarantined(bench.log)] == [("m1", "informer")]
+        return [(entity.key, entity.consumer) for entity in await quarantined(bench.log)] == [
+            ("m1", "informer")
+        ]
 
     await until(held)
     bench.say(MODEL, "Ready", "Ready")

@@ -94,7 +94,7 @@ def _waiters(number: int) -> list[Message]:
 
 
 async def _states(number: int) -> list[Message]:
-    """Of deleted entities: what the reaper has most to do with."""
+    """States of deleted entities, with which the reaper has most to do."""
     small, entity = MemoryLog(1, clock=lambda: START), make_evaluation()
     await judged(small, message(create(entity)), message(status(entity, "Deleted")))
     (state,) = await small.read(STATE, 0, 0)

@@ -161,7 +161,7 @@ def _forgets(events: list[Record]) -> list[Message | Record]:
 async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     now = START
     log = MemoryLog(clock=lambda: now)
-    await judged(log, *(message(each) for each in DELETED))
+    await judged(log, *(message(command) for command in DELETED))
     (good,) = await everything(log, STATE)
     broken = (good.value or b"").replace(b'"lastTransitionTime":"2026', b'"lastTransitionTime":"soon')
     assert broken != good.value
@@ -172,7 +172,7 @@ async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     now = START + DELETED_FOR
     for _ in range(2):
         assert await reap(log, now) == 1
-    assert {(each.key, each.consumer) for each in await quarantined(log)} == {
+    assert {(entity.key, entity.consumer) for entity in await quarantined(log)} == {
         ("a", "reaper"),
         ("b", "reaper"),
     }

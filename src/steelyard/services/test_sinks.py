@@ -325,7 +325,7 @@ def _store() -> tuple[DyingStore, Callable[[], Outlet], Contents]:
     store = DyingStore(f"memory://sinks-{next(_numbers)}")
 
     async def contents() -> object:
-        return {each.key: await store.get(each.key) async for each in store.list("entities/")}
+        return {item.key: await store.get(item.key) async for item in store.list("entities/")}
 
     return store, lambda: BackupOutlet(store), contents
 
@@ -334,7 +334,7 @@ def _view() -> tuple[DyingView, Callable[[], Outlet], Contents]:
     view = DyingView()
 
     async def contents() -> object:
-        return [await view.find(each.id) for each in (EVALUATION, MODEL, DATASET)]
+        return [await view.find(entity.id) for entity in (EVALUATION, MODEL, DATASET)]
 
     return view, lambda: ViewOutlet(view), contents
 
@@ -382,7 +382,7 @@ async def test_an_entity_that_a_sink_cannot_take_stops_no_other(
     odd = [(state.value or b"").replace(b'"kind":"Model"', b'"kind":"Nothing"'), b"{", b"[]"]
     await log.publish([Message(STATE, f"x{n}", value, state.headers) for n, value in enumerate(odd)])
     await read_to_the_end(log, outlet())
-    assert {each.key for each in await quarantined(log)} == {"x0", "x1", "x2"}
+    assert {entity.key for entity in await quarantined(log)} == {"x0", "x1", "x2"}
     before = await contents()
     await judged(log, message(labels(EVALUATION, a="1")))
     await read_to_the_end(log, outlet())

@@ -85,7 +85,7 @@ class Turn:
         return True
 
     def watch(self, database: Path) -> None:
-        """From now on `check` compares the database's files with those that are there now."""
+        """Remember the database's files as they are now; `check` compares with them."""
         with named(self._name):
             self._presence = Presence(database)
 

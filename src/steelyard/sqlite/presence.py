@@ -19,7 +19,7 @@ class Presence:
         self._size = path.stat().st_size
 
     def fault(self) -> str | None:
-        """What has become of a file under our hands; None while all are there."""
+        """Fault of a file that was taken away or replaced while in use; None while all are there."""
         found = self._look()
         for place, known in self._known.items():
             if place not in found:

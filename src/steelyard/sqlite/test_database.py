@@ -61,7 +61,7 @@ async def test_a_work_that_fails_changes_nothing_and_disturbs_no_other(database:
         database.write(adding(1)), database.write(half), database.write(adding(1)), database.write(adding(2)),
         return_exceptions=True,
     )  # fmt: skip
-    assert [type(each) for each in done] == [int, ValueError, StatementError, int]
+    assert [type(result) for result in done] == [int, ValueError, StatementError, int]
     assert "UNIQUE" in str(done[2])
     assert await database.read(count) == 2
 

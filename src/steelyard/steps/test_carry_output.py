@@ -114,7 +114,7 @@ async def test_refused_for_good(root: Path, spoil: Callable[[Path], None], code:
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """As a user who owns nothing: root may read everything."""
+    """Run as a user who owns nothing: root may read everything."""
     if os.geteuid() != 0:
         yield
         return

@@ -50,7 +50,7 @@ async def test_put_replaces(store: Store) -> None:
 
 
 class Repeating(ObjectStore):
-    """As over a network that loses the first answer of each write: the library sends it again."""
+    """Store behind a network that loses the first answer of each write: the library sends it again."""
 
     async def _put_new(self, path: str, data: bytes, mark: str) -> None:
         await super()._put_new(path, data, mark)

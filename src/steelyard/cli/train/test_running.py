@@ -94,7 +94,7 @@ def test_a_program_that_is_not_python_can_be_executed_there(script: Path, conten
     spec = made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
     assert spec["containers"][0]["command"] == ["/steelyard/code/tool"]
     code = spec["volumes"][0]["configMap"]
-    assert (code["defaultMode"], "tool" in [each["key"] for each in code["items"]]) == (0o755, True)
+    assert (code["defaultMode"], "tool" in [item["key"] for item in code["items"]]) == (0o755, True)
     assert files is not None
     sent = files["data"].get("tool", "").encode() or base64.b64decode(files["binaryData"]["tool"])
     assert sent == content

@@ -129,7 +129,7 @@ class Bench:
         await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
 
     async def restore(self, entity: DyffEntity) -> None:
-        """As an administrator does, from a backup."""
+        """Restore an entity from a backup, as an administrator does."""
         headers = {"id": self.new_id(), "source": "api", "time": command_time(self.now)}
         await self.log.publish([Message(EVENTS, entity.id, restore(entity).dump_json(), headers)])
 

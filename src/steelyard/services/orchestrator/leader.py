@@ -146,7 +146,7 @@ class Leader:
         await self._put_id_aside(claim.id, error)
 
     async def _put_id_aside(self, id: str, error: Exception) -> None:
-        """What can be seen of it is tried again at its next change, at each comparison and at the next start."""
+        """Put an entity aside; it is tried again at its next change, at each comparison and at the next start."""
         _log.error("%s: put aside", id, exc_info=error)
         await (await self._opened_aside()).put(id, described(error))
 
@@ -231,7 +231,7 @@ class Leader:
         """The namespace of the entity's account, as far as anything of it is known here."""
         if account := self._world.account(id):
             return namespace_of(account)
-        return next((each["metadata"]["namespace"] for each in self._cache.of(id)), "")
+        return next((resource["metadata"]["namespace"] for resource in self._cache.of(id)), "")
 
     def _resource_changed(self, id: str, gone: Json | None) -> None:
         if gone is None:
@@ -353,7 +353,7 @@ class Leader:
             await look_for_strays(ids[start : start + STRAYS])
             await asyncio.sleep(0)
         await surely(self._leading)
-        await means.log.publish([each for each in due if each is not None])
+        await means.log.publish([message for message in due if message is not None])
         self._gone = {id: end for id, end in self._gone.items() if end > self._monotonic()}
         async with self._together:
             self._world.look_again()

@@ -53,7 +53,7 @@ async def orchestrate(means: Means, stop: asyncio.Event) -> None:
 
 
 async def _lead(means: Means, leading: Leading) -> None:
-    """Who finds in the claims that another leads by now stands for election again."""
+    """Lead until the end. A leader that finds another one in the claims stands for election again."""
     try:
         await Leader(means, leading).work()
     except* Succeeded as succeeded:

@@ -62,7 +62,7 @@ class Scheduler:
         obstacles: dict[str, Decision] = {}
         for start in range(0, len(waiters), CHUNK):
             some = waiters[start : start + CHUNK]
-            known = await known_claims(self._claims, {need.id for each in some for need in each.needs})
+            known = await known_claims(self._claims, {need.id for waiter in some for need in waiter.needs})
             obstacles |= self._world.judge(some, known)
             await asyncio.sleep(0)
         at = Situation(list(self._world.held.values()), self._world.turns, now, self._backfill)

@@ -42,7 +42,9 @@ async def admitted(bench: Bench, id: str) -> None:
 
 async def held(bench: Bench, *expected: tuple[str, str]) -> list[Quarantined]:
     async def holds() -> bool:
-        return sorted((each.key, each.consumer) for each in await quarantined(bench.log)) == sorted(expected)
+        return sorted((entity.key, entity.consumer) for entity in await quarantined(bench.log)) == sorted(
+            expected
+        )
 
     await until(holds)
     return await quarantined(bench.log)

@@ -39,9 +39,9 @@ class Bench:
     leader: int
 
     async def see(self, *given: Claim) -> None:
-        await self.claims.apply([(each.id, each) for each in given], 1, {}, self.leader)
-        for each in given:
-            self.world.see(each.id, await self.claims.get(each.id))
+        await self.claims.apply([(claim.id, claim) for claim in given], 1, {}, self.leader)
+        for claim in given:
+            self.world.see(claim.id, await self.claims.get(claim.id))
 
     async def finish(self, id: str, minute: float) -> None:
         found = await self.claims.get(id)

@@ -95,7 +95,7 @@ class World:
         self.held.pop(id, None)
 
     def account(self, id: str) -> str | None:
-        """Whose entity it is, of one that waits or holds something."""
+        """Account of an entity that waits or holds something."""
         if claim := self.held.get(id):
             return claim.account
         return self.waiting[id].claim.account if id in self.waiting else None
