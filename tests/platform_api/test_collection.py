@@ -111,7 +111,7 @@ async def test_who_deletes_what_is_used_is_told_by_what(world: World) -> None:
     told = (await world.admin.put(f"/inferenceservices/{used['id']}/delete")).json()
     assert told["status"] == "Deleted"
     assert told["message"] == (
-        f"InferenceService {used['id']} is used by 1 evaluation, of which 1 not over: {made['id']}"
+        f"InferenceService {used['id']} is used by 1 evaluation, of which 1 has not ended: {made['id']}"
     )
     told = (await world.admin.put(f"/models/{used['model']['id']}/delete")).json()
     assert "message" not in told, "its service is deleted"
@@ -201,12 +201,12 @@ async def test_every_kind_of_use_is_told(world: World) -> None:
     made = second["metadata"]["preconditions"][0]["id"]
 
     assert await used_by(world, "audits", first) == (
-        f"Audit {first['id']} is used by 1 audit, of which 1 not over: {second['id']}"
+        f"Audit {first['id']} is used by 1 audit, of which 1 has not ended: {second['id']}"
     )
     assert second["id"] in await used_by(world, "reports", {"id": made})
     of_module = await used_by(world, "modules", module)
     assert report["id"] in of_module
-    assert f"1 inferenceservice, of which 1 not over: {mounting['id']}" in of_module
+    assert f"1 inferenceservice, of which 1 has not ended: {mounting['id']}" in of_module
     of_data = await used_by(world, "datasets", data)
     assert procedure["id"] in of_data
     assert mounting["id"] in of_data

@@ -155,8 +155,8 @@ async def test_from_the_command_line(tmp_path: Path) -> None:
         assert held["messages"][0]["command"] == "Explode"
         (held,) = json.loads(await said(to, "quarantine", "list", "-o", "json"))
         assert held["id"] == await said(to, "quarantine", "list", "-o", "name") == id
-        assert await said(to, "quarantine", "release", id) == f"{id}: commands will go on with it"
-        assert await said(to, "quarantine", "drop", id) == f"{id}: commands will go on with it"
+        assert await said(to, "quarantine", "release", id) == f"{id}: commands will process it again"
+        assert await said(to, "quarantine", "drop", id) == f"{id}: commands will process it again"
         async with asyncio.timeout(10):
             while "nothing" not in await said(to, "quarantine", "list"):  # noqa: ASYNC110  (an answer tells nobody)
                 await asyncio.sleep(0.05)

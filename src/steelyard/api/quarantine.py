@@ -39,7 +39,7 @@ class QuarantineWatch:
         self._at: dict[int, int] = {}
         self._gauge = Gauge(
             "steelyard_quarantined_entities",
-            "Entities that a consumer has put aside; more than none is worth an alert.",
+            "Entities that a consumer has put in quarantine; alert when it is above 0.",
             ["consumer"],
             registry=registry,
         )
@@ -145,7 +145,7 @@ async def _end(call: Call, *, dropping: bool) -> Response:
     consumers = ", ".join(entity.consumer for entity in found)
     word = "Dropped" if dropping else "Released"
     _log.warning("%s of %s: %s by %s", call.id, consumers, word, call.access.actor)
-    return answer(Status(status=word, message=f"{call.id}: {consumers} will go on with it"))
+    return answer(Status(status=word, message=f"{call.id}: {consumers} will process it again"))
 
 
 async def _of(call: Call) -> list[Quarantined]:

@@ -173,7 +173,9 @@ def _sessions() -> Iterator[Route]:
 def _quarantine() -> Iterator[Route]:
     path, one, check = "/v0/quarantine", "/v0/quarantine/{id}", Administrator()
     found = list[QuarantinedEntity]
-    which = (Parameter("consumer", "Only what this consumer has put aside; commands is the aggregator."),)
+    which = (
+        Parameter("consumer", "Only what this consumer has put in quarantine; commands is the aggregator."),
+    )
     yield Route("GET", path, check, quarantine.query, "Entities in quarantine", None, found)
     yield Route("GET", one, check, quarantine.get, "One, with what waits", None, found, which)
     yield Route("PUT", f"{one}/release", check, quarantine.release, "Try again", None, Status, which)

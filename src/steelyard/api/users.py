@@ -84,7 +84,7 @@ _USERS: Mapping[str, Sequence[_Use]] = {
 
 
 async def warning(call: Call, entity: Known) -> str | None:
-    """`is used by 2 evaluations, of which 1 not over: 0123…`; of those that the caller may see."""
+    """`is used by 2 evaluations, of which 1 has not ended: 0123…`; of those that the caller may see."""
     users: dict[str, dict[str, Json]] = {}
     for use in _USERS.get(entity.kind, ()):
         async for user in _users(call, use, entity.content):
@@ -128,15 +128,16 @@ def _names(use: _Use, user: Json, id: str) -> bool:
 
 
 def _in_words(kind: str, users: Sequence[Mapping[str, str]]) -> str:
-    """`1 audit: 0123…`; of those that are not over, that they are not."""
+    """`1 audit: 0123…`, with the number of those that have not ended."""
     count = f"{_MOST} or more" if len(users) >= _MOST else str(len(users))
     noun = PLURALS[kind] if len(users) > 1 else kind.lower()
     waiting = [user["id"] for user in users if user["status"] not in TERMINAL]
     over = [user["id"] for user in users if user["status"] in TERMINAL]
     if not waiting:
         return f"{count} {noun}: {_ids(over)}"
-    text = f"{count} {noun}, of which {len(waiting)} not over: {_ids(waiting)}"
-    return f"{text} (over: {_ids(over)})" if over else text
+    have = "has" if len(waiting) == 1 else "have"
+    text = f"{count} {noun}, of which {len(waiting)} {have} not ended: {_ids(waiting)}"
+    return f"{text} (ended: {_ids(over)})" if over else text
 
 
 def _ids(ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What one consumer has put aside: marks in QUARANTINE under its name, which survive it, and which people see.
+"""What one consumer has put in quarantine: marks in QUARANTINE under its name, which survive it, and which people see.
 
 For consumers that follow a state (`follow.py`), and for services that look at each entity from time to time. Nothing
 waits behind such a mark: it ends when the entity is taken after all. A release is a mark of the same key that asks for
@@ -29,7 +29,7 @@ class Aside:
 
     @classmethod
     async def open(cls, log: Log, consumer: str) -> "Aside":
-        """Open what a consumer has put aside, with the marks that the log holds."""
+        """Open what a consumer has put in quarantine, with the marks that the log holds."""
         aside = cls(log, consumer)
         await aside.released()
         return aside
@@ -44,13 +44,17 @@ class Aside:
         if self._reasons.get(key) == reason:
             return
         _log.critical(
-            "%s: %s is put aside: %s; see steelyard quarantine show %s", self.consumer, key, reason, key
+            "%s: %s is put in quarantine: %s; see steelyard quarantine show %s",
+            self.consumer,
+            key,
+            reason,
+            key,
         )
         await self._write(key, orjson.dumps({"reason": reason, "since": self._since.get(key), "waiting": 0}))
         self._reasons[key] = reason
 
     async def clear(self, key: str) -> None:
-        """It was taken after all; does nothing where it was not put aside."""
+        """Take back the mark of an entity that was taken after all; does nothing where there is none."""
         if key in self._reasons:
             await self._write(key, None)
             del self._reasons[key]

@@ -157,7 +157,7 @@ class Quarantine:
         entity.reason, entity.since, entity.count = printable(reason), record.written.isoformat(), 0
         entity.failed = Place.of(record)
         _log.critical(
-            "%s: a message of %s is put aside, and what comes after it waits: %s; see steelyard quarantine show %s",
+            "%s: a message of %s is put in quarantine, and later ones wait: %s; see steelyard quarantine show %s",
             record.topic, record.key, entity.reason, record.key,
         )  # fmt: skip
         headers = {**record.headers, "reason": entity.reason, _ORIGIN: str(Place.of(record))}

@@ -16,7 +16,7 @@ from steelyard.broker.scan import topic_pieces
 
 @dataclass(frozen=True)
 class Quarantined:
-    """An entity that a consumer has put aside; `waiting` messages are held back with it."""
+    """An entity that a consumer has put in quarantine; `waiting` messages are held back with it."""
 
     key: str
     consumer: str
@@ -47,7 +47,7 @@ async def quarantined(log: Log) -> list[Quarantined]:
 
 
 async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:
-    """Let consumers try again what they have put aside, or `dropping` go on without it."""
+    """Let consumers try again what they could not take, or `dropping` go on without it."""
     for entity in entities:
         if entity.consumer == COMMANDS:
             await (drop if dropping else release)(log, EVENTS, entity.key)

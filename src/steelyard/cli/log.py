@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from steelyard.settings import Settings
 
 log = typer.Typer(
-    help="Look at the event log, accept it in place of another, or rebuild it from its backup.",
+    help="Check which event log the platform's files belong to, accept the log, or rebuild it from its backup.",
     no_args_is_help=True,
 )
 SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help="The settings file (steelyard.toml) that up is given.")
+    Path | None, typer.Option("--settings", help="The settings file (steelyard.toml), where up is given one.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @log.command()
 def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
-    """Show which log the view, the backup, the storage and the accounts belong to. Exit status 3 if refused."""
+    """Show which of view, backup, storage and accounts belong to the log.
+
+    Exit status 3 when one of them does not.
+    """
     import asyncio
 
     from steelyard.local.acceptance import report
@@ -40,9 +43,10 @@ def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> N
 
 @log.command()
 def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
-    """Go on with the log as it is, also where it is another one, an older copy or empty.
+    """Go on with the log as it is: another one, older or empty.
 
-    What it does not know leaves the view, and its running work is ended; the backup keeps it.
+    Entities that the log does not know leave the view, and their running work is ended; the backup keeps them. Nothing
+    may run meanwhile: call steelyard down first.
     """
     import asyncio
 
@@ -56,14 +60,17 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
             typer.echo(
                 f"{seen.missing} entities of the backup are not in this log: they leave the view, and their work ends"
             )
-        if not yes and not typer.confirm("Accept it?"):
+        if not yes and not typer.confirm("Accept this log?"):
             raise typer.Exit(1)
         _accepted(asyncio.run(accept_log(loaded)))
 
 
 @log.command()
 def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
-    """Write to the log what the backup has and the log has not, and accept it. A log that is lost is made anew."""
+    """Write to the log what it lacks from the backup, and accept it.
+
+    A log that is lost is made anew. Nothing may run meanwhile: call steelyard down first.
+    """
     import asyncio
     from datetime import UTC, datetime
 
@@ -72,7 +79,7 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
     state, loaded = _loaded(state_dir, settings)
     with nothing_runs(state):
         _show(asyncio.run(report(loaded)))
-        if not yes and not typer.confirm("Restore it?"):
+        if not yes and not typer.confirm("Restore this log from the backup?"):
             raise typer.Exit(1)
         _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
 
@@ -93,7 +100,7 @@ def _show(seen: "Report") -> None:
     typer.echo(f"log {seen.address}: id {seen.id}, epoch {seen.epoch}")
     for name, origin in seen.inspection.origins.items():
         fault = seen.inspection.faults.get(name)
-        word = f"REFUSED: {fault}" if fault else "is new" if origin is None else "belongs to it"
+        word = f"REFUSED: {fault}" if fault else "is new" if origin is None else "belongs to this log"
         typer.echo(f"  {name}: {word}")
 
 
@@ -101,7 +108,7 @@ def _accepted(done: "Accepted") -> None:
     if done.restored is not None:
         typer.echo(f"{done.restored.entities} entities were written to the log from the backup")
         for key in done.restored.unreadable:
-            typer.echo(f"  left out, since it is no entity: {key}")
+            typer.echo(f"  left out, as it is not a readable entity: {key}")
     typer.echo(f"the log {done.id[:8]} is accepted from epoch {done.epoch} on")
     if done.resent:
         typer.echo(f"{done.resent} creates that were acknowledged and are not in the log will be sent again")

@@ -1,4 +1,4 @@
-"""`steelyard quarantine …`: what the platform's services have put aside, for its administrators."""
+"""`steelyard quarantine …`: entities that the platform's services have put in quarantine, for administrators."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,12 @@ IdArgument = Annotated[str, typer.Argument(help="The entity's id, or the beginni
 ConsumerOption = Annotated[
     str | None,
     typer.Option(
-        help="Only what this one has put aside, such as commands or view-sink; by default all of it."
+        help="Only what this consumer has put in quarantine, such as commands or view-sink; by default all."
     ),
 ]
 
 quarantine = typer.Typer(
-    help="Entities that were put aside, since a service could not take a message about them.",
+    help="List, show, release or drop entities in quarantine: a service could not take a message about them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,7 +29,10 @@ quarantine = typer.Typer(
 @quarantine.command("list")
 @on_platform
 def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
-    """Print what is in quarantine, the longest first: who has put it aside, why, and how many messages wait."""
+    """List what is in quarantine, the longest first.
+
+    It says which consumer put an entity there, why, and how many messages wait.
+    """
     from steelyard.cli.output import check_form
 
     check_form(output)
@@ -46,7 +49,10 @@ def show(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Print why an entity is in quarantine, and each message that waits; the first is the one that failed."""
+    """Print why an entity is in quarantine.
+
+    Each message that waits is printed too; the first is the one that failed.
+    """
     from steelyard.cli.output import check_form
 
     check_form(output)
@@ -58,9 +64,10 @@ def show(
 @quarantine.command("release")
 @on_platform
 def release(id: IdArgument, consumer: ConsumerOption = None, *, platform: PlatformOptions) -> None:
-    """Try once more what failed, then work off what waits, in order.
+    """Try the failed message once more, then the waiting ones.
 
-    For after an upgrade that mends the fault. What fails again goes back, with everything behind it: nothing is lost.
+    Use it after an upgrade that mends the fault. The messages keep their order. One that fails again goes back into
+    quarantine, with all that wait behind it: nothing is lost.
     """
     with platform.connect() as client:
         typer.echo(client.quarantine.release(_whole(client, id), consumer).message)
@@ -69,9 +76,9 @@ def release(id: IdArgument, consumer: ConsumerOption = None, *, platform: Platfo
 @quarantine.command("drop")
 @on_platform
 def drop(id: IdArgument, consumer: ConsumerOption = None, *, platform: PlatformOptions) -> None:
-    """Leave out what failed, and work off what waits behind it, in order.
+    """Leave out the failed message, and apply the waiting ones.
 
-    The message stays among the dead letters of the log, and is not tried again.
+    The failed message stays among the dead letters of the log, and is not tried again.
     """
     with platform.connect() as client:
         typer.echo(client.quarantine.drop(_whole(client, id), consumer).message)
@@ -83,7 +90,9 @@ def _whole(client: Any, text: str) -> str:
 
     found = sorted({entity.id for entity in client.quarantine.list() if entity.id.startswith(text)})
     if len(found) > 1 and text not in found:
-        raise UsageError(f"{text}: {len(found)} entities in quarantine begin so: {', '.join(found)}")
+        raise UsageError(
+            f"{text}: {len(found)} ids in quarantine begin with it; give more of one: {', '.join(found)}"
+        )
     return text if text in found or not found else str(found[0])
 
 

@@ -210,13 +210,13 @@ class AsyncAccounts:
 
 
 class AsyncQuarantine:
-    """What consumers have put aside, since they could not take it; for administrators."""
+    """Entities in quarantine, since a consumer could not take a message about them; for administrators."""
 
     def __init__(self, calls: Calls[QuarantinedEntity], transport: AsyncTransport) -> None:
         self._calls, self._transport = calls, transport
 
     async def list(self) -> list[QuarantinedEntity]:
-        """All of it, the longest first."""
+        """All entities in quarantine, the longest first."""
         return await self._transport.send(self._calls.quarantined())
 
     async def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
@@ -224,9 +224,9 @@ class AsyncQuarantine:
         return await self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     async def release(self, id: str, consumer: str | None = None) -> Status:
-        """Try again what was put aside, and go on with what waits behind it. Raises NotFound."""
+        """Try the failed message once more, then those that wait behind it. Raises NotFound."""
         return await self._transport.send(self._calls.end_quarantine(id, "release", consumer))
 
     async def drop(self, id: str, consumer: str | None = None) -> Status:
-        """Go on with what waits, without what was put aside. Raises NotFound."""
+        """Leave out the failed message, and go on with those that wait behind it. Raises NotFound."""
         return await self._transport.send(self._calls.end_quarantine(id, "drop", consumer))

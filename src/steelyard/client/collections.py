@@ -244,13 +244,13 @@ class Accounts:
 
 
 class Quarantine:
-    """What consumers have put aside, since they could not take it; for administrators."""
+    """Entities in quarantine, since a consumer could not take a message about them; for administrators."""
 
     def __init__(self, calls: Calls[QuarantinedEntity], transport: Transport) -> None:
         self._calls, self._transport = calls, transport
 
     def list(self) -> list[QuarantinedEntity]:
-        """All of it, the longest first."""
+        """All entities in quarantine, the longest first."""
         return self._transport.send(self._calls.quarantined())
 
     def get(self, id: str, consumer: str | None = None) -> Sequence[QuarantinedEntity]:
@@ -258,9 +258,9 @@ class Quarantine:
         return self._transport.send(self._calls.quarantined_entity(id, consumer))
 
     def release(self, id: str, consumer: str | None = None) -> Status:
-        """Try again what was put aside, and go on with what waits behind it. Raises NotFound."""
+        """Try the failed message once more, then those that wait behind it. Raises NotFound."""
         return self._transport.send(self._calls.end_quarantine(id, "release", consumer))
 
     def drop(self, id: str, consumer: str | None = None) -> Status:
-        """Go on with what waits, without what was put aside. Raises NotFound."""
+        """Leave out the failed message, and go on with those that wait behind it. Raises NotFound."""
         return self._transport.send(self._calls.end_quarantine(id, "drop", consumer))

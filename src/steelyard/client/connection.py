@@ -55,7 +55,7 @@ def find(
         raise _missing("address", "endpoint", places)
     if not chosen.endpoint:
         raise NotConfigured(
-            f"{chosen.names[0]} is set and empty: give it the address of a platform, with /v0, or none"
+            f"{chosen.names[0]} is set and empty: give it the address of a platform, with /v0, or unset it"
         )
     if urlsplit(chosen.endpoint).scheme not in {"http", "https"}:
         raise NotConfigured(f"{chosen.name}: {chosen.endpoint!r} should begin with http:// or https://")

@@ -84,12 +84,12 @@ class QuarantinedMessage(SchemaModel):
 
 
 class QuarantinedEntity(SchemaModel):
-    """An entity that a consumer has put aside, since it could not take a message about it."""
+    """An entity that a consumer has put in quarantine, since it could not take a message about it."""
 
     id: str
     """The entity's id."""
     consumer: str
-    """Who has put it aside: `commands` judges what is asked for; others follow the states, such as view-sink."""
+    """Who has put it there: `commands` judges what is asked for; others follow the states, such as view-sink."""
     reason: str
     """What went wrong."""
     since: datetime

@@ -38,12 +38,12 @@ class ExemptingRates:
 
 
 def _sayable(claim: Claim, shortages: Callable[[], Sequence[Shortage]]) -> Sequence[Shortage]:
-    """What the claim lacks. One of which that cannot be said waits and says so; the others are reckoned without it."""
+    """Shortages of a claim. One for which they cannot be determined waits and says so; the others go on without it."""
     try:
         return shortages()
     except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this claim's content
-        _log.error("%s: what it lacks cannot be said", claim.id, exc_info=error)
-        return [Shortage(claim.id, "quota", f"what it would take cannot be said: {described(error)}")]
+        _log.error("%s: what it lacks cannot be determined", claim.id, exc_info=error)
+        return [Shortage(claim.id, "quota", f"what it would take cannot be determined: {described(error)}")]
 
 
 def counting(claim: Claim, found: Sequence[Shortage]) -> Sequence[Shortage]:

@@ -1,9 +1,9 @@
 """Whether the log is the one that the outlets were written from; and what an administrator's acceptance changes.
 
-Every process of the platform calls `enter` before its first service starts: a log that is a stranger, emptier or
-shorter than what its outlets have read would take entities out of the view and end work that runs. The view alone is
-derived, so one that is lost, or not of this log, is built anew where another outlet knows the log. `steelyard log
-accept` calls `accept`. Nothing here needs more of a log than its id, its epoch and its end offsets.
+Every process of the platform calls `enter` before its first service starts: a log of another installation, or one
+emptier or shorter than what its outlets have read, would take entities out of the view and end work that runs. The view
+alone is derived, so one that is lost, or not of this log, is built anew where another outlet knows the log.
+`steelyard log accept` calls `accept`. Nothing here needs more of a log than its id, its epoch and its end offsets.
 """
 
 import logging

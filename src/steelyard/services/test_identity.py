@@ -119,8 +119,8 @@ async def test_a_first_start_that_was_cut_short_is_taken_up(fresh: str) -> None:
 
 STRANGERS: dict[str, tuple[Callable[[], Awaitable[MemoryLog]], str]] = {
     "an empty log": (lambda: log_of(id="9876543210"), "belongs to log 01234567"),
-    "a stranger": (lambda: log_of(MODEL, DATASET, id="9876543210"), "belongs to log 01234567"),
-    "a stranger of a later epoch": (lambda: log_of(MODEL, id="9876543210", epoch=9), "belongs to log 01234567"),
+    "another log": (lambda: log_of(MODEL, DATASET, id="9876543210"), "belongs to log 01234567"),
+    "another log of a later epoch": (lambda: log_of(MODEL, id="9876543210", epoch=9), "belongs to log 01234567"),
     "the log emptied": (log_of, "the log ends at 0"),
     "an older copy": (lambda: log_of(EVALUATION), "cut short, or an older copy was put back"),
 }  # fmt: skip

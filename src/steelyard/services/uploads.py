@@ -25,7 +25,7 @@ _PREFIX = "staging/"
 async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside) -> int:
     """One look; how many objects were removed. Raises StorageError.
 
-    A file of which it cannot be said, or which cannot be removed, puts its entity aside, and the others go on.
+    A file that cannot be examined or removed puts its entity aside, and the others go on.
     """
     count = number = 0
     failed: set[str] = set()

@@ -28,7 +28,7 @@ class Presence:
                 return f"{place} was replaced by another file while it was in use"
         size = self._path.stat().st_size
         if size < self._size:  # it never shrinks by itself
-            return f"{self._path} was cut off from {self._size} to {size} bytes while it was in use"
+            return f"{self._path} was cut from {self._size} to {size} bytes while it was in use"
         self._size = size
         return None
 

@@ -327,7 +327,7 @@ async def test_a_file_that_was_cut_off_confirms_nothing_more(tmp_path: Path) -> 
     await (await Database.open(path, SCHEMA)).close()
     database = await Database.open(path, SCHEMA)
     os.truncate(path, 4096)
-    with pytest.raises(DatabaseError, match=r"a\.db was cut off from \d+ to 4096 bytes"):
+    with pytest.raises(DatabaseError, match=r"a\.db was cut from \d+ to 4096 bytes"):
         await database.write(adding(2))
     with contextlib.suppress(sqlite3.Error):
         await database.close()

@@ -111,7 +111,9 @@ def files(program: Script, name: str, namespace: str, beside: Sequence[Path]) ->
 
     found = {path.name: _content(path) for path in (program.path, *beside)}
     if len(found) <= len(beside):
-        raise UsageError("--file: two files of one name would lie in one place; each needs a name of its own")
+        raise UsageError(
+            "--file: two files have the same name; each needs a name of its own, as all lie in one folder"
+        )
     found[PROGRESS_KEY] = _content(Path(steelyard.progress.__file__))
     size = sum(map(len, found.values()))
     if size > CODE_BYTES:

@@ -80,7 +80,7 @@ def test_to_a_cluster_the_script_travels(script: Path) -> None:
     assert paths == {"train.py", "model.py", "steelyard/progress.py"}
     for wrong, fault in (
         (asked(script), "--image: is missing"),
-        (asked(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))), "two files of one name"),
+        (asked(script, image="x", beside=(Path("a/b.py"), Path("c/b.py"))), "two files have the same name"),
     ):
         with pytest.raises(UsageError, match=fault):
             running._manifest(wrong, Place("team", Path("kubeconfig")), BY_NAME["pytorch"])

@@ -147,7 +147,7 @@ class Leader:
 
     async def _put_id_aside(self, id: str, error: Exception) -> None:
         """Put an entity aside; it is tried again at its next change, at each comparison and at the next start."""
-        _log.error("%s: put aside", id, exc_info=error)
+        _log.error("%s: is put in quarantine", id, exc_info=error)
         await (await self._opened_aside()).put(id, described(error))
 
     async def _opened_aside(self) -> Aside:

@@ -106,7 +106,7 @@ def test_one_whose_quotas_cannot_be_read_is_kept_waiting_alone() -> None:
     decisions = admissions([broken, good], limits, at)
     assert decisions["m1"] == Admit()
     assert isinstance(decisions["m2"], Wait)
-    assert "cannot be said: JSONDecodeError" in decisions["m2"].message
+    assert "cannot be determined: JSONDecodeError" in decisions["m2"].message
 
 
 async def test_each_is_worked_on_apart() -> None:

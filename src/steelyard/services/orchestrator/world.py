@@ -29,12 +29,12 @@ class _Told:
 
 
 def _obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
-    """What is in its way. Of one of which that cannot be said it is the reason: it waits, and the others are judged."""
+    """Obstacle of a waiter. Where it cannot be determined, that is the reason; the others are judged all the same."""
     try:
         return in_the_way(waiter, known)
     except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this one's content
-        _log.error("%s: what it waits for cannot be said", waiter.claim.id, exc_info=error)
-        return Wait("Quarantined", f"what it waits for cannot be said: {described(error)}")
+        _log.error("%s: what it waits for cannot be determined", waiter.claim.id, exc_info=error)
+        return Wait("Quarantined", f"what it waits for cannot be determined: {described(error)}")
 
 
 @dataclass
