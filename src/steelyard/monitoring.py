@@ -19,7 +19,7 @@ IN_A_CLUSTER = ":8080"
 
 
 class Address(NamedTuple):
-    """Where a socket listens: an empty host is every address, port 0 a free one."""
+    """Address at which a socket listens: an empty host is every address, port 0 a free one."""
 
     host: str
     port: int
@@ -47,7 +47,7 @@ Listen = Annotated[str, AfterValidator(_checked)]
 def listen_address(
     setting: str | None, *, one_machine: bool, environment: Mapping[str, str] = os.environ
 ) -> Address | None:
-    """Where the setting says; where it says nothing, in a cluster's Pod every address, else a free port of loopback.
+    """Address of the setting; without it every address in the Pod of a cluster, else a free port of loopback.
 
     `one_machine`: the process belongs to a state folder, several of which a Pod may have.
     """

@@ -12,7 +12,7 @@ from steelyard.errors import Refused
 
 
 class OriginUnreadable(Refused):
-    """Where an outlet keeps its origin there is something else; the message names the place."""
+    """Something else lies where an outlet keeps its origin; the message names the place."""
 
 
 @dataclass(frozen=True)

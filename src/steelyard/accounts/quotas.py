@@ -133,7 +133,7 @@ def usage(claims: Iterable[Claim], resource: str) -> Decimal:
 
 
 def _taken(text: str) -> Decimal:
-    """What a claim counts as. Less than nothing would lift the quota of all others, and what is no number bar them."""
+    """Amount of a claim. Less than nothing would lift the quota of all others, and what is no number would bar them."""
     try:
         return max(amount(text), Decimal(0))
     except ValueError:

@@ -70,7 +70,7 @@ class Call:
 
     @property
     def base_url(self) -> str:
-        """Where this API is, for links: the setting, else the address at which the request came in. Raises BadRequest.
+        """Address of this API, for links: the setting, else the one at which the request came in. Raises BadRequest.
 
         A Host is whatever the client writes, or somebody before it: without the setting it is believed only where it
         names this machine, or the address of the connection.

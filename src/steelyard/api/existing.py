@@ -40,7 +40,7 @@ async def load_json(call: "Call") -> bytes:
 
 @dataclass(frozen=True)
 class Known:
-    """What an edit asks of an entity: also of one that an older schema took, and this one does not."""
+    """Facts about an entity that an edit needs: also about one that an older schema took, and this one does not."""
 
     id: str
     kind: str

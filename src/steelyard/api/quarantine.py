@@ -94,7 +94,7 @@ class QuarantineWatch:
 
 
 def _in_words(held: Mapping[str, Quarantined]) -> str:
-    """What an owner reads: what has happened, and who can do something about it."""
+    """Message for the owner: what has happened, and who can do something about it."""
     said = [
         f"a command could not be applied ({each.reason}); {each.waiting - 1} later ones wait"
         if consumer == COMMANDS
@@ -174,7 +174,7 @@ def _described(each: Quarantined, messages: list[QuarantinedMessage] | None = No
 
 
 def _command(value: bytes | None) -> str:
-    """What the message asks for, where that can be read."""
+    """Command that the message asks for, where it can be read."""
     try:
         return str(orjson.loads(value or b"")["command"])
     except (ValueError, LookupError, TypeError):

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 
 class Deliveries(Protocol):
-    """Where it is noted which commands were acknowledged to their clients. `Settling` is one."""
+    """Keeps note of which commands were acknowledged to their clients. `Settling` is one."""
 
     def answered(self, command: str) -> None: ...
 

@@ -23,7 +23,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class _Use:
-    """How entities of one kind use another: by a filter, and where that finds too much, by what their JSON says."""
+    """Use of one kind by another: found by a filter, and where that finds too much, by what the JSON says."""
 
     kind: str
     filters: Callable[[Json], Mapping[str, str]]

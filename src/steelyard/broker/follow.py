@@ -25,11 +25,11 @@ class Outlet(Protocol):
     """A database that keeps positions beside its contents."""
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        """Where to go on in each partition; empty for a log of another epoch."""
+        """Positions at which each partition goes on; empty for a log of another epoch."""
         ...
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
-        """Both or neither. Records that come again change nothing."""
+        """Write the records and the positions, both or neither. Records that come again change nothing."""
         ...
 
 
@@ -84,7 +84,7 @@ class _Follower:
         self.aside = aside
 
     async def take(self, records: Sequence[Record]) -> None:
-        """Records of one partition, and the position after them."""
+        """Write records of one partition, and the position after them."""
         try:
             await self._apply(records)
         except Exception as error:

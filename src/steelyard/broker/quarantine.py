@@ -124,7 +124,7 @@ class Quarantine:
         self._entities: dict[str, _Entity] = {}
 
     async def look(self, record: Record) -> list[Message]:
-        """What follows from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
+        """Messages that follow from a record. Raises StopPartition, StepFailed, and what a failing engine raises."""
         entity = await self._entity(record.key)
         if entity.last is not None and entity.last.covers(record):
             return []  # read again: put aside before, or the end of an earlier quarantine
@@ -171,7 +171,7 @@ class Quarantine:
         return [Message(WAITING, record.key, record.value, headers), _mark(record.key, entity)]
 
     async def _release(self, record: Record, entity: _Entity) -> list[Message]:
-        """What waited, in its order; the first at which the step fails begins a quarantine anew."""
+        """Work off what waited, in its order; the first at which the step fails begins a quarantine anew."""
         key = record.key
         if (refusal := self._refused.get(Place.of(record))) is not None:
             entity.reason = printable(f"cannot be released: {refusal}")

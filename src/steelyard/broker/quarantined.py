@@ -26,7 +26,7 @@ class Quarantined:
 
 
 def quarantined_of(record: Record) -> Quarantined | None:
-    """What a record of QUARANTINE says; None once it is over."""
+    """Quarantine that a record of the topic tells of; None where the record ends it."""
     if record.value is None:
         return None
     said = said_of(record.value)

@@ -81,7 +81,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Identity:
-    """What is decided when a log is made; the epoch alone changes, and only grows."""
+    """Facts that are decided when a log is made; the epoch alone changes, and only grows."""
 
     id: str
     epoch: int

@@ -1,10 +1,9 @@
-"""Work on each of many entities for itself: a fault of one is its own, and all other tasks have their turn meanwhile.
+"""Work on many entities one by one: a fault of one is its own, and all other tasks have their turn meanwhile.
 
-Services that look at all there is from time to time use it: the orchestrator's beginning and its comparison.
+The orchestrator uses it where it looks at all entities: at its start, and at each comparison.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
@@ -13,13 +12,12 @@ from steelyard.errors import is_engine_failure
 
 T = TypeVar("T")
 R = TypeVar("R")
-_log = logging.getLogger(__name__)
 
 
 async def each_apart(
     items: Iterable[T], work: Callable[[T], Awaitable[R]], failed: Callable[[T, Exception], Awaitable[None]]
 ) -> list[R]:
-    """What `work` makes of each item. One at which it fails is told to `failed`, and the others go on.
+    """Results of `work` for the items. An item at which it fails goes to `failed`, and the others go on.
 
     Raises what a failing engine raises.
     """

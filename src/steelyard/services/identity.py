@@ -29,7 +29,7 @@ class LogRefused(Refused):
 
 @dataclass(frozen=True)
 class Outlets:
-    """What is written from one log, each with its address for messages."""
+    """Outlets that are written from one log, each with its address for messages."""
 
     view: tuple[str, Outlet]
     backup: tuple[str, Outlet]

@@ -113,7 +113,7 @@ def slim(resource: Json) -> Json:
 
 
 def command_of(resource: Json, observed: Observed, command: str | None = None) -> Message:
-    """Its id is that of the resource's version, if none is given: the same level told by two informers counts once."""
+    """Command for what a resource says. Its id, if none is given, comes from the version: two informers count once."""
     id, metadata = entity_of(resource), resource["metadata"]
     assert id
     command = command or command_id("informer", metadata["uid"], metadata["resourceVersion"])

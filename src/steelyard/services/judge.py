@@ -141,7 +141,7 @@ def _state_message(
 
 
 def _text(command: Command, content: Json) -> bytes:
-    """What is written can always be read. Raises Rejected, ValidationError.
+    """JSON of an entity, which can always be read again. Raises Rejected, ValidationError.
 
     A status comes beside what the user made: it has room of its own, and an entity that an older schema took, and this
     one does not, can still fail and be deleted.

@@ -55,7 +55,7 @@ async def run_reaper(
 
 
 async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
-    """One look; how many commands it gave.
+    """Look once at all states; returns how many commands it gave.
 
     The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`.
     """

@@ -23,7 +23,7 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Restored:
-    """How many entities were written, and the objects of the backup that are no entities."""
+    """Number of entities that were written, and the objects of the backup that cannot be read as entities."""
 
     entities: int
     unreadable: tuple[str, ...]

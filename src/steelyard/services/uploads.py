@@ -23,7 +23,7 @@ _PREFIX = "staging/"
 
 
 async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside) -> int:
-    """One look; how many objects were removed. Raises StorageError.
+    """Look once at all staged files; returns how many were removed. Raises StorageError.
 
     A file that cannot be examined or removed puts its entity aside, and the others go on.
     """

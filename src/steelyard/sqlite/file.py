@@ -182,7 +182,7 @@ def named(name: str) -> Iterator[None]:
 
 
 def ours(name: str, error: BaseException) -> BaseException:
-    """In our words; what it was stays its cause, by which a full disk is recognised."""
+    """Error of this package for one of SQLite or the system, which stays its cause: a full disk is recognised by it."""
     if not isinstance(error, sqlite3.Error | OSError):
         return error
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES:

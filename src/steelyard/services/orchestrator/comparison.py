@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:
-    """Whether it holds something and does not simply run: its resource is missing, or it has ended."""
+    """Whether a claim holds something and does not simply run: its resource is missing, or it has ended."""
     held = claim.admitted_at is not None and claim.released_at is None
     return held and (claim.status != "Admitted" or not cache.of(claim.id))
 
