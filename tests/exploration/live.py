@@ -182,7 +182,7 @@ class Run:
     def _content(self) -> frozenset[object]:
         leave_out = {"events", "leases"}
         objects = self.bench.store.snapshot().content
-        return frozenset(each for each in objects if each[0].resource.plural not in leave_out)
+        return frozenset(entry for entry in objects if entry[0].resource.plural not in leave_out)
 
     def _now(self) -> None:
         self.bench.now = LoopClock().now()

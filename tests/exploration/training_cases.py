@@ -33,7 +33,7 @@ def alone() -> JobWorld:
 
 
 def suspended() -> JobWorld:
-    """As a queue makes it; without a leader."""
+    """Makes a job without a leader that is suspended, as a queue creates it."""
     return JobWorld(
         make_job(replicas={"Worker": 1}, restart="Never", policy={"suspend": True, "cleanPodPolicy": "All"})
     )

@@ -30,7 +30,7 @@ from steelyard.views.open import open_view
 
 SEED = int(os.environ.get("STEELYARD_FILES_SEED", "1"))
 FEW = 12
-SERVICES = tuple(each for each in ALL if each not in ("orchestrator", "informer"))
+SERVICES = tuple(service for service in ALL if service not in ("orchestrator", "informer"))
 """Those that need no Kubernetes."""
 OLD = [make_dataset(f"{number:032x}") for number in range(1, 4)]
 NEW = [make_dataset(f"{number:032x}") for number in range(4, 7)]
@@ -53,7 +53,7 @@ def emptied(path: Path, other: Path) -> None:
 
 
 def cut_in_half(path: Path, other: Path) -> None:
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    files = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
     for file in files:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
@@ -72,9 +72,9 @@ def anothers(path: Path, other: Path) -> None:
 
 
 def swapped(path: Path, other: Path) -> None:
-    """With the next of the same form."""
+    """Exchanges a file for the next file, or a folder for the next folder."""
     folder = other / "now"
-    same = [folder / each for each in FILES if (folder / each).is_dir() == path.is_dir()]
+    same = [folder / name for name in FILES if (folder / name).is_dir() == path.is_dir()]
     second = same[(same.index(path) + 1) % len(same)]
     path.rename(folder / "third")
     second.rename(path)
@@ -82,7 +82,7 @@ def swapped(path: Path, other: Path) -> None:
 
 
 DAMAGES: Mapping[str, Damage] = {
-    each.__name__: each for each in (taken_away, emptied, cut_in_half, an_older_copy, anothers, swapped)
+    damage.__name__: damage for damage in (taken_away, emptied, cut_in_half, an_older_copy, anothers, swapped)
 }
 GOES_ON = {
     *(("view.db", damage) for damage in DAMAGES if damage != "swapped"),
@@ -115,12 +115,12 @@ async def run(folder: Path, until: "asyncio.Future[None] | None" = None, *names:
 
 async def shown(folder: Path, *entities: DyffEntity) -> None:
     """The services run until view and backup have the entities, and no others."""
-    ids = {each.id for each in entities}
+    ids = {entity.id for entity in entities}
 
     async def are_there() -> None:
         view = await open_view(settings_of(folder).view)
         while True:
-            known = {each.id for each in (*OLD, *NEW) if await view.find(each.id)}
+            known = {entity.id for entity in (*OLD, *NEW) if await view.find(entity.id)}
             if known == ids and ids <= backed_up(folder):
                 return await view.close()
             await asyncio.sleep(0.02)
@@ -135,7 +135,7 @@ def backed_up(folder: Path) -> set[str]:
 
 async def publish(folder: Path, *entities: DyffEntity) -> None:
     log = await open_log(settings_of(folder).log)
-    await log.publish([message(create(each)) for each in entities])
+    await log.publish([message(create(entity)) for entity in entities])
     await log.close()
 
 
@@ -160,7 +160,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def contents(folder: Path) -> dict[str, bytes]:
     """Everything that holds somebody's data."""
     paths = [folder / "log.db", folder / "accounts.db", *folder.glob("view.db*")]
-    paths += [each for name in ("backup", "storage") for each in (folder / name).rglob("*") if each.is_file()]
+    paths += [path for name in ("backup", "storage") for path in (folder / name).rglob("*") if path.is_file()]
     return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
 

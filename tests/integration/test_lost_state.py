@@ -34,7 +34,7 @@ DERIVED = (
     "pki/server.crt", "pki/token", "pki/api-token", "pki/signing-secret",
 )  # fmt: skip
 REFUSED = ("kubernetes.db", "log.db", "accounts.db")
-DAMAGES = {each.__name__: each for each in (taken_away, emptied, cut_in_half)}
+DAMAGES = {damage.__name__: damage for damage in (taken_away, emptied, cut_in_half)}
 CASES = [(file, damage) for file in (*DERIVED, *REFUSED, "images.toml") for damage in DAMAGES]
 CHOSEN = random.Random(SEED).sample(CASES, FEW)
 
@@ -92,7 +92,7 @@ def test_two_files_of_the_folder_are_swapped(used: Path, tmp_path: Path, file: s
     machine = Machine(tmp_path / "state")
     shutil.copytree(used, machine.state.path)
     swap(machine.state.path / file, machine.state.path / other)
-    contents = {(machine.state.path / each).read_bytes() for each in (file, other)}
+    contents = {(machine.state.path / name).read_bytes() for name in (file, other)}
     refused = {file, other} & {*REFUSED, "images.toml"}
     try:
         if not refused:
@@ -100,7 +100,7 @@ def test_two_files_of_the_folder_are_swapped(used: Path, tmp_path: Path, file: s
             return
         with pytest.raises(Refused) as error:
             machine.up()
-        assert any(str(machine.state.path / each) in str(error.value) for each in refused)
+        assert any(str(machine.state.path / name) in str(error.value) for name in refused)
         assert contents <= {path.read_bytes() for path in machine.state.path.iterdir() if path.is_file()}
     finally:
         machine.down()
@@ -142,7 +142,7 @@ def test_an_empty_database_of_kubernetes_may_begin(used: Path, tmp_path: Path) -
         assert done.returncode == 0, done.stderr
     finally:
         Machine(folder).down()
-    assert [each.read_bytes() for each in folder.glob("kubernetes.db.aside-????????")] == [content]
+    assert [path.read_bytes() for path in folder.glob("kubernetes.db.aside-????????")] == [content]
 
 
 def test_a_log_that_is_taken_away_while_it_runs_is_noticed_and_comes_back(used: Path, tmp_path: Path) -> None:

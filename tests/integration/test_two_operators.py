@@ -50,7 +50,7 @@ def make_model(name: str) -> Json:
 
 
 def leaders(logs: dict[int, Path]) -> list[int]:
-    """Those that have ever led."""
+    """Returns the processes that have ever led."""
     return [pid for pid, log in logs.items() if LEADS in log.read_text()]
 
 

@@ -102,9 +102,9 @@ async def test_lines_lost_for_want_of_room_are_counted_in_the_log(
     pod = await machine.until(over)
     assert phase(pod) == "Succeeded"
     said = machine.log(pod)
-    (notice,) = (each for each in said if each.startswith("steelyard: "))
+    (notice,) = (line for line in said if line.startswith("steelyard: "))
     lost = int(notice.split()[1])
-    whole = [each for each in said if each.startswith("line ") and len(each) > 8000]
+    whole = [line for line in said if line.startswith("line ") and len(line) > 8000]
     assert lost > 0
     assert len(whole) + lost == int(said[-1].split()[1])
 

@@ -92,7 +92,7 @@ class World:
             run_controllers(cluster, caches, stop=self._stop, faults=self.faults),
         ]
         parts += [informer.run(), scheduler.run()]
-        self.tasks += [asyncio.create_task(each) for each in parts]
+        self.tasks += [asyncio.create_task(part) for part in parts]
         await caches.synced()
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:

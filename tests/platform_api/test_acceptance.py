@@ -195,7 +195,7 @@ async def test_an_entity_that_the_schema_does_not_take_any_more(world: World) ->
     runner = {**made["runner"], "nodes": 2**40}
     await of_an_older_version(world, "InferenceService", made, runner=runner)
     path = f"/inferenceservices/{made['id']}"
-    assert [each["id"] for each in (await world.admin.get("/inferenceservices")).json()] == [made["id"]]
+    assert [service["id"] for service in (await world.admin.get("/inferenceservices")).json()] == [made["id"]]
     body = {"account": "acme", "inferenceService": made["id"]}
     answer = await refused(world, 422, "inferenceService", "inferencesessions", body)
     assert "made by an older version" in answer["detail"]

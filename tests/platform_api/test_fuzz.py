@@ -175,7 +175,7 @@ async def _check_kept(world: World, accepted: dict[str, str]) -> None:
         assert (await world.admin.get(f"/{PLURALS[kind]}/{id}")).json()["id"] == id
     for kind in CREATE_REQUESTS:
         listed = (await world.admin.get(f"/{PLURALS[kind]}")).json()
-        assert {each["id"] for each in listed} >= {id for id, its in accepted.items() if its == kind}
+        assert {entity["id"] for entity in listed} >= {id for id, its in accepted.items() if its == kind}
     log, outbox = world.engines.log, world.engines.ledger.outbox
     for topic in (DEAD, QUARANTINE, WAITING):
         for partition in range(log.partitions):

@@ -54,7 +54,7 @@ async def test_an_entity_in_quarantine_says_so_until_it_is_out(world: World) -> 
     assert 'steelyard_quarantined_entities{consumer="commands"} 1.0' in metrics
     edit = asyncio.create_task(world.admin.patch(f"/datasets/{id}/labels", json={"labels": {"a": "1"}}))
     (held,) = await reads(world.admin, f"/quarantine/{id}", lambda found: found[0]["waiting"] == 2)
-    assert [each["command"] for each in held["messages"]] == ["Explode", "EditEntityLabels"]
+    assert [message["command"] for message in held["messages"]] == ["Explode", "EditEntityLabels"]
     assert (await world.admin.put(f"/quarantine/{id}/drop")).json()["status"] == "Dropped"
     assert (await edit).status_code == 200, "it was the next one, and no more than late"
     shown = await reads(world.admin, f"/datasets/{id}", lambda entity: entity.get("reason") is None)

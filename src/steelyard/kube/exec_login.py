@@ -65,7 +65,7 @@ class Credential:
 
 
 def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
-    """From the `exec` of a user and its cluster, as they are written. Raises BadPlugin."""
+    """Reads a plugin from the `exec` of a user and its cluster, as they are written. Raises BadPlugin."""
     version, command, mode = given.get("apiVersion"), given.get("command"), given.get("interactiveMode")
     if version not in VERSIONS:
         raise BadPlugin(
@@ -80,7 +80,7 @@ def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
     if "/" in command:  # else it is looked up in PATH
         command = str(folder / command)
     try:
-        env = {str(each["name"]): str(each["value"]) for each in given.get("env") or ()}
+        env = {str(variable["name"]): str(variable["value"]) for variable in given.get("env") or ()}
     except (KeyError, TypeError):
         raise BadPlugin("exec.env: should be a list of {name, value}") from None
     return Plugin(

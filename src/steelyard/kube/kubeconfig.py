@@ -133,7 +133,7 @@ def _login(config: "SingleConfig") -> ExecLogin:
 
 
 def _named(written: Json, kind: str, name: str | None) -> Json:
-    found: Json = next(each[kind] for each in written[f"{kind}s"] if each["name"] == name)
+    found: Json = next(entry[kind] for entry in written[f"{kind}s"] if entry["name"] == name)
     return found
 
 
@@ -150,9 +150,9 @@ def _information(config: "SingleConfig", written: Json) -> Json:
     if authority := written.get("certificate-authority"):
         content = Path(config.abs_file(authority)).read_bytes()
         told["certificate-authority-data"] = base64.b64encode(content).decode()
-    for each in written.get("extensions") or ():
-        if each.get("name") == _EXTENSION:
-            told["config"] = each.get("extension")
+    for extension in written.get("extensions") or ():
+        if extension.get("name") == _EXTENSION:
+            told["config"] = extension.get("extension")
     return told
 
 

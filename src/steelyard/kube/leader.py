@@ -60,7 +60,7 @@ def _unknown(holder: str) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who stands for election.
+    """A process that stands for election.
 
     `identity` must be no other process's, nor an earlier one's of the same host: two that share one would both lead.
     `has_ended` tells of the holder of a lease whether its process is known to run no more, so that nobody need wait for

@@ -257,7 +257,7 @@ async def test_a_watch_that_breaks_off_is_followed_by_a_list() -> None:
 
 
 async def test_a_watch_that_goes_back_is_followed_by_a_list() -> None:
-    """As behind a proxy that keeps the connection while the server is restored."""
+    """A proxy may keep the connection while the server behind it is restored from a backup."""
     cluster, calls = LossyCluster(["", "", "replay"]), list[str]()
     cluster.before_call = lambda verb, resource, name: calls.append(verb)
     async with Following(cluster) as following:

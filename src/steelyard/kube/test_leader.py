@@ -148,8 +148,8 @@ async def test_a_leader_that_is_known_to_have_died_is_replaced_at_once() -> None
     two = Standing(cluster, FrozenClock(clock), "two", lambda holder: holder == "one")
     await clock.advance(1)
     assert two.works()
-    for each in (one, two):
-        await each.stop()
+    for candidate in (one, two):
+        await candidate.stop()
 
 
 async def test_a_leader_without_the_api_stops_before_another_may_begin() -> None:

@@ -78,9 +78,9 @@ def outlets(opened: Engines, settings: Settings) -> Outlets:
 
 
 def files_of(settings: Settings) -> list[Path]:
-    """Of log, view and accounts, where they are files."""
+    """Returns the files of log, view and accounts; those that are servers have none."""
     addresses = (settings.log, settings.view, settings.accounts)
-    return [Path(each.removeprefix("sqlite:")) for each in addresses if each.startswith("sqlite:")]
+    return [Path(address.removeprefix("sqlite:")) for address in addresses if address.startswith("sqlite:")]
 
 
 def advice(state: StateDir, settings_file: Path | None) -> str:
@@ -145,7 +145,7 @@ def _in_words(advice: str = "") -> Iterator[None]:
     except StorageError as error:
         raise SteelyardError(str(error)) from error
     except (DatabaseError, LedgerError, LogError, ViewError) as error:
-        damaged = any(isinstance(each, Damaged | WrongSchema) for each in _with_causes(error))
+        damaged = any(isinstance(cause, Damaged | WrongSchema) for cause in _with_causes(error))
         raise Refused(f"{error}; or move it away. {advice}" if damaged and advice else str(error)) from error
 
 

@@ -53,7 +53,7 @@ def one_of_each_disk(state: Path, addresses: Iterable[str]) -> list[Path]:
         scheme, _, path = address.partition(":")
         if scheme in ("sqlite", "file") and path.startswith("/"):
             place = Path("/" + path.lstrip("/"))
-            folders.append(next(each for each in (place, *place.parents) if each.exists()))
+            folders.append(next(folder for folder in (place, *place.parents) if folder.exists()))
     disks: dict[int, Path] = {}
     for folder in folders:
         disks.setdefault(folder.stat().st_dev, folder)

@@ -23,7 +23,7 @@ def read_sleeps(state: StateDir) -> Sleeps:
 
 
 def write_sleeps(state: StateDir, sleeps: Sleeps) -> None:
-    content = [(each.until.isoformat(), each.seconds) for each in sleeps.known]
+    content = [(sleep.until.isoformat(), sleep.seconds) for sleep in sleeps.known]
     write_atomically(state.sleeps, json.dumps(content))
 
 

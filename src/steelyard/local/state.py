@@ -211,7 +211,7 @@ def read_record(state: StateDir) -> Record:
         }
         record = Record(**known, children=children)
         numbers = (record.pid, record.port, record.api_port, record.network)
-        return record if all(isinstance(each, int) for each in numbers) else Record()
+        return record if all(isinstance(number, int) for number in numbers) else Record()
     except (OSError, ValueError, TypeError, AttributeError):
         return Record()
 

@@ -236,7 +236,7 @@ class Up:
 
 
 def _folders(options: Options) -> list[Path]:
-    """Of every disk that something is written to, one folder."""
+    """Returns one folder on every disk that something is written to."""
     if options.settings is None:
         return [options.state.path]
     from steelyard.settings import load

@@ -102,7 +102,7 @@ class Controller:
         return Synced(min((each for each in looks if each > now), default=None), more)
 
     def _settings(self) -> OperatorSettings:
-        """As they are now: with the cluster's frameworks, and with what the machine slept."""
+        """Returns the present settings: the cluster's frameworks and the times that the machine slept are in them."""
         settings, sleeps = self._caches.settings(), self._sleeps()
         return settings.model_copy(update={"sleeps": sleeps}) if sleeps.known else settings
 

@@ -29,7 +29,7 @@ class SessionWorld(ResourceWorld):
         super().__init__(resource, "SessionExpired" if resource["spec"].get("expires") else "Ready")
 
     def surroundings(self, bench: Bench) -> list[Move]:
-        moves = [move for each in deployments(bench) for move in replica_moves(bench, each)]
+        moves = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
         resource = bench.resource()
         if resource and not condition(resource, "Finished"):
             moves += [
@@ -66,7 +66,7 @@ class SessionWorld(ResourceWorld):
 
 
 def deployments(bench: Bench) -> list[Json]:
-    return [each for each in bench.store.objects(DEPLOYMENTS) if controller_of(each)]
+    return [deployment for deployment in bench.store.objects(DEPLOYMENTS) if controller_of(deployment)]
 
 
 def replicas_start(bench: Bench) -> bool:

@@ -54,19 +54,21 @@ class Stage:
 
     @property
     def resource(self) -> Json:
-        """As it is."""
+        """Returns the resource as the API has it now."""
         found = self.cluster.store.find(self.kind, self.name, NAMESPACE)
         assert found
         return found
 
     def condition(self, kind: str) -> Json:
-        return next(each for each in self.resource["status"]["conditions"] if each["type"] == kind)
+        return next(
+            condition for condition in self.resource["status"]["conditions"] if condition["type"] == kind
+        )
 
     def set_status(self, status: Json) -> None:
         self.cluster.store.set_status(self.kind, self.name, NAMESPACE, status)
 
     def refuse(self, error: ApiError, *kinds: Resource) -> None:
-        """From now on the API does not take new objects of these kinds."""
+        """Makes the API refuse every new object of these kinds."""
 
         def before(verb: str, resource: Resource, name: str) -> None:
             if verb == "create" and resource in kinds:
@@ -103,7 +105,7 @@ async def test_an_unexpected_error_is_a_condition_of_the_resource(resource: Json
     assert progressing["message"].startswith(("KeyError: ", "ValueError: "))
     assert stage.resource["status"]["reason"] == "Error"
     assert condition(stage.resource, "Finished") is None
-    assert [(each.type, each.reason) for each in stage.events] == [("Warning", "Error")]
+    assert [(event.type, event.reason) for event in stage.events] == [("Warning", "Error")]
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob"])
@@ -124,7 +126,7 @@ async def test_the_error_goes_with_the_first_reconciliation_that_succeeds() -> N
         readable = {key: value for key, value in stage.resource["status"].items() if key == "conditions"}
         stage.set_status(readable)
         await stage.sync()
-        reasons = {each["reason"] for each in stage.resource["status"]["conditions"]}
+        reasons = {condition["reason"] for condition in stage.resource["status"]["conditions"]}
         assert reasons
         assert "Error" not in reasons
 
@@ -145,12 +147,12 @@ async def test_what_has_ended_stays_as_it_ended_whatever_error_comes() -> None:
     stage = Stage(make_model(source="Mock", ttlSecondsAfterFinished=60))
     await stage.sync()
     ended = stage.resource["status"]
-    unreadable = [{**each, "lastTransitionTime": "yesterday"} for each in ended["conditions"]]
+    unreadable = [{**condition, "lastTransitionTime": "yesterday"} for condition in ended["conditions"]]
     stage.set_status({**ended, "conditions": unreadable})
     with pytest.raises(Defect):
         await stage.sync()
     assert stage.resource["status"] == {**ended, "conditions": unreadable}
-    assert [each.reason for each in stage.events] == ["Ready", "Error"]
+    assert [event.reason for event in stage.events] == ["Ready", "Error"]
 
 
 # ---- times without bounds
@@ -219,7 +221,7 @@ async def test_a_child_beyond_a_quota_is_tried_again_and_the_resource_says_why()
     progressing = stage.condition("Progressing")
     assert (progressing["status"], progressing["reason"]) == ("True", "FailedCreate")
     assert "exceeded quota: compute" in progressing["message"]
-    assert ("Warning", "FailedCreate") in [(each.type, each.reason) for each in stage.events]
+    assert ("Warning", "FailedCreate") in [(event.type, event.reason) for event in stage.events]
 
     stage.cluster.before_call = None
     await stage.sync()

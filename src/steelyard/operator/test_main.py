@@ -150,7 +150,7 @@ async def test_a_replica_that_is_deleted_by_hand_wakes_its_job() -> None:
     await cluster.create(PYTORCH_JOBS, {**job, "metadata": {"name": "job", "namespace": NAMESPACE}})
 
     def uids() -> list[str]:
-        return [each["metadata"]["uid"] for each in cluster.store.objects(PODS)]
+        return [pod["metadata"]["uid"] for pod in cluster.store.objects(PODS)]
 
     async with running(Operator(cluster, SETTINGS, now).work):
         await until(uids)
@@ -243,7 +243,7 @@ async def test_a_defect_in_one_resource_does_not_stop_the_others(caplog: pytest.
     async with running(operator.work):
         await until(lambda: reason(cluster, MODELS, "m") == "Ready")
         await until(lambda: reason(cluster, REPORTS, "broken") == "Error")
-        await until(lambda: any(each["reason"] == "Error" for each in cluster.store.objects(EVENTS)))
+        await until(lambda: any(event["reason"] == "Error" for event in cluster.store.objects(EVENTS)))
     assert "a defect" in caplog.text
     text = generate_latest(operator.metrics.registry).decode()
     assert 'steelyard_operator_syncs_total{kind="Report",result="defect"}' in text

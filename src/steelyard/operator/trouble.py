@@ -36,13 +36,13 @@ def errored(resource: Json, message: str, now: datetime) -> Json:
     before = resource.get("status") or {}
     if condition(resource, "Finished"):
         return dict(before)
-    conditions = {each["type"]: each for each in before.get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in before.get("conditions") or ()}
     if says_the_same(conditions.get("Progressing") or {}, message):
         return dict(before)
     status = {"status": "Admitted", **before, "reason": ERROR}
     status["conditions"] = [
-        conditions.get(each) or _condition(resource, each, now)
-        for each in RESOURCES[resource["kind"]].conditions
+        conditions.get(kind) or _condition(resource, kind, now)
+        for kind in RESOURCES[resource["kind"]].conditions
     ]
     return _progressing(status, ERROR, message)
 
@@ -54,16 +54,18 @@ def held_up(status: Json, message: str, now: datetime) -> Json:
 
 
 def _progressing(status: Json, reason: str, message: str) -> Json:
-    """With the reason and the message of why it does not get on, also where it is Ready and progresses no more."""
+    """Writes into Progressing why the resource does not get on, also where it is Ready and progresses no more."""
     conditions = [
-        {**each, "reason": reason, "message": message} if each["type"] == "Progressing" else each
-        for each in status["conditions"]
+        {**condition, "reason": reason, "message": message}
+        if condition["type"] == "Progressing"
+        else condition
+        for condition in status["conditions"]
     ]
     return {**status, "conditions": conditions}
 
 
 def _condition(resource: Json, kind: str, now: datetime) -> Json:
-    """Of a resource that was never reconciled well: it progresses, and nothing else holds."""
+    """Returns a condition of a resource that was never reconciled well: it progresses, and nothing else holds."""
     return {
         "type": kind,
         "status": "True" if kind == "Progressing" else "False",

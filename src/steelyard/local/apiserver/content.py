@@ -30,7 +30,7 @@ def is_too_deep(value: Any) -> bool:
     """Whether lists and objects lie in each other deeper than `MAX_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        level = [below for each in level for below in _below(each)]
+        level = [below for item in level for below in _below(item)]
         if not level:
             return False
     return True
@@ -38,4 +38,4 @@ def is_too_deep(value: Any) -> bool:
 
 def _below(value: Any) -> Iterator[Any]:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (each for each in items if isinstance(each, dict | list))
+    return (item for item in items if isinstance(item, dict | list))

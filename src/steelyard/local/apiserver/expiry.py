@@ -113,7 +113,7 @@ def _written(item: Item, now: datetime) -> datetime:
         field_of(event, "series", "lastObservedTime"),
     ]
     known = []
-    for each in times:
+    for text in times:
         with contextlib.suppress(ValueError, TypeError):
-            known.append(min(parse_stamp(each), now))
+            known.append(min(parse_stamp(text), now))
     return max(known, default=now)

@@ -182,7 +182,7 @@ class Objects:
         before = copy.deepcopy(old)
         complete(kind, before)
         known = kind.rules.check(before, old)
-        return [each for each in causes if each not in known]
+        return [cause for cause in causes if cause not in known]
 
     def _write_changed(self, kind: ResourceType, item: Item, old: Json, new: Json, options: Options) -> bytes:
         metadata = new["metadata"]

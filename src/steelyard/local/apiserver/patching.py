@@ -93,14 +93,14 @@ def _json_patch(body: bytes) -> Callable[[Json], Json]:
 def _applied(obj: Json, operations: list[Json]) -> object:
     """One operation after the other, as long as what they copy stays within bounds."""
     copied = 0
-    for each in operations:
-        if each["op"] == "copy":
-            copied += len(orjson.dumps(jsonpatch.JsonPointer(each["from"]).resolve(obj)))
+    for operation in operations:
+        if operation["op"] == "copy":
+            copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(obj)))
             if copied > MAX_COPIED:
                 text = "Unable to complete the copy, the accumulated size increase of copy is"
                 text = f"{text} {copied}, exceeding the limit {MAX_COPIED}"
                 raise Refusal(413, "RequestEntityTooLarge", text)
-        obj = jsonpatch.JsonPatch([each]).apply(obj, in_place=True)
+        obj = jsonpatch.JsonPatch([operation]).apply(obj, in_place=True)
     return obj
 
 

@@ -71,7 +71,7 @@ def _belong(certificate: Path, key: Path) -> bool:
 
 
 def _say_anew(*paths: Path) -> None:
-    """Only of what was there: a first start makes everything."""
+    """Warns only where files were there: a first start makes everything."""
     if any(path.exists() for path in paths):
         names = " and ".join(str(path) for path in paths)
         _log.warning("%s are made anew: one is lost, damaged or about to end", names)

@@ -47,7 +47,7 @@ class World:
         self.time += timedelta(**span)
         assert self.parts is not None
         await self.parts.expiry.expire()
-        return [each["metadata"]["name"] for each in (await self.ask("GET", f"{CORE}/events"))["items"]]
+        return [event["metadata"]["name"] for event in (await self.ask("GET", f"{CORE}/events"))["items"]]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_whoever_watches_is_told(world: World) -> None:
 async def test_a_new_process_knows_how_old_events_are(
     world: World, span: dict[str, float], left: list[str]
 ) -> None:
-    """And does not keep those that a clock set back makes young again."""
+    """Events do not stay because a clock that is set back makes them young again."""
     await world.event("a")
     if span.get("days"):
         assert await world.after(**span) == left
@@ -124,11 +124,9 @@ async def test_a_deleted_pod_that_no_kubelet_will_end_goes(world: World) -> None
         await world.ask("POST", f"{CORE}/pods", pod)
         await world.ask("DELETE", f"{CORE}/pods/{name}")
     listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
-    assert [each["metadata"]["name"] for each in listed] == ["gone", "kept"], (
-        "one without a node goes at once"
-    )
+    assert [pod["metadata"]["name"] for pod in listed] == ["gone", "kept"], "one without a node goes at once"
     assert listed[1]["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
     assert world.parts is not None
     await world.parts.expiry.collect()
     listed = (await world.ask("GET", f"{CORE}/pods"))["items"]
-    assert [each["metadata"]["name"] for each in listed] == ["kept"]
+    assert [pod["metadata"]["name"] for pod in listed] == ["kept"]

@@ -71,6 +71,6 @@ def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str
             path.write_bytes((tmp_path / "pki" / NAMES[NAMES.index(name) - 1]).read_bytes())
     pki.server_context(tmp_path / "pki", "127.0.0.1")
     authority, server = (
-        x509.load_pem_x509_certificate((tmp_path / "pki" / each).read_bytes()) for each in NAMES[::2]
+        x509.load_pem_x509_certificate((tmp_path / "pki" / name).read_bytes()) for name in NAMES[::2]
     )
     server.verify_directly_issued_by(authority)

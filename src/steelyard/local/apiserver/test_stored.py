@@ -69,7 +69,7 @@ async def test_a_stored_object_that_cannot_be_served_stops_nothing(what: str, tm
     pod = {"metadata": {"name": "good"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     assert (await ask(parts, "POST", "/api/v1/namespaces/default/pods", pod))[0] == 201
     status, listed = await ask(parts, "GET", "/api/v1/pods")
-    assert (status, [each["metadata"]["name"] for each in listed["items"]]) == (200, ["good"])
+    assert (status, [pod["metadata"]["name"] for pod in listed["items"]]) == (200, ["good"])
     parts.store.close()
 
 

@@ -199,7 +199,7 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     progressing, wait = _progress(deployment, counts, complete, now)
     conditions = with_condition(conditions, progressing, now, stamp="lastUpdateTime")
     status["conditions"] = [
-        *(each for each in conditions if each["type"] != FAILURE),
+        *(condition for condition in conditions if condition["type"] != FAILURE),
         *_failures(deployment, sets),
     ]
     return status, wait
@@ -207,10 +207,10 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
 
 def _failures(deployment: Json, sets: Sets) -> list[Json]:
     """What keeps a ReplicaSet, or the Deployment itself, from making what it lacks."""
-    found = [failure for each in sets.all if (failure := of.condition(each, FAILURE))]
+    found = [failure for replica_set in sets.all if (failure := of.condition(replica_set, FAILURE))]
     if not found and sets.new is None and (own := of.condition(deployment, FAILURE)):
         found = [own]
-    return [{"lastUpdateTime": each.get("lastTransitionTime"), **each} for each in found[:1]]
+    return [{"lastUpdateTime": failure.get("lastTransitionTime"), **failure} for failure in found[:1]]
 
 
 def _availability(enough: bool) -> Json:

@@ -77,7 +77,7 @@ async def run_controllers(
 
 
 def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None) -> Iterator[Work]:
-    """Whose business a change is."""
+    """Yields the work items that a change concerns."""
     for obj in (old, new):
         if obj is None:
             continue

@@ -39,8 +39,8 @@ class World:
         self.events.append((obj["metadata"]["name"], event))
 
     async def turns(self, *items: Work) -> None:
-        for each in items:
-            self.queue.add(each)
+        for item in items:
+            self.queue.add(item)
         worker = asyncio.create_task(work(self.edge, self.queue, self.faults))
         while not worker.done() and (len(self.queue) or self.queue.working):  # noqa: ASYNC110 - its turns are ours
             await asyncio.sleep(0)
@@ -115,7 +115,7 @@ async def test_what_a_template_is_refused_for_is_said_until_it_is_made() -> None
 
 
 def test_children_are_made_in_batches_that_grow() -> None:
-    """As many as can be written, and never a list of as many as are asked for."""
+    """A batch has as many Pods as can be written at once; no list ever has as many as the owner asks for."""
     owner = make_replica_set(replicas=LARGEST)
     owner["metadata"]["uid"] = "uid"
     pods: list[Json] = []
@@ -125,8 +125,8 @@ def test_children_are_made_in_batches_that_grow() -> None:
         assert decision.more
         sizes.append(len(decision.create))
         pods += [
-            {**each, "metadata": {**each["metadata"], "uid": each["metadata"]["name"]}}
-            for each in decision.create
+            {**pod, "metadata": {**pod["metadata"], "uid": pod["metadata"]["name"]}}
+            for pod in decision.create
         ]
     assert sizes == [8, 8, 16, 32, 64, 128, 256, 256]
 
@@ -139,7 +139,7 @@ def test_no_owner_has_more_pods_than_a_node_will_ever_run() -> None:
         pods += created
     assert len(pods) == MOST_PODS
     status = decision.status or {}
-    assert [each["reason"] for each in status["conditions"]] == ["TooManyReplicas"]
+    assert [condition["reason"] for condition in status["conditions"]] == ["TooManyReplicas"]
     assert not replica_set.decide({**owner, "status": status}, pods, NOW)
     endless = make_job()
     endless["spec"] |= {"completions": LARGEST, "parallelism": LARGEST}

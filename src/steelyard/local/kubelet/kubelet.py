@@ -56,7 +56,7 @@ class Kubelet:
         self.shims = ForkServer(config.python)
         self.addresses = Addresses(config.pods / ".addresses", config.network)
         sandboxes = (PodFolder(path).sandbox() for path in config.pods.iterdir() if path.is_dir())
-        self.addresses.adopt(each.ip for each in sandboxes if each and each.ip != HOST_IP)
+        self.addresses.adopt(sandbox.ip for sandbox in sandboxes if sandbox and sandbox.ip != HOST_IP)
         self.node = Node(cluster, config, self.addresses, self.events, self.shims, can, shown, slept, now)
         self.workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self.informer = Informer(cluster, PODS, on_change=self._heard)

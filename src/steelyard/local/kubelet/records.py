@@ -99,7 +99,7 @@ class PodFolder:
         return self.path / container / str(attempt)
 
     def sandbox(self) -> Sandbox | None:
-        names = [each.name for each in fields(Sandbox)]
+        names = [field.name for field in fields(Sandbox)]
         record = _read(self.path / "pod.json", *names)
         return Sandbox(**{name: record[name] for name in names}) if record else None
 

@@ -119,7 +119,7 @@ class Scheduler:
                 bound += 1
                 starting[namespace] += 1
                 _add(taken, asked)
-        news = [each for each in lacking if self._told.get(each[0]["metadata"]["uid"]) != each[1].kind]
+        news = [entry for entry in lacking if self._told.get(entry[0]["metadata"]["uid"]) != entry[1].kind]
         for pod, missing in news[:BATCH]:
             await self._refuse(pod, "Unschedulable", missing.text, missing.kind)
         await self._refuse_unreadable(pods)
@@ -200,7 +200,11 @@ class Scheduler:
     async def _refuse(self, pod: Json, reason: str, message: str, kind: str) -> None:
         metadata = pod["metadata"]
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-        known = [each for each in (pod.get("status") or {}).get("conditions") or [] if each.get("type")]
+        known = [
+            condition
+            for condition in (pod.get("status") or {}).get("conditions") or []
+            if condition.get("type")
+        ]
         now = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = {"phase": "Pending", "conditions": with_times([condition], known, now)}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}

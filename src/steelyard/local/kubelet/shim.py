@@ -379,7 +379,7 @@ def _make_view(intent: dict[str, Any], pipes: Pipes) -> None:
         ends = [end for stream in pipes.streams for end in stream[1:]]
         ends += [pipes.go, pipes.error, pipes.numbers[1], *([pipes.asks] if pipes.asks is not None else [])]
         init.be_born(pipes.numbers[0], ends)
-    splice.apply([splice.Mount(**each) for each in intent["mounts"]], intent["keep"], intent["scratch"])
+    splice.apply([splice.Mount(**mount) for mount in intent["mounts"]], intent["keep"], intent["scratch"])
     if pipes.numbers is not None:
         splice.mount_proc()
 

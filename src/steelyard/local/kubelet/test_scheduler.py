@@ -54,7 +54,7 @@ class World:
         for name in self.bound(namespace):
             self.cluster.store.set_status(PODS, name, namespace, {"phase": "Running"})
 
-    def told(self, name: str) -> Json:
+    def scheduled(self, name: str) -> Json:
         pod = self.cluster.store.find(PODS, name, "default")
         assert pod is not None
         return condition(pod, "PodScheduled") or {}
@@ -104,9 +104,9 @@ def test_pods_take_turns_by_what_their_namespace_holds() -> None:
         *(pod(f"b{number}", "b", f"2026-01-01T00:00:1{number}Z") for number in range(2)),
         pod("urgent", "a", "2026-01-01T00:00:30Z", priority=10),
     ]
-    order = [each["metadata"]["name"] for each in in_turn(waiting, Counter(b=1))]
+    order = [pod["metadata"]["name"] for pod in in_turn(waiting, Counter(b=1))]
     assert order == ["urgent", "a0", "b0", "a1", "b1", "a2", "a3"]
-    alone = [each["metadata"]["name"] for each in in_turn(waiting[:4], Counter(a=9))]
+    alone = [pod["metadata"]["name"] for pod in in_turn(waiting[:4], Counter(a=9))]
     assert alone == ["a0", "a1", "a2", "a3"]
 
 
@@ -126,7 +126,7 @@ async def test_a_pod_that_cannot_be_read_stops_no_other(world: World, spec: dict
     world.put("good")
     assert not await world.scheduler.bind_some()
     assert world.bound() == ["bound", "good"]
-    assert world.told("bad")["reason"] == "SchedulerError"
+    assert world.scheduled("bad")["reason"] == "SchedulerError"
     assert world.faults.of("scheduler", "Pod") == 2
     version = world.cluster.store.version
     await world.scheduler.bind_some()
@@ -136,7 +136,7 @@ async def test_a_pod_that_cannot_be_read_stops_no_other(world: World, spec: dict
 async def test_what_a_pod_lacks_is_told_again_only_when_it_is_something_else(world: World) -> None:
     world.put("big", containers=[make_container(resources={"requests": {"memory": "1e999"}})])
     await world.scheduler.bind_some()
-    assert "Insufficient memory" in world.told("big")["message"]
+    assert "Insufficient memory" in world.scheduled("big")["message"]
     world.put("small", containers=[make_container(resources={"requests": {"memory": "1Gi"}})])
     await world.scheduler.bind_some()
     version = world.cluster.store.version

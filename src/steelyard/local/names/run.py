@@ -106,7 +106,7 @@ def _table(caches: Caches, faults: Faults) -> tuple[list[Json], Table]:
         _log.exception("some object has no names")
     kept = []
     for kind, found in objects:
-        kept.append([each for each in found if is_readable(each)])
+        kept.append([obj for obj in found if is_readable(obj)])
         for _ in range(len(found) - len(kept[-1])):
             faults.count("names", kind.kind)
     services, slices, pods = kept

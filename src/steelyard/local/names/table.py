@@ -57,7 +57,7 @@ def is_readable(obj: Json) -> bool:
     """Whether `table` can take the object, a Service, an EndpointSlice or a Pod."""
     try:
         if "endpoints" in obj:
-            ports = [{"port": 1, "name": each.get("name")} for each in obj.get("ports") or ()]
+            ports = [{"port": 1, "name": port.get("name")} for port in obj.get("ports") or ()]
             service = {"metadata": obj["metadata"], "spec": {"ports": ports}}
             table([], [obj])
             _headless(service, [obj])

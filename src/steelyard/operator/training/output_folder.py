@@ -114,8 +114,8 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
     volume, mount = source(job, output)
     main = main_container(spec["containers"], job.framework)
     containers = [
-        _told(main, output, None if own else mount) if each is main and main else each
-        for each in spec["containers"]
+        _with_folder(main, output, None if own else mount) if container is main and main else container
+        for container in spec["containers"]
     ]
     volumes = list(spec.get("volumes") or ())
     if not own:
@@ -123,8 +123,8 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
     return {**pod, "spec": {**spec, "containers": containers, **({"volumes": volumes} if volumes else {})}}
 
 
-def _told(container: Json, output: Output, mount: Json | None) -> Json:
-    """The container that knows the folder; what the user's own environment says is left as it is."""
+def _with_folder(container: Json, output: Output, mount: Json | None) -> Json:
+    """Returns the container with the folder in its environment; a variable that the user has set stays as it is."""
     env = list(container.get("env") or ())
     if all(each["name"] != VARIABLE for each in env):
         env.append({"name": VARIABLE, "value": output.path})

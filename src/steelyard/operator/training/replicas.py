@@ -121,7 +121,7 @@ def _removed(replica: Replica, attempt: int) -> Replica:
 
 
 def dropped(crew: Crew, memory: Memory) -> tuple[Premise, ...]:
-    """That no Pod is left of a replica which the job has no more, before the status forgets it.
+    """Requires that no Pod is left of a removed replica before the status forgets the replica.
 
     A new process may not have read that Pod yet; once forgotten, nothing would keep new Pods from meeting it.
     """

@@ -78,6 +78,6 @@ def _present(value: object, depth: int, field: str) -> object:
                 name: _present(each, depth + 1, field) for name, each in value.items() if each is not None
             }
         case list():
-            return [_present(each, depth + 1, field) for each in value]
+            return [_present(item, depth + 1, field) for item in value]
         case _:
             return value

@@ -39,7 +39,7 @@ def test_what_befalls_the_others_does_not_keep_an_orphan_from_its_job() -> None:
 
 
 def test_an_adopted_pod_of_a_later_attempt_is_the_replicas() -> None:
-    """Of a job whose status was lost when it was restored: its Pods had got further than the status says."""
+    """A restore may lose the status of a job: its Pods are then at a later attempt than the status says."""
     stage = orphaned("job-worker-0")
     pod = stage.pods()["job-worker-0"]
     labels = {**pod["metadata"]["labels"], ATTEMPT: "3"}
@@ -53,7 +53,7 @@ def test_an_adopted_pod_of_a_later_attempt_is_the_replicas() -> None:
 
 
 def attempts(stage: Stage) -> dict[tuple[str, int], int]:
-    return {(each["type"], each["index"]): each["attempt"] for each in stage.status["replicas"]}
+    return {(replica["type"], replica["index"]): replica["attempt"] for replica in stage.status["replicas"]}
 
 
 def test_an_orphan_is_not_taken_for_gone() -> None:

@@ -183,20 +183,21 @@ def test_coscheduling_groups_pods_by_a_label_and_reckons_what_they_need() -> Non
 def test_the_least_size_of_a_gang_is_passed_on_as_v1_does(least: int) -> None:
     job = make_job(policy={"schedulingPolicy": {"minAvailable": least}})
     stage = Stage(job, gang("coscheduler")).settle().run()
-    group = next(each for each in stage.store.objects() if each["kind"] == "PodGroup")
+    group = next(obj for obj in stage.store.objects() if obj["kind"] == "PodGroup")
     assert (group["spec"]["minMember"], stage.state) == (least, "Running")
 
 
 def test_a_gang_without_a_scheduler_is_told_once() -> None:
-    def told(scheduler: str, **policy: Any) -> list[str]:
+    def messages(scheduler: str, **policy: Any) -> list[str]:
         job = make_job(policy={"schedulingPolicy": policy})
         first = reconcile(job, Children(), BEGIN, gang(scheduler))
         again = reconcile({**job, "status": first.status}, Children(), BEGIN, gang(scheduler))
         assert not again.tell
-        return [each.message for each in first.tell]
+        return [event.message for event in first.tell]
 
-    assert told("volcano", minAvailable=2) == told("", queue="q", priorityClass="p") == told("") == []
-    (words,) = told("", minAvailable=0, scheduleTimeoutSeconds=9)
+    assert messages("volcano", minAvailable=2) == messages("", queue="q", priorityClass="p") == []
+    assert messages("") == []
+    (words,) = messages("", minAvailable=0, scheduleTimeoutSeconds=9)
     assert (
         "schedulingPolicy.minAvailable, spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds: wi" in words
     )

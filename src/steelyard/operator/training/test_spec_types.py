@@ -145,7 +145,7 @@ def replaced(resource: Json, path: Path, value: object) -> Json:
 
 
 def named(path: Path) -> str:
-    return "spec" + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    return "spec" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
 def lived(resource: Json) -> Json:
@@ -175,7 +175,7 @@ def lived(resource: Json) -> Json:
 
 
 def refusal(status: Json) -> str:
-    failed = [each for each in status["conditions"] if each["type"] == "Failed"]
+    failed = [condition for condition in status["conditions"] if condition["type"] == "Failed"]
     return str(failed[0]["message"]) if failed and failed[0]["reason"].endswith("FailedValidation") else ""
 
 
@@ -289,7 +289,7 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
     max_leaves=4,
 )
-PLACES = st.one_of(*(st.tuples(st.just(each), st.sampled_from(list(paths(each["spec"])))) for each in JOBS))
+PLACES = st.one_of(*(st.tuples(st.just(job), st.sampled_from(list(paths(job["spec"])))) for job in JOBS))
 
 
 @given(PLACES, ANYTHING)

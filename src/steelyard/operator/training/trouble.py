@@ -18,7 +18,7 @@ def errored(job: Json, message: str, now: datetime) -> Json:
     """The status after an unexpected error; one that has ended stays as it is."""
     before: Json = job.get("status") or {}
     known = before.get("conditions") or ()
-    if status.finished(known) or any(says_the_same(each, message) for each in known):
+    if status.finished(known) or any(says_the_same(condition, message) for condition in known):
         return dict(before)
     kind = "Running" if status.holds(known, "Created") else "Created"
     moment = time_text(now)
@@ -30,12 +30,15 @@ def errored(job: Json, message: str, now: datetime) -> Json:
         "lastUpdateTime": moment,
         "lastTransitionTime": moment,
     }
-    return {**before, "conditions": [error, *(each for each in known if each["type"] != kind)]}
+    return {**before, "conditions": [error, *(condition for condition in known if condition["type"] != kind)]}
 
 
 def recovered(decided: Json) -> Json:
     """The status without the error of an earlier reconciliation."""
     conditions = decided.get("conditions") or ()
-    if not any(each.get("reason") == ERROR for each in conditions):
+    if not any(condition.get("reason") == ERROR for condition in conditions):
         return decided
-    return {**decided, "conditions": [each for each in conditions if each.get("reason") != ERROR]}
+    return {
+        **decided,
+        "conditions": [condition for condition in conditions if condition.get("reason") != ERROR],
+    }

@@ -133,9 +133,9 @@ def _waiting_for(pods: list[Json]) -> str:
 def _not_made(at: Situation) -> str:
     """Why the Deployment could not make its Pods."""
     for deployment in at.children.of_kind("Deployment"):
-        for each in (deployment.get("status") or {}).get("conditions") or ():
-            if each["type"] == "ReplicaFailure" and each["status"] == "True":
-                return str(each.get("message") or each.get("reason") or "")
+        for entry in (deployment.get("status") or {}).get("conditions") or ():
+            if entry["type"] == "ReplicaFailure" and entry["status"] == "True":
+                return str(entry.get("message") or entry.get("reason") or "")
     return ""
 
 

@@ -109,5 +109,5 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [each[0] for each in _pattern(text, pattern).finditer(text)]
+    found = [match[0] for match in _pattern(text, pattern).finditer(text)]
     return found if limit < 0 else found[:limit]

@@ -64,7 +64,7 @@ def init_container_causes(container: Json, path: str) -> list[Cause]:
         return []
     text = "may not be set for init containers without restartPolicy=Always"
     names = ("lifecycle", *PROBES)
-    return [forbidden_field(f"{path}.{each}", text) for each in names if container.get(each) is not None]
+    return [forbidden_field(f"{path}.{name}", text) for name in names if container.get(name) is not None]
 
 
 def _image_causes(container: Json, path: str) -> list[Cause]:

@@ -32,7 +32,7 @@ def _check(obj: Json, old: Json | None) -> list[Cause]:
     causes += too_many("endpoints", len(endpoints), 1000) + too_many("ports", len(ports), 20000)
     for index, endpoint in enumerate(endpoints):
         causes += _endpoint_causes(endpoint, kind or "", f"endpoints[{index}]")
-    causes += duplicates((each["name"] for each in ports), "ports", "name")
+    causes += duplicates((port["name"] for port in ports), "ports", "name")
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"ports[{index}]")
     return causes + immutable(obj, old, "addressType")

@@ -21,7 +21,7 @@ PROTOCOLS = ["SCTP", "TCP", "UDP"]
 
 def not_negative(obj: Json, path: str, *names: str) -> list[Cause]:
     """Numbers of an object that lies at `path`, where they are there."""
-    return [invalid(f"{path}.{each}", obj[each], NOT_NEGATIVE) for each in names if (obj.get(each) or 0) < 0]
+    return [invalid(f"{path}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
 
 
 def between(value: int | None, path: str, low: int, high: int) -> list[Cause]:
@@ -51,7 +51,7 @@ def port_name(value: str, path: str) -> list[Cause]:
 
 
 def port(value: int | str | None, path: str) -> list[Cause]:
-    """By number or by name."""
+    """Checks a port that is given by its number or by its name."""
     return port_name(value, path) if isinstance(value, str) else port_number(value or 0, path)
 
 
@@ -153,4 +153,4 @@ def unreserved_path(value: str, path: str) -> list[Cause]:
 
 def needed(obj: Json, path: str, *names: str) -> list[Cause]:
     """Texts and lists that may not be empty."""
-    return [required(f"{path}.{each}") for each in names if not obj.get(each)]
+    return [required(f"{path}.{name}") for name in names if not obj.get(name)]

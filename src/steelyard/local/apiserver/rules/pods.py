@@ -156,7 +156,7 @@ def _check(pod: Json, old: Json | None) -> list[Cause]:
 
 
 def _changed_causes(spec: Json, before: Json) -> list[Cause]:
-    """Of what may change in a Pod; what was stored before a rule came may stay."""
+    """Checks the fields of a Pod that may change; a value that was stored before its rule existed may stay."""
     causes = []
     for cause in _scalar_causes(spec, "spec"):
         if cause not in _scalar_causes(before, "spec"):
@@ -171,7 +171,7 @@ def _changed_causes(spec: Json, before: Json) -> list[Cause]:
 def _check_status(pod: Json, old: Json | None) -> list[Cause]:
     """Addresses become lines of hosts files and targets of connections."""
     status = pod.get("status") or {}
-    addresses = [each.get("ip") or "" for each in status.get("podIPs") or ()]
+    addresses = [entry.get("ip") or "" for entry in status.get("podIPs") or ()]
     if status.get("podIP") and not addresses:
         addresses = [status["podIP"]]
     causes: list[Cause] = []

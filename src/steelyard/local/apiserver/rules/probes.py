@@ -50,11 +50,11 @@ def _probe_causes(probe: Json, path: str, *, once: bool) -> list[Cause]:
 
 def handler_causes(handler: Json, path: str, ways: tuple[str, ...]) -> list[Cause]:
     """Exactly one way to ask or to tell a container, and that one whole."""
-    chosen = [each for each in ways if handler.get(each) is not None]
+    chosen = [way for way in ways if handler.get(way) is not None]
     if not chosen:
         return [required(path, "must specify a handler type")]
     causes = [
-        forbidden_field(f"{path}.{each}", "may not specify more than 1 handler type") for each in chosen[1:]
+        forbidden_field(f"{path}.{way}", "may not specify more than 1 handler type") for way in chosen[1:]
     ]
     action, where = handler[chosen[0]], f"{path}.{chosen[0]}"
     match chosen[0]:

@@ -39,7 +39,7 @@ def _check(service: Json, old: Json | None) -> list[Cause]:
         causes.append(required("spec.ports"))
     for index, port in enumerate(ports):
         causes += _port_causes(port, f"spec.ports[{index}]", several=len(ports) > 1)
-    causes += duplicates((each.get("name") or "" for each in ports), "spec.ports", "name")
+    causes += duplicates((port.get("name") or "" for port in ports), "spec.ports", "name")
     causes += _twice(ports)
     causes += one_of(spec["sessionAffinity"], "spec.sessionAffinity", ["ClientIP", "None"])
     for index, address in enumerate(spec.get("externalIPs") or ()):

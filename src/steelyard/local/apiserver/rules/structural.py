@@ -65,7 +65,7 @@ def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
 
 
 def _compiles(pattern: str) -> bool:
-    """By the engine that will ask: it has no looking around and no references back, as on a real server."""
+    """Tries the engine that will match: like a real server's, it knows no lookaround and no backreferences."""
     try:
         Validator({"type": "string", "pattern": pattern})
     except ValueError:

@@ -108,7 +108,7 @@ def _indexed_causes(spec: Json) -> list[Cause]:
     if spec["completionMode"] != "Indexed":
         text = "requires indexed completion mode"
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
-        return [invalid(f"spec.{each}", spec[each], text) for each in names if spec.get(each) is not None]
+        return [invalid(f"spec.{name}", spec[name], text) for name in names if spec.get(name) is not None]
     causes = []
     if spec.get("completions") is None:
         causes.append(required("spec.completions", "when completion mode is Indexed"))
@@ -186,7 +186,7 @@ def _rolling_causes(rolling: Json, path: str) -> list[Cause]:
     where = f"{path}.maxUnavailable"
     causes = share(unavailable, where) + share(surge, f"{path}.maxSurge")
     if not causes and not any(
-        (percent(each) or 0) if isinstance(each, str) else each for each in (unavailable, surge)
+        (percent(limit) or 0) if isinstance(limit, str) else limit for limit in (unavailable, surge)
     ):
         causes.append(invalid(where, unavailable, "may not be 0 when `maxSurge` is 0"))
     if (percent(unavailable) or 0) > 100:
