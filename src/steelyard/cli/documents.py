@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.connection import collection_name
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
+
+if TYPE_CHECKING:
+    from yaml import MarkedYAMLError
 
 Json = dict[str, Any]
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
@@ -42,7 +45,17 @@ class Document:
 
 def read(paths: Sequence[Path]) -> list[Document]:
     """Every document of the files, and of the folders' YAML and JSON files in the order of their names."""
-    return [document for path in _files(paths) for document in _documents(path)]
+    documents: list[Document] = []
+    for path in _files(paths):
+        contents = _contents(path)
+        if not contents and path in paths:  # one of a folder may be left empty
+            raise UsageError(
+                f"--filename {path}: has no document; one has `kind:` and the fields of its create request"
+            )
+        for number, content in enumerate(contents, 1):
+            items = items_of(content, f"{path}, document {number}")
+            documents += [_document(item, where) for where, item in items]
+    return documents
 
 
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
@@ -58,19 +71,35 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
             raise UsageError(f"--filename {path}: there is no such file or folder")
 
 
-def _documents(path: Path) -> Iterable[Document]:
+def _contents(path: Path) -> list[object]:
+    """What the file's documents hold. Raises UsageError for a file that is no YAML."""
     import sys
 
     import yaml
 
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+        text = (sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()).decode()
         contents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: is no YAML: {error}") from error
-    for number, content in enumerate(contents, 1):
-        for where, item in items_of(content, f"{path}, document {number}"):
-            yield _document(item, where)
+        for content in contents:
+            json.dumps(content, default=str, skipkeys=True)  # a mapping that holds itself is met here
+    except OSError as error:
+        raise UsageError(f"--filename {path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is no text in UTF-8: {error.reason} at byte {error.start}") from error
+    except yaml.MarkedYAMLError as error:
+        raise UsageError(f"{path}: is no YAML: {_fault(error)}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UsageError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: is nested too deep to be read") from error
+    return contents
+
+
+def _fault(error: "MarkedYAMLError") -> str:
+    """What the parser met and where, in one line."""
+    mark = error.problem_mark or error.context_mark
+    said = " ".join(filter(None, [error.context, error.problem]))
+    return f"line {mark.line + 1}, column {mark.column + 1}: {said}" if mark else said
 
 
 def _document(content: object, where: str) -> Document:

@@ -46,7 +46,12 @@ REFUSED = {
     "no kind": ("account: acme\n", "`kind:`"),
     "another kind": ("kind: Spoon\n", "there is no such kind; there are datasets"),
     "no mapping": ("- a\n", "should be a mapping"),
-    "no YAML": ("a: [\n", "is no YAML"),
+    "no YAML": ("a: [\n", "is no YAML: line 2, column 1: while parsing a flow node expected"),
+    "a control character": ("a: \x01\n", "is no YAML: unacceptable character"),
+    "a list that holds itself": ("kind: Report\na: &a [*a]\n", "is no YAML: Circular reference"),
+    "too deep": ("[" * 20_000, "is nested too deep"),
+    "a date that is none": ("kind: Report\na: 2030-13-01\n", "is no YAML: month must be"),
+    "nothing": ("# nothing\n---\n", "has no document"),
 }
 
 
@@ -57,6 +62,13 @@ def test_what_is_refused_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         read([path])
     assert said in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_bytes(b"kind: Report\nname: \xff\n")
+    with pytest.raises(UsageError, match=r"wrong.yaml: is no text in UTF-8: invalid start byte at byte 19"):
+        read([path])
 
 
 def test_a_reference_to_nothing_says_what_there_is(tmp_path: Path) -> None:
