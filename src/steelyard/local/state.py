@@ -221,20 +221,27 @@ def write_record(state: StateDir, record: Record) -> None:
 
 
 def read_ready(state: StateDir) -> Ready | None:
+    """What the folder's `up` says of itself; nothing when there is none or it cannot be read."""
     try:
         content = json.loads(state.ready.read_text())
-        return Ready(content["api"], content["token"], Path(content["kubeconfig"]), content["pid"])
-    except (OSError, ValueError, KeyError):
+        ready = Ready(content["api"], content["token"], Path(content["kubeconfig"]), content["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    return ready if isinstance(ready.pid, int) and _words(ready.api, ready.token) else None
 
 
 def read_platform(state: StateDir) -> tuple[str | None, str | None]:
     """The platform's address and token; nothing where its API does not run."""
     try:
         content = json.loads(state.platform.read_text())
-        return content["api"], content["token"]
-    except (OSError, ValueError, KeyError):
+        api, token = content["api"], content["token"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None, None
+    return (api, token) if _words(api, token) else (None, None)
+
+
+def _words(*values: object) -> bool:
+    return all(value is None or isinstance(value, str) for value in values)
 
 
 def write_platform(state: StateDir, api: str, token: str) -> None:

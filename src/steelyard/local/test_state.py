@@ -56,6 +56,17 @@ def test_ready_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["ready.json"]
 
 
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", "7", '"x"', '{"api": 1, "token": 2, "kubeconfig": "k", "pid": 3}']
+)
+def test_what_cannot_be_read_of_a_run_counts_as_absent(tmp_path: Path, content: str) -> None:
+    state = StateDir(tmp_path)
+    state.ready.write_text(content)
+    state.platform.write_text(content)
+    assert folders.read_ready(state) is None
+    assert folders.read_platform(state) == (None, None)
+
+
 def test_a_process_is_known_by_its_start() -> None:
     assert folders.process_started(os.getpid()) == folders.process_started(os.getpid()) != ""
     assert folders.process_started(2**22 + 1) == ""
