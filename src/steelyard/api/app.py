@@ -21,6 +21,7 @@ from steelyard.api.auth import Access, authenticate
 from steelyard.api.call import Call
 from steelyard.api.errors import (
     ApiError,
+    BadRequest,
     Forbidden,
     NotAllowed,
     NotFound,
@@ -33,11 +34,12 @@ from steelyard.api.reply import Reply
 from steelyard.api.routing import Administrator, Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
+from steelyard.errors import ContentError
 from steelyard.room import no_room
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError
-from steelyard.storage.store import StorageError
+from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
 from steelyard.views.view import ViewError
 
 __all__ = ["App", "Platform", "make_app"]
@@ -120,7 +122,7 @@ class App:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
             reply.fail()
-            return _answer_to(error, request.scope["path"])
+            return answer_to(error, request.scope["path"])
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = self.router.find("WEBSOCKET", scope["path"])
@@ -132,7 +134,7 @@ class App:
                 self._call(match.route, match, socket, access, Reply(self.api.settling))
             )
         except Exception as error:  # noqa: BLE001 - the outermost edge
-            refusal = _answer_to(error, scope["path"])
+            refusal = answer_to(error, scope["path"])
             if socket.application_state is WebSocketState.CONNECTING:
                 await socket.send_denial_response(refusal)
             else:  # it was accepted: too late for an answer
@@ -179,15 +181,28 @@ def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
     return App(Api(platform, replicas))
 
 
-def _answer_to(error: Exception, path: str) -> Response:
+def answer_to(error: Exception, path: str) -> Response:
+    """The answer to a request for `path` that has raised; what is not the request's fault goes to the log."""
     if isinstance(error, ApiError):
         return error.response()
     if no_room(error):
         _log.warning("%s: %s", path, error)
         detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
         return Unavailable(detail, retry_after=ROOM_SECONDS).response()
+    if isinstance(error, ContentError):
+        return _refused(error, path).response()
     if isinstance(error, _ENGINES):
         _log.warning("%s: %s", path, error)
         return Unavailable(f"an engine does not answer: {error}").response()
     _log.exception("%s failed", path, exc_info=error)
     return ApiError("the API failed; its log says why").response()
+
+
+def _refused(error: ContentError, path: str) -> ApiError:
+    """The answer where an engine is well and does not take what it was given: asking again would change nothing."""
+    if isinstance(error, BadLocation):
+        return BadRequest(str(error))
+    if isinstance(error, ObjectMissing):
+        return NotFound(str(error))
+    _log.error("%s failed", path, exc_info=error)
+    return ApiError(f"the platform's database or log cannot take this request: {error}")
