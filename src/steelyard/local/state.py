@@ -224,10 +224,11 @@ def read_ready(state: StateDir) -> Ready | None:
     """What the folder's `up` says of itself; nothing when there is none or it cannot be read."""
     try:
         content = json.loads(state.ready.read_text())
-        ready = Ready(content["api"], content["token"], Path(content["kubeconfig"]), content["pid"])
+        api, token, pid = content["api"], content["token"], content["pid"]
+        kubeconfig = Path(content["kubeconfig"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return ready if isinstance(ready.pid, int) and _words(ready.api, ready.token) else None
+    return Ready(api, token, kubeconfig, pid) if isinstance(pid, int) and _words(api, token) else None
 
 
 def read_platform(state: StateDir) -> tuple[str | None, str | None]:
