@@ -9,9 +9,13 @@ from typing import ClassVar
 
 import orjson
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
 JSON = "application/json"
+LONGEST_VALUE = 80
+"""Characters of a wrong value that an answer repeats."""
+_WITHOUT_VALUE = {"value_error", "assertion_error", "missing", "extra_forbidden"}
 
 
 class ApiError(Exception):
@@ -122,7 +126,16 @@ def key_taken(key: str) -> Invalid:
 def invalid(error: ValidationError) -> Invalid:
     """All of a model's faults in one sentence; `field` is the first one's."""
     faults = [
-        (".".join(map(str, fault["loc"])) or "body", fault["msg"].removeprefix("Value error, "))
-        for fault in error.errors(include_url=False, include_input=False)
+        (".".join(map(str, fault["loc"])) or "body", _said(fault))
+        for fault in error.errors(include_url=False)
     ]
     return Invalid("; ".join(f"{field}: {message}" for field, message in faults[:10]), field=faults[0][0])
+
+
+def _said(fault: ErrorDetails) -> str:
+    """What is allowed, and the value. The schema's own words have the value already, where it helps."""
+    message, value = fault["msg"].removeprefix("Value error, "), fault.get("input")
+    if fault["type"] in _WITHOUT_VALUE or not isinstance(value, str | int | float | None):
+        return message
+    shown = repr(value) if len(str(value)) <= LONGEST_VALUE else f"{str(value)[:LONGEST_VALUE]!r}..."
+    return f"{message}, and is {shown}"
