@@ -12,7 +12,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Disk:
-    """Mounted at `folder`."""
+    """A tmpfs that is mounted at `folder`."""
 
     folder: Path
 
@@ -34,7 +34,7 @@ class Disk:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, mebibytes: int) -> Iterator[Disk]:
-    """Needs the right to mount; where that is not to be had the test is skipped."""
+    """Mounts a disk at `folder`; the test is skipped where mounting is not allowed."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", "steelyard-test", str(folder)]
     if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:

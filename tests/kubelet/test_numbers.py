@@ -28,7 +28,7 @@ IGNORANT = "import os, time; print('number', os.getpid(), flush=True); time.slee
 @pytest.fixture(autouse=True)
 async def numbers(machine: Machine) -> None:
     if not (await abilities(machine.config)).pids:
-        pytest.skip("process numbers of one's own are not to be had on this machine")
+        pytest.skip("this machine allows no PID namespaces")
 
 
 async def test_a_container_sees_its_own_processes_alone(machine: Machine) -> None:

@@ -74,7 +74,9 @@ def plugin_of(given: Json, cluster: Json, folder: Path) -> Plugin:
     if not isinstance(command, str) or not command:
         raise BadPlugin("exec.command: is required")
     if mode is None and version == VERSIONS[0]:
-        raise BadPlugin(f"exec.interactiveMode: is required with {version}; {', '.join(get_args(Mode))}")
+        raise BadPlugin(
+            f"exec.interactiveMode: is required with {version}; should be {', '.join(get_args(Mode))}"
+        )
     if mode not in (None, *get_args(Mode)):
         raise BadPlugin(f"exec.interactiveMode {mode!r}: should be {', '.join(get_args(Mode))}")
     if "/" in command:  # else it is looked up in PATH
@@ -217,7 +219,9 @@ class ExecLogin:
         try:
             when = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
         except ValueError:
-            raise self._failed(f"its expirationTimestamp {str(text)[:40]!r} is no time") from None
+            raise self._failed(
+                f"its expirationTimestamp {str(text)[:40]!r} is not a time such as 2030-01-31T12:00:00Z"
+            ) from None
         return when if when.tzinfo else when.replace(tzinfo=UTC)
 
     def _failed(self, why: str) -> LoginFailed:

@@ -99,11 +99,11 @@ def _access(config: "SingleConfig | None") -> Access:
     if user.auth_provider:
         name = str(user.auth_provider.get("name"))
         instead = _LEFT.get(name, "use an exec plugin, a token or a certificate")
-        raise KubeconfigError(f"login by auth-provider {name!r} is no part of Kubernetes any more; {instead}")
+        raise KubeconfigError(f"Kubernetes no longer supports login by auth-provider {name!r}; {instead}")
     if user.username:
         # Not silently anonymous: the server's refusal would not say what is missing.
         raise KubeconfigError(
-            "login by 'username' is no part of Kubernetes any more; use a token or a certificate"
+            "Kubernetes no longer supports login by 'username'; use a token or a certificate"
         )
     token = _token(user.token, config.abs_file(user.token_file) if user.token_file else None)
     # As in client-go, a token or a certificate that is written down goes before a program.

@@ -165,8 +165,12 @@ def test_the_environment_names_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.
     ("user", "context", "text"),
     [
         ({"auth-provider": {"name": "gcp"}}, None, "install gke-gcloud-auth-plugin"),
-        ({"auth-provider": {"name": "mine"}}, None, "'mine' is no part of Kubernetes any more; use an exec"),
-        ({"username": "u", "password": "p"}, None, "'username' is no part of Kubernetes any more"),
+        (
+            {"auth-provider": {"name": "mine"}},
+            None,
+            "no longer supports login by auth-provider 'mine'; use an exec",
+        ),
+        ({"username": "u", "password": "p"}, None, "no longer supports login by 'username'"),
         ({"token": ["t"]}, None, "cannot use the kubeconfig"),
         ({}, "elsewhere", "elsewhere"),
     ],

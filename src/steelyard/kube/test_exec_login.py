@@ -234,7 +234,7 @@ async def test_the_older_version_is_spoken_too(program: Program) -> None:
         (answered(V1, {}), "neither a token nor"),
         (answered(V1, {"clientKeyData": "secret"}), "neither a token nor"),
         (answered(V1, {"token": "secret\n"}), "characters that no header takes"),
-        (answered(V1, {"token": "secret", "expirationTimestamp": "soon"}), "'soon' is no time"),
+        (answered(V1, {"token": "secret", "expirationTimestamp": "soon"}), "'soon' is not a time"),
     ],
 )
 async def test_an_answer_that_is_none_is_said_without_it(program: Program, answer: str, words: str) -> None:

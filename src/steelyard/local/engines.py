@@ -98,7 +98,7 @@ async def check_files(settings: Settings, advice: str) -> None:
     if not any(losses.values()) or not (witness := await _witness(settings)):
         return
     lost = "; ".join(f"{name} {getattr(settings, name)}: {loss}" for name, loss in losses.items() if loss)
-    raise Refused(f"{lost}, and {witness} belongs to an installation. {advice}")
+    raise Refused(f"{lost}, but {witness} shows that this installation has been in use. {advice}")
 
 
 def _loss(address: str) -> str | None:

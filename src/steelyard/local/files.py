@@ -61,7 +61,8 @@ def check_images(path: Path) -> None:
         return
     except (ValueError, OSError) as error:
         raise Refused(
-            f"{path}: is no TOML ({error}); mend it, or delete it: one with our images alone is made then"
+            f"{path}: is not valid TOML ({error}); mend it, or delete it: "
+            "a new one, with our images alone, is then made"
         ) from error
 
 

@@ -54,7 +54,7 @@ def test_images_that_cannot_be_read_are_named(state: StateDir) -> None:
     files.check_images(state.images)
     for damage in (b'["localhost/mine"]\npython = "/us', b"\xff"):
         state.images.write_bytes(damage)
-        with pytest.raises(Refused, match=r"images\.toml: is no TOML .*mend it, or delete it"):
+        with pytest.raises(Refused, match=r"images\.toml: is not valid TOML .*mend it, or delete it"):
             files.check_images(state.images)
 
 

@@ -41,7 +41,7 @@ def _failures(replica_set: Json, wanted: int, now: datetime) -> list[Json]:
     """Why Pods are not made that should be; what the API has refused stays said until they are there."""
     known = of.condition(replica_set, FAILURE)
     if replicas(replica_set) > MOST_PODS:
-        message = f"at most {MOST_PODS} Pods of one owner are made by the embedded Kubernetes"
+        message = f"the embedded Kubernetes makes at most {MOST_PODS} Pods for one owner"
         said = {"type": FAILURE, "status": "True", "reason": "TooManyReplicas", "message": message}
         return with_condition([known] if known else [], said, now, stamp="lastTransitionTime")
     return [known] if known and wanted > 0 else []

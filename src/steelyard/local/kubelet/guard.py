@@ -121,7 +121,9 @@ class Guard:
                 if limited:
                     _check_memory(worker, parents)
             except Exception as error:  # noqa: BLE001 - one Pod's fault must not leave the others unguarded
-                log.warning("pod %s: cannot judge what it takes: %s", worker.pod["metadata"]["name"], error)
+                log.warning(
+                    "pod %s: its limits cannot be enforced: %s", worker.pod["metadata"]["name"], error
+                )
                 failed = True
         if not failed:
             self._judged = found

@@ -131,7 +131,7 @@ class PodWorker:
             if self._faults == 1:
                 log.warning("pod %s waits for room on the disk: %s", name, error)
             return RETRY_SECONDS
-        log.error("pod %s: a look has failed", name, exc_info=error)
+        log.error("pod %s: a reconciliation has failed", name, exc_info=error)
         self.events.record(self.pod, "Warning", "FailedSync", f"{type(error).__name__}: {error}")
         return min(LONGEST_RETRY_SECONDS, RETRY_SECONDS * 2.0 ** min(self._faults - 1, 10))
 

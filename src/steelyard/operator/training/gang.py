@@ -73,7 +73,7 @@ def ignored(job: TrainingJob) -> Told | None:
     if job.settings.gang_scheduler or not asked:
         return None
     fields = ", ".join(f"spec.runPolicy.schedulingPolicy.{name}" for name in asked)
-    message = f"{fields}: without effect, the operator's setting training.gang_scheduler is empty"
+    message = f"{fields}: without effect, because the operator's setting training.gang_scheduler is empty"
     return Told("Warning", "SchedulingPolicyIgnored", message)
 
 

@@ -94,7 +94,7 @@ def check(job: TrainingJob, settings: OperatorSettings) -> None:
         )
     if output.claim and not _CLAIM.fullmatch(output.claim):
         field = f"metadata.annotations[{labels.OUTPUT_CLAIM}]"
-        raise Invalid(field, f"{output.claim!r} is no name of a PersistentVolumeClaim")
+        raise Invalid(field, f"{output.claim!r} is not a valid name of a PersistentVolumeClaim")
     if own_mount(job, output) is None and not output.claim and not settings.training.outputs:
         message = (
             f"the template of {output.place.role} mounts no volume with a persistentVolumeClaim at {output.path}, "

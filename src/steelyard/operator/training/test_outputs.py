@@ -205,7 +205,7 @@ def test_who_reads_a_claim(said: Json, user: int | None, root: bool, capabilitie
             {"output_register": "Nobody"}, SETTINGS, "Resource or Platform", id="an unknown registrar"
         ),
         pytest.param(
-            {"output_claim": "My Claim"}, SETTINGS, "'My Claim' is no name", id="no name of a claim"
+            {"output_claim": "My Claim"}, SETTINGS, "'My Claim' is not a valid name", id="no name of a claim"
         ),
         pytest.param({}, OperatorSettings(training=TRAINING), "setting storage is empty", id="no storage"),
         pytest.param({}, OperatorSettings(storage="s3://b"), "persistentVolumeClaim", id="nowhere to write"),
