@@ -474,7 +474,8 @@ def _in_a_child() -> None:
     """Return in a child, which has the container's process numbers; the caller ends as that does."""
     pid = os.fork()
     if pid == 0:
-        os.setsid()
+        if os.isatty(0):
+            os.setsid()  # to have the terminal; else one group has all that the command leaves, and ends with it
         die_with_parent()
         return
     for fd in (0, 1, 2):
