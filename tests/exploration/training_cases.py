@@ -61,12 +61,12 @@ LOST = (
 SCALED = ("scaled", *SEEN, "caches catch up", "Pod starts", "scaled", "caches catch up", "operator looks")
 
 AT_WORK = [
-    Case("a pair", pair, Extent(21_500, 1), LONG),
-    Case("a pair at work", pair, Extent(6_700, 1), LONG, STARTED),
+    Case("a pair", pair, Extent(26_000, 1), LONG),
+    Case("a pair at work", pair, Extent(8_000, 1), LONG, STARTED),
     Case("a pair on a lost node", pair, Extent(1_500, 1), LONG, (*STARTED, "Pod's node is lost", *LOST)),
-    Case("replicas for themselves", alone, Extent(9_600, 1), LONG, STARTED),
-    Case("a pair whose operator knows its writes", remembering, Extent(11_000, 1), LONG),
-    Case("suspended from the start", suspended, Extent(5_000, 1), LONG),
+    Case("replicas for themselves", alone, Extent(11_000, 1), LONG, STARTED),
+    Case("a pair whose operator knows its writes", remembering, Extent(14_000, 1), LONG),
+    Case("suspended from the start", suspended, Extent(6_500, 1), LONG),
 ]
 CHANGED = [
     Case(
