@@ -75,7 +75,9 @@ def _present(value: object, depth: int, field: str) -> object:
     match value:
         case dict():
             return {
-                name: _present(each, depth + 1, field) for name, each in value.items() if each is not None
+                name: _present(content, depth + 1, field)
+                for name, content in value.items()
+                if content is not None
             }
         case list():
             return [_present(item, depth + 1, field) for item in value]

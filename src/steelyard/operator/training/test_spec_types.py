@@ -127,9 +127,9 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
     children = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
-    for key, each in children:
+    for key, child in children:
         yield (*path, key)
-        yield from paths(each, (*path, key))
+        yield from paths(child, (*path, key))
 
 
 def at(value: Any, path: Path) -> Any:
@@ -184,7 +184,7 @@ UNREAD = {"emptyDir", "type", "cpu", "memory"}
 WRONG = ("text", 7, 1.5, True, ["x"], {"x": "y"})
 
 
-@pytest.mark.parametrize("resource", JOBS, ids=lambda each: each["kind"])
+@pytest.mark.parametrize("resource", JOBS, ids=lambda job: job["kind"])
 def test_a_field_of_another_type_is_named(resource: Json) -> None:
     assert not refusal(lived(resource))
     for path in paths(resource["spec"]):
@@ -261,7 +261,7 @@ OPTIONAL = {
 }
 
 
-@pytest.mark.parametrize("resource", JOBS, ids=lambda each: each["kind"])
+@pytest.mark.parametrize("resource", JOBS, ids=lambda job: job["kind"])
 def test_a_null_counts_as_absent(resource: Json) -> None:
     optional = {path[-1]: path for path in paths(resource["spec"]) if path[-1] in OPTIONAL}
     for path in optional.values():

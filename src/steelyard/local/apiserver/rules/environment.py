@@ -31,16 +31,16 @@ KEY_TEXT = (
 
 def env_causes(container: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, each in enumerate(container.get("env") or ()):
-        causes += _variable_causes(each, f"{path}.env[{index}]")
-    for index, each in enumerate(container.get("envFrom") or ()):
-        causes += _from_causes(each, path, f"{path}.envFrom[{index}]")
+    for index, variable in enumerate(container.get("env") or ()):
+        causes += _variable_causes(variable, f"{path}.env[{index}]")
+    for index, entry in enumerate(container.get("envFrom") or ()):
+        causes += _from_causes(entry, path, f"{path}.envFrom[{index}]")
     return causes
 
 
-def _variable_causes(each: Json, path: str) -> list[Cause]:
-    name, source = each.get("name") or "", each.get("valueFrom")
-    causes = needed(each, path, "name")
+def _variable_causes(variable: Json, path: str) -> list[Cause]:
+    name, source = variable.get("name") or "", variable.get("valueFrom")
+    causes = needed(variable, path, "name")
     if name and not _NAME.fullmatch(name):
         causes.append(invalid(f"{path}.name", name, _NAME_TEXT))
     if source is None:
@@ -52,7 +52,7 @@ def _variable_causes(each: Json, path: str) -> list[Cause]:
     if not chosen:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         causes.append(invalid(path, "", text))
-    elif each.get("value"):
+    elif variable.get("value"):
         causes.append(invalid(path, "", "may not be specified when `value` is not empty"))
     elif len(chosen) > 1:
         causes.append(invalid(path, "", "may not have more than one field specified at a time"))

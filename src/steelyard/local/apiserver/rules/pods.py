@@ -100,14 +100,14 @@ def _scalar_causes(spec: Json, path: str) -> list[Cause]:
 
 def _toleration_causes(spec: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, each in enumerate(spec.get("tolerations") or ()):
+    for index, toleration in enumerate(spec.get("tolerations") or ()):
         where = f"{path}.tolerations[{index}]"
-        key, operator, effect = (each.get(name) or "" for name in ("key", "operator", "effect"))
+        key, operator, effect = (toleration.get(name) or "" for name in ("key", "operator", "effect"))
         causes += key_causes(key, f"{where}.key") if key else []
         if not key and operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             causes.append(invalid(f"{where}.operator", operator, text))
-        if each.get("tolerationSeconds") is not None and effect != "NoExecute":
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             causes.append(invalid(f"{where}.effect", effect, text))
         causes += one_of(operator or None, f"{where}.operator", ["Equal", "Exists"])

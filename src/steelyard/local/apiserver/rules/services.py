@@ -54,8 +54,8 @@ def _twice(ports: list[Json]) -> list[Cause]:
     """One port of one protocol leads to one place."""
     seen: set[tuple[str, int]] = set()
     causes = []
-    for index, each in enumerate(ports):
-        key = each["protocol"], each.get("port") or 0
+    for index, port in enumerate(ports):
+        key = port["protocol"], port.get("port") or 0
         if key in seen:
             shown = {"Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1], "TargetPort": 0}
             text = f"Duplicate value: {orjson.dumps(shown | {'NodePort': 0}).decode()}"

@@ -135,16 +135,16 @@ def _fields_causes(source: Json, path: str) -> list[Cause]:
 
 def _projected_causes(source: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    for index, each in enumerate(source.get("sources") or ()):
+    for index, entry in enumerate(source.get("sources") or ()):
         where = f"{path}.sources[{index}]"
         for way in ("configMap", "secret"):
-            if each.get(way) is not None:
-                causes += needed(each[way], f"{where}.{way}", "name") + _items_causes(
-                    each[way], f"{where}.{way}"
+            if entry.get(way) is not None:
+                causes += needed(entry[way], f"{where}.{way}", "name") + _items_causes(
+                    entry[way], f"{where}.{way}"
                 )
-        if each.get("downwardAPI") is not None:
-            causes += _fields_causes(each["downwardAPI"], f"{where}.downwardAPI")
-        if (token := each.get("serviceAccountToken")) is not None:
+        if entry.get("downwardAPI") is not None:
+            causes += _fields_causes(entry["downwardAPI"], f"{where}.downwardAPI")
+        if (token := entry.get("serviceAccountToken")) is not None:
             causes += needed(token, f"{where}.serviceAccountToken", "path")
             causes += unreserved_path(token.get("path") or "", f"{where}.serviceAccountToken.path")
     return causes
