@@ -12,9 +12,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
+from steelyard.schema.kubernetes import QUANTITY_PATTERN
+
 JSON = "application/json"
 LONGEST_VALUE = 80
 """Characters of a wrong value that an answer repeats."""
+_MOST_BITS = 256
 _WITHOUT_VALUE = {"value_error", "assertion_error", "missing", "extra_forbidden"}
 
 
@@ -137,5 +140,9 @@ def _said(fault: ErrorDetails) -> str:
     message, value = fault["msg"].removeprefix("Value error, "), fault.get("input")
     if fault["type"] in _WITHOUT_VALUE or not isinstance(value, str | int | float | None):
         return message
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return message  # Python writes no number of thousands of digits
+    if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
+        message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"
     shown = repr(value) if len(str(value)) <= LONGEST_VALUE else f"{str(value)[:LONGEST_VALUE]!r}..."
     return f"{message}, and is {shown}"

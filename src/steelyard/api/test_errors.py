@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.api.errors import LONGEST_VALUE, invalid
+from steelyard.schema.kubernetes import QUANTITY_PATTERN
 
 
 class Asked(BaseModel):
@@ -16,6 +17,7 @@ class Asked(BaseModel):
     count: Annotated[int, Field(le=9)] = 1
     memory: Annotated[str, Field(pattern="^[0-9]+$")] = "1"
     parts: list[int] = []
+    storage: Annotated[str, Field(pattern=QUANTITY_PATTERN)] = "1Gi"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,11 @@ class Asked(BaseModel):
         ({"count": None}, "count: Input should be a valid integer, and is None"),
         ({"memory": "1e999"}, "memory: String should match pattern '^[0-9]+$', and is '1e999'"),
         ({"parts": {"a": 1}}, "parts: Input should be a valid list"),
+        (
+            {"storage": "1e999"},
+            "storage: should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi, and is '1e999'",
+        ),
+        ({"count": 10**5000}, "count: "),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"memory": "\ud800"}, "memory: "),
     ],
