@@ -48,6 +48,16 @@ async def test_a_token_beyond_the_account_names_the_way_out(tmp_path: Path) -> N
         assert (await said(to, "token", "team")).count(".") == 2
 
 
+async def test_a_refusal_names_the_document(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text("kind: Account\nname: team\n---\nkind: Evaluation\naccount: team\nreplications: -1\n")
+    async with served(tmp_path / "state") as to:
+        refused = await steelyard(to, "apply", "-f", str(path))
+        assert refused.exit_code == 1
+        assert str(refused.exception).startswith(f"{path}, document 2: ")
+        assert "replications: Input should be greater than or equal to 1, and is -1" in str(refused.exception)
+
+
 async def test_entities_are_made_shown_and_deleted_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
     pq.write_table(pa.table({"_index_": [1, 2]}), tmp_path / "rows" / "rows.parquet")

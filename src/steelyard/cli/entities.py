@@ -65,6 +65,8 @@ def _make(
 ) -> None:
     from steelyard.cli.documents import read
     from steelyard.cli.output import check_form, now, rendered
+    from steelyard.client.errors import ApiError
+    from steelyard.errors import UsageError
 
     check_form(output)
     documents, ids = read(filename), dict[str, str]()
@@ -72,10 +74,14 @@ def _make(
         for document in documents:
             fields = document.resolved(ids)
             key = document.key(fields) if again else None
-            if document.collection == "accounts":
-                entity = _account(client, fields, again=again)
-            else:
-                entity = getattr(client, document.collection).create(fields, idempotency_key=key)
+            try:
+                if document.collection == "accounts":
+                    entity = _account(client, fields, again=again)
+                else:
+                    entity = getattr(client, document.collection).create(fields, idempotency_key=key)
+            except (ApiError, UsageError) as error:
+                error.args = (f"{document.where}: {error}",)  # one of many documents: which
+                raise
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
                 ids[document.name] = entity.id or ""
