@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
     from steelyard.local.acceptance import Accepted, Report
@@ -60,8 +61,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
             typer.echo(
                 f"{seen.missing} entities of the backup are not in this log: they leave the view, and their work ends"
             )
-        if not yes and not typer.confirm("Accept this log?"):
-            raise typer.Exit(1)
+        _confirm("Accept this log?", yes)
         _accepted(asyncio.run(accept_log(loaded)))
 
 
@@ -79,9 +79,21 @@ def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes
     state, loaded = _loaded(state_dir, settings)
     with nothing_runs(state):
         _show(asyncio.run(report(loaded)))
-        if not yes and not typer.confirm("Restore this log from the backup?"):
-            raise typer.Exit(1)
+        _confirm("Restore this log from the backup?", yes)
         _accepted(asyncio.run(restore_log(loaded, datetime.now(UTC))))
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Go on only when a person has agreed. Raises UsageError where nobody can be asked."""
+    if yes:
+        return
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:
+        raise UsageError("nothing was changed: nobody has answered; --yes goes on without asking") from None
+    if not agreed:
+        typer.echo("nothing was changed")
+        raise typer.Exit(1)
 
 
 def _loaded(given: Path | None, settings: Path | None) -> "tuple[StateDir, Settings]":
@@ -106,7 +118,7 @@ def _show(seen: "Report") -> None:
 
 def _accepted(done: "Accepted") -> None:
     if done.restored is not None:
-        typer.echo(f"{done.restored.entities} entities were written to the log from the backup")
+        typer.echo(f"written to the log from the backup: {done.restored.entities} entities")
         for key in done.restored.unreadable:
             typer.echo(f"  left out, as it is not a readable entity: {key}")
     typer.echo(f"the log {done.id[:8]} is accepted from epoch {done.epoch} on")

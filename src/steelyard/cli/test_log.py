@@ -1,0 +1,36 @@
+"""`steelyard log`: who is asked before a log is accepted or rebuilt."""
+
+from io import StringIO
+
+import pytest
+import typer
+
+from steelyard.cli.log import _confirm
+from steelyard.errors import UsageError
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO(request.param))
+
+
+@pytest.mark.parametrize("answers", [""], indirect=True)
+@pytest.mark.usefixtures("answers")
+def test_a_script_is_told_of_the_option() -> None:
+    with pytest.raises(UsageError, match="nothing was changed: nobody has answered; --yes"):
+        _confirm("Accept?", False)
+    _confirm("Accept?", True)
+
+
+@pytest.mark.parametrize("answers", ["n\n"], indirect=True)
+@pytest.mark.usefixtures("answers")
+def test_a_no_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _confirm("Accept?", False)
+    assert "nothing was changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answers", ["y\n"], indirect=True)
+@pytest.mark.usefixtures("answers")
+def test_a_yes_goes_on() -> None:
+    _confirm("Accept?", False)
