@@ -55,6 +55,10 @@ def node_object(name: str, allocatable: Mapping[str, float], *, can: Mapping[str
     }
 
 
+KEPT = 0.25
+"""The part of the node that an owner of many Pods leaves to the Pods of others."""
+
+
 @dataclass(frozen=True)
 class Lack:
     """What a Pod waits for; false when it fits. The amounts change with every other Pod, the kind seldom."""
@@ -89,3 +93,21 @@ def why_not(
     if not missing:
         return Lack()
     return Lack(", ".join(missing), f"0/1 nodes are available: {', '.join(missing.values())}.")
+
+
+def no_room_beside_others(
+    taken: Mapping[str, float], allocatable: Mapping[str, float], asked: Mapping[str, float]
+) -> Lack:
+    """What is lacking to a further Pod of an owner that has many: a part of the node is kept for others."""
+    missing = {}
+    for name, wanted in asked.items():
+        has = allocatable.get(name, 0.0)
+        if taken.get(name, 0.0) + wanted > has * (1 - KEPT) + 1e-9:
+            missing[name] = f"{text_of(name, has * KEPT)} of {text_of(name, has)} {name}"
+    if not missing:
+        return Lack()
+    kept = " and ".join(missing.values())
+    text = (
+        f"0/1 nodes are available: 1 keeps {kept} for other namespaces, since this owner has many Pods on it."
+    )
+    return Lack(f"room for others: {', '.join(missing)}", text)

@@ -1,8 +1,9 @@
 """Binds Pods to the one node: by priority, then namespace by namespace, then oldest first.
 
 Namespaces take turns by what they hold already: one with thousands of Pods does not keep another waiting. Nor do its
-starts, which all share one kubelet: so many Pods of one namespace are bound as may start at once. A Pod that fits does
-not wait for one that does not. What one Pod holds concerns that Pod alone.
+starts, which all share one kubelet: so many Pods of one namespace are bound as may start at once. Nor does it take the
+whole node: an owner of many Pods leaves room to other namespaces, where there are any. A Pod that fits does not wait
+for one that does not. What one Pod holds concerns that Pod alone.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ STARTING = 32  # Pods of one namespace that are bound and have not yet begun to 
 START_SECONDS = (
     10.0  # after which a Pod that waits for a ConfigMap or an image does not keep others from starting
 )
+CROWD = 8  # Pods of one owner, from which on its further ones leave room to other namespaces
 BATCH = 32  # Pods bound, and Pods refused, before the order is looked at anew
 SHARE = 4.0  # so many times as long as a pass took, the loop is everybody else's
 RETRY_SECONDS = 1.0
@@ -99,7 +101,8 @@ class Scheduler:
     async def bind_some(self) -> bool:
         """Bind a batch of what fits, and tell a batch of the others what they lack; whether there is more to do."""
         pods = self._known()
-        taken, held = self._in_use(pods.values())
+        taken, held, owned = self._in_use(pods.values())
+        shared = len({pod["metadata"]["namespace"] for pod in pods.values()}) > 1
         allocatable = self.config.allocatable()
         waiting = [pod for pod in pods.values() if self._may_be_bound(pod)]
         starting = self._starting(pods)
@@ -113,11 +116,14 @@ class Scheduler:
                 continue
             asked = self._asked[pod["metadata"]["uid"]] or {}
             missing = fits.why_not(pod, taken, allocatable, self.config.node, asked)
+            if not missing and shared and owned[_owner(pod)] >= CROWD:
+                missing = fits.no_room_beside_others(taken, allocatable, asked)
             if missing:
                 lacking.append((pod, missing))
             elif await self._bind(pod):
                 bound += 1
                 starting[namespace] += 1
+                owned[_owner(pod)] += 1
                 _add(taken, asked)
         news = [entry for entry in lacking if self._told.get(entry[0]["metadata"]["uid"]) != entry[1].kind]
         for pod, missing in news[:BATCH]:
@@ -136,10 +142,11 @@ class Scheduler:
         self._asked = {uid: asked for uid, asked in self._asked.items() if uid in pods}
         return pods | self._bound
 
-    def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str]]:
-        """What the Pods that are on the node and have not ended take of it, and how many each namespace has."""
+    def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str], Counter[str]]:
+        """What the Pods on the node that have not ended take of it, and how many each namespace and owner has."""
         taken: dict[str, float] = {}
         held: Counter[str] = Counter()
+        owned: Counter[str] = Counter()
         for pod in pods:
             if (
                 pod["spec"].get("nodeName") == self.config.node
@@ -148,7 +155,8 @@ class Scheduler:
             ):
                 _add(taken, self._asked[pod["metadata"]["uid"]] or {})
                 held[pod["metadata"]["namespace"]] += 1
-        return taken, held
+                owned[_owner(pod)] += 1
+        return taken, held, owned
 
     def _starting(self, pods: dict[str, Json]) -> Counter[str]:
         """How many Pods of each namespace are about to start."""
@@ -227,6 +235,14 @@ def in_turn(waiting: Iterable[Json], held: Counter[str]) -> list[Json]:
         turns.append(((-_priority(pod), places[namespace], *_age(pod)[1:]), pod))
         places[namespace] += 1
     return [pod for _, pod in sorted(turns, key=lambda turn: turn[0])]
+
+
+def _owner(pod: Json) -> str:
+    """The uid of what controls the Pod; its own where nothing does."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next(
+        (str(owner["uid"]) for owner in owners if owner.get("controller")), str(pod["metadata"]["uid"])
+    )
 
 
 def _age(pod: Json) -> tuple[int, str, str, str]:

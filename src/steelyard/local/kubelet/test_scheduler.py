@@ -40,8 +40,20 @@ class World:
             place, lambda: self.cluster.store.objects(PODS), self.faults, lambda: NOW, lambda: self.clock
         )
 
-    def put(self, name: str, namespace: str = "default", *, at: int = 0, **spec: Any) -> None:
-        pod = make_pod(make_container(), name=name, **spec)
+    def put(
+        self,
+        name: str,
+        namespace: str = "default",
+        *,
+        at: int = 0,
+        owner: str = "",
+        cpu: str = "",
+        **spec: Any,
+    ) -> None:
+        container = make_container(resources={"requests": {"cpu": cpu}}) if cpu else make_container()
+        pod = make_pod(container, name=name, **spec)
+        if owner:
+            pod["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}]
         stamp = f"2026-01-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
         pod["metadata"] |= {"namespace": namespace, "creationTimestamp": stamp, "uid": f"{namespace}/{name}"}
         self.cluster.store.put(pod)
@@ -143,3 +155,23 @@ async def test_what_a_pod_lacks_is_told_again_only_when_it_is_something_else(wor
     await world.scheduler.bind_some()
     assert world.cluster.store.version == version
     assert world.bound() == ["small"]
+
+
+async def test_an_owner_of_many_pods_leaves_room_to_other_namespaces(tmp_path: Path) -> None:
+    world = World(tmp_path, cpu=4.0, memory=2**34)
+    for number in range(40):
+        world.put(f"many-{number:02}", "default", at=number, owner="a-replica-set", cpu="200m")
+    world.put("quiet", "quiet", at=1000, cpu="500m")
+    await world.scheduler.bind_some()
+    assert len(world.bound()) == 12, "a quarter of 4 CPUs is kept, of which the other takes a half"
+    assert world.bound("quiet") == ["quiet"]
+    refusal = world.scheduled("many-39")
+    assert "1 keeps 1 of 4 cpu for other namespaces" in refusal["message"]
+
+
+async def test_who_is_alone_may_have_the_whole_node(tmp_path: Path) -> None:
+    world = World(tmp_path, cpu=4.0, memory=2**34)
+    for number in range(40):
+        world.put(f"many-{number:02}", at=number, owner="a-replica-set", cpu="200m")
+    await world.scheduler.bind_some()
+    assert len(world.bound()) == 20
