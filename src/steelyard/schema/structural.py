@@ -13,6 +13,10 @@ _KEPT = (
 )  # fmt: skip
 
 
+EXACT = 2**53
+"""An API server reads bounds as 64-bit floats: 2^63-1 becomes 2^63, which as an integer is the least number of all."""
+
+
 def structural(schema: Json) -> Json:
     """`schema` with its definitions inlined, nulls as `nullable`, and free-form objects marked as such."""
     return _lower(schema, schema.get("$defs", {}))
@@ -33,6 +37,9 @@ def _lower(node: Json, definitions: Json) -> Json:
         if f"exclusive{word}" in node:
             lowered[word.lower()] = node[f"exclusive{word}"]
             lowered[f"exclusive{word}"] = True
+    if lowered.get("maximum", 0) > EXACT:
+        del lowered["maximum"]
+        lowered["format"] = "int64"
     if lowered.get("default", ...) is None:
         del lowered["default"]
     match node.get("type"):
