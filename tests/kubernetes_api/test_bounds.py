@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kubernetes_api.api import Api, Json, job, pod
+from tests.kubernetes_api.conftest import Server
 
 CORE, APPS = "/api/v1/namespaces/{}", "/apis/apps/v1/namespaces/{}"
 BATCH, SLICES = "/apis/batch/v1/namespaces/{}/jobs", "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
@@ -178,10 +179,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_what_a_field_does_not_hold_is_refused(case: Case, api: Api, namespace: str) -> None:
+async def test_what_a_field_does_not_hold_is_refused(
+    case: Case, api: Api, namespace: str, server: Server | None
+) -> None:
     answer = await api.post(f"{case.path.format(namespace)}?dryRun=All", case.body)
-    if answer.status == 403 and "serviceaccount" in answer.message:
-        return  # an API server that looks for the account of each Pod has refused it before
+    if server is None and answer.status == 403 and "serviceaccount" in answer.message:
+        pytest.skip("this API server looks for the account of each Pod before it reads its name")
     assert answer.status == case.status, answer.raw
     assert case.message in answer.message
     if case.field:
