@@ -57,7 +57,8 @@ bench: setup  ## side-by-side measurements; docs/benchmarks.md shows them
 	$(BIN)/python -m benchmarks
 
 soak: setup  ## the long forms of the tests, and training with every framework
-	$(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
+	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -n 2 src
+	STEELYARD_EXAMPLES=random $(BIN)/pytest -q -m soak --timeout 7200 src tests --ignore tests/engines -s
 	$(BIN)/python -m tests.frameworks
 	$(BIN)/python -m tests.frameworks --kill first
 

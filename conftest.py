@@ -1,8 +1,16 @@
-"""What all tests share: collected modules are kept out of garbage collection, which would read them again and again."""
+"""What all tests share: the examples of property tests, and how often collected modules are read for garbage."""
 
 import gc
+import os
+
+from hypothesis import settings
 
 GENERATIONS = (100_000, 50, 50)
+
+# A property test draws the same examples at every run, so that a change is judged by itself; `make soak` draws others.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", settings.get_profile("default"))
+settings.load_profile(os.environ.get("STEELYARD_EXAMPLES", "repeatable"))
 
 
 def pytest_collection_finish() -> None:

@@ -83,12 +83,15 @@ def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
 
 
 def consistent(value: Json) -> Json:
-    """One image at most, and the field of a mount's kind."""
+    """The value with at most one image, distinct paths in each list of files, and the field of a mount's kind."""
     if isinstance(value, list):
-        return [consistent(each) for each in value]
+        return [consistent(item) for item in value]
     if not isinstance(value, dict):
         return value
-    value = {key: consistent(each) for key, each in value.items()}
+    value = {key: consistent(item) for key, item in value.items()}
+    for name in ("artifacts", "files"):
+        if isinstance(value.get(name), list):
+            value[name] = list({file["path"]: file for file in value[name]}.values())
     if value.get("image"):
         value.pop("imageRef", None)
     if "mountPath" in value:
@@ -100,7 +103,7 @@ def consistent(value: Json) -> Json:
 
 
 def requested(value: Json) -> Json:
-    """A runner with an image and no mount's name or path twice, one session, no artifact's path twice."""
+    """The request with an image for its runner, at most one mount, and one session."""
     if "interface" in value:
         runner = value.get("runner") or {"kind": "mock", "resources": {}}
         value["runner"] = (
@@ -113,6 +116,4 @@ def requested(value: Json) -> Json:
         )
     if mounts := (value.get("runner") or {}).get("volumeMounts"):
         value["runner"] = {**value["runner"], "volumeMounts": mounts[:1]}
-    if isinstance(value.get("artifacts"), list):
-        value["artifacts"] = list({each["path"]: each for each in value["artifacts"]}.values())
     return value
