@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from steelyard.report.results import Answer
@@ -104,6 +104,7 @@ def test_normalisation_is_squads(text: str) -> None:
 
 
 @given(st.text())
+@example("C:\u0327")
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_normalised_text_stays_as_it_is(text: str) -> None:
     once = words.normalised(text)

@@ -40,8 +40,11 @@ def folded(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """SQuAD's: case folded, punctuation and English articles dropped, white space single."""
-    return " ".join(_ARTICLES.sub(" ", folded(text).translate(_NO_PUNCTUATION)).split())
+    """The text as SQuAD compares it: case folded, punctuation and English articles dropped, white space single."""
+    bare = folded(text).translate(_NO_PUNCTUATION)
+    if not bare.isascii():  # a mark that stood after punctuation now joins the letter before it
+        bare = unicodedata.normalize("NFKC", bare)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
 def words(text: str) -> list[str]:
