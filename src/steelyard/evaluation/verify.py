@@ -20,6 +20,7 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
 from steelyard.evaluation.manifest import Manifest, RowCounts, read_manifest
 from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.recount import check_complete
 from steelyard.evaluation.resume import positions
 from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
@@ -36,9 +37,12 @@ async def verify(
 ) -> Manifest:
     """The manifest of `output`, made now or found; EvaluationFailed (OutputInvalid) says which rows are wrong."""
     try:
-        return await read_manifest(output)
+        manifest = await read_manifest(output)
     except ObjectMissing:
         pass
+    else:  # an earlier attempt's, or an edited one: what it says is counted, not believed
+        await check_complete(manifest, dataset, output)
+        return manifest
     await probe(output)
     claimed = await claim_verification(output, epoch)
     source = await open_source(dataset)

@@ -65,6 +65,7 @@ async def make_verified(
     """Write a dataset and its verified outputs, in two files; returns the manifest, which is written too."""
     asked = list(questions if questions is not None else make_questions())
     told = list(outputs if outputs is not None else make_outputs(asked, replications))
+    replications = list(dict.fromkeys(row["_replication_"] for row in told))
     inputs = [await _write(dataset, "part-0.parquet", pa.Table.from_pylist(asked))]
     half = len(told) // 2
     files = [
@@ -72,10 +73,11 @@ async def make_verified(
         for number, rows in enumerate((told[:half], told[half:]))
     ]
     errors = sum(row["responses"] is None for row in told)
-    counts = RowCounts(total=len(told), present=len(told), errors=errors, missing=0, duplicates=0)
+    total = len(asked) * len(replications)
+    counts = RowCounts(total=total, present=len(told), errors=errors, missing=total - len(told), duplicates=0)
     manifest = Manifest(
         evaluation="e" * 32,
-        replications=list(replications),
+        replications=replications,
         inputs=inputs,
         files=files,
         rows=counts,

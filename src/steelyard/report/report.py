@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.adapters import AdapterSpec
+from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.recount import check_complete
 from steelyard.report.document import Found, Subject, make_document
+from steelyard.report.errors import ReportFailed
 from steelyard.report.failures import describe, indexes_shown, texts_of, wrong_questions
 from steelyard.report.joined import Questions, local_copy, make_view, mapped, sha256_of
 from steelyard.report.page import Section, numbers_json, page
@@ -130,6 +133,7 @@ async def score_report(
             progress(before + done, total * len(rubrics))
 
         paths.append(await score_output(rubric, output, questions, folder / name, grouping, told))
+    await _check_complete(manifest, request)  # after scoring, which refuses files of another digest
     errors = await read_records(request.errors or request.evaluation)
     return Scored(request, rubrics, manifest, run, raw_manifest, errors, tuple(dataset), tuple(paths))
 
@@ -273,6 +277,14 @@ def score_files(rubrics: Sequence[str]) -> list[str]:
 
 def described(path: Path, name: str, rows: int = 0) -> FileEntry:
     return FileEntry(path=name, size=path.stat().st_size, sha256=sha256_of(path), rows=rows)
+
+
+async def _check_complete(manifest: Manifest, request: Request) -> None:
+    """No report where rows were taken out or put in and the manifest edited to fit: they are counted."""
+    try:
+        await check_complete(manifest, request.dataset, request.evaluation)
+    except EvaluationFailed as error:
+        raise ReportFailed(error.code, error.message, permanent=error.permanent) from error
 
 
 async def _run_json(store: Store) -> bytes | None:
