@@ -23,10 +23,14 @@ async def downlinks(call: Call) -> Response:
     entity = await load(call)
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
-    manifest = await _manifest(call, entity)
-    artifacts = manifest if manifest is not None else await _listed(call, entity)
-    links = [link(call, entity, each).dump_json() for each in artifacts]
+    links = [link(call, entity, each).dump_json() for each in await artifacts_of(call, entity)]
     return json_response(f"[{','.join(links)}]".encode())
+
+
+async def artifacts_of(call: Call, entity: AnyEntity) -> list[Artifact]:
+    """Its files, as its manifest vouches for them; without a manifest, all that lie there."""
+    manifest = await _manifest(call, entity)
+    return manifest if manifest is not None else await _listed(call, entity)
 
 
 def link(call: Call, entity: AnyEntity, artifact: Artifact) -> ArtifactURL:

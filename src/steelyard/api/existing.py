@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from steelyard.api.errors import Conflict, Forbidden, NotFound
 from steelyard.api.routing import Grant
+from steelyard.schema.account import APIResource
 from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
 
 if TYPE_CHECKING:
@@ -24,18 +25,22 @@ async def load_json(call: "Call") -> bytes:
     """The entity as it goes out. Raises NotFound, Forbidden."""
     check = call.route.check
     assert isinstance(check, Grant)
+    return await _open_json(call, check, call.id)
+
+
+async def _open_json(call: "Call", check: Grant, id: str) -> bytes:
     kind = _BY_RESOURCE[check.resource]
-    json = await call.api.entities.get(kind, call.id)
+    json = await call.api.entities.get(kind, id)
     if json is None:
-        raise NotFound(f"id: there is no {kind} {call.id}")
+        raise NotFound(f"id: there is no {kind} {id}")
     if call.access.everywhere(check.resource, check.function):
         return json
     account = str(orjson.loads(json)["account"])
-    if call.access.allows(check.resource, check.function, account, call.id):
+    if call.access.allows(check.resource, check.function, account, id):
         return json
-    if call.access.allows(check.resource, "get", account, call.id):
-        raise Forbidden(f"the token lacks {check.resource}/{check.function} for {kind} {call.id}")
-    raise NotFound(f"id: there is no {kind} {call.id}")
+    if call.access.allows(check.resource, "get", account, id):
+        raise Forbidden(f"the token lacks {check.resource}/{check.function} for {kind} {id}")
+    raise NotFound(f"id: there is no {kind} {id}")
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,11 @@ async def load(call: "Call") -> AnyEntity:
     check = call.route.check
     assert isinstance(check, Grant)
     return parsed(_BY_RESOURCE[check.resource], json)
+
+
+async def load_other(call: "Call", resource: APIResource, id: str) -> AnyEntity:
+    """Another entity than the path's, whose files the caller may have. Raises as `load` does."""
+    return parsed(_BY_RESOURCE[resource], await _open_json(call, Grant(resource, "data"), id))
 
 
 def parsed(kind: str, json: bytes) -> AnyEntity:

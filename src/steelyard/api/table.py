@@ -9,6 +9,7 @@ from steelyard.api import accounts, inference_sessions, objects, pages, quaranti
 from steelyard.api.call import Call, json_response
 from steelyard.api.collection import Collection
 from steelyard.api.downlinks import downlinks
+from steelyard.api.evidence import evidence
 from steelyard.api.kinds import KINDS, Kind
 from steelyard.api.logs import whole_log, workflow_logs
 from steelyard.api.progress import progress
@@ -18,6 +19,7 @@ from steelyard.api.uploads import finalize, uplink
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
+    EvidenceLinks,
     InferenceSessionAndToken,
     QuarantinedEntity,
     Status,
@@ -113,6 +115,11 @@ def _of(kind: Kind) -> Iterator[Route]:
         yield Route(
             "GET", at, Grant(grant, "data"), downlinks, "Where to download", None, list[ArtifactURL],
             errors=(400, 409),
+        )  # fmt: skip
+    if kind.name in {"Report", "Audit"}:
+        yield Route(
+            "GET", f"{one}/evidence", Grant(grant, "data"), evidence, "Where to download it with all it was made from",
+            None, EvidenceLinks, errors=(400, 409),
         )  # fmt: skip
     if kind.logs:
         yield from _workflow(kind, its, one)

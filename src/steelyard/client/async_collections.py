@@ -19,7 +19,7 @@ from steelyard.client.collections import (
     Uploaded,
 )
 from steelyard.client.files import Paths, by_name
-from steelyard.client.flows import Bringing, Flows
+from steelyard.client.flows import Bringing, Evidence, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
@@ -94,6 +94,9 @@ class AsyncCollection(Generic[E]):
 
     async def download(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> list[Path]:
         return await self._transport.run(self._flows.download(id, Path(folder), progress))
+
+    async def download_evidence(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> Evidence:
+        return await self._transport.run(self._flows.evidence(id, Path(folder), progress))
 
     async def progress(self, id: str) -> WorkflowProgress:
         return await self._transport.send(self._calls.progress(id))

@@ -13,6 +13,7 @@ from steelyard.client.pages import listed, query_params
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (
     ArtifactURL,
+    EvidenceLinks,
     InferenceSessionAndToken,
     QuarantinedEntity,
     Status,
@@ -108,6 +109,9 @@ class Calls(Generic[E]):
 
     def downlinks(self, id: str) -> Call[list[ArtifactURL]]:
         return Call("GET", self.of(id, "downlinks"), list[ArtifactURL])
+
+    def evidence(self, id: str) -> Call[EvidenceLinks]:
+        return Call("GET", self.of(id, "evidence"), EvidenceLinks)
 
     def progress(self, id: str) -> Call[WorkflowProgress]:
         return Call("GET", self.of(id, "progress"), WorkflowProgress)

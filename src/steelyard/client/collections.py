@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from steelyard.client.calls import Calls, Grants, Request
 from steelyard.client.carrying import Progress, quiet
 from steelyard.client.files import Paths, by_name
-from steelyard.client.flows import Bringing, Flows
+from steelyard.client.flows import Bringing, Evidence, Flows
 from steelyard.client.pages import Pages
 from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
@@ -96,6 +96,12 @@ class Collection(Generic[E]):
         completed by another one. Raises TransferFailed, also where something else is in the way.
         """
         return self._transport.run(self._flows.download(id, Path(folder), progress))
+
+    def download_evidence(self, id: str, folder: Path | str, *, progress: Progress = quiet) -> Evidence:
+        """A report or an audit with everything that it was made from, laid out to be checked by
+        `steelyard report verify` and `steelyard audit verify`. Raises TransferFailed.
+        """
+        return self._transport.run(self._flows.evidence(id, Path(folder), progress))
 
     def progress(self, id: str) -> WorkflowProgress:
         """How far its workflow is, or what it waits for and how far that is."""

@@ -41,6 +41,7 @@ _ROUTES = [
     ("GET", r"/(\w+)/(\w+)/upload/(.+)", "_uplink"),
     ("POST", r"/(\w+)/(\w+)/finalize", "_finalize"),
     ("GET", r"/(\w+)/(\w+)/downlinks", "_downlinks"),
+    ("GET", r"/(\w+)/(\w+)/evidence", "_evidence"),
     ("GET", r"/(\w+)/(\w+)/ready", "_ready"),
     ("POST", r"/(\w+)/(\w+)/token", "_token"),
     ("POST", r"/(\w+)/(\w+)/infer/(.+)", "_infer"),
@@ -209,6 +210,11 @@ class FakePlatform:
                 url = {"url": f"{ENDPOINT}/objects/{key}", "method": "GET", "headers": {}}
                 links.append({"artifact": artifact, "signedURL": url})
         return httpx.Response(200, json=links)
+
+    def _evidence(self, request: httpx.Request, plural: str, id: str) -> httpx.Response:
+        files = self._downlinks(request, plural, id).json()
+        missing = {"path": "inputs/", "reason": "the token lacks datasets/data"}
+        return httpx.Response(200, json={"files": files, "notIncluded": [missing]})
 
     def _object(self, request: httpx.Request, key: str) -> httpx.Response:
         assert "authorization" not in request.headers, "a signed address needs no token, and must not get one"

@@ -29,6 +29,16 @@ from steelyard.schema.module import Module
 
 E = TypeVar("E", bound=DyffEntity)
 OnChange = Callable[[E], None] | None
+Links = Callable[[], Flow[list[ArtifactURL]]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was downloaded to check a report or an audit with."""
+
+    files: tuple[Path, ...]
+    not_included: Mapping[str, str]
+    """Folders that are not there, each with the reason."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +102,30 @@ class Flows(Generic[E]):
             number += 1
 
     def download(self, id: str, folder: Path, progress: Progress) -> Flow[list[Path]]:
-        links = _leaves((yield from ask(self.calls.downlinks(id))))
+        def links() -> Flow[list[ArtifactURL]]:
+            return (yield from ask(self.calls.downlinks(id)))
+
+        return (yield from self._fetch_all((yield from links()), links, folder, progress))
+
+    def evidence(self, id: str, folder: Path, progress: Progress) -> Flow[Evidence]:
+        answer = yield from ask(self.calls.evidence(id))
+
+        def links() -> Flow[list[ArtifactURL]]:
+            return (yield from ask(self.calls.evidence(id))).files
+
+        files = yield from self._fetch_all(answer.files, links, folder, progress)
+        return Evidence(tuple(files), {each.path: each.reason for each in answer.notIncluded})
+
+    def _fetch_all(
+        self, first: Sequence[ArtifactURL], renew: Links, folder: Path, progress: Progress
+    ) -> Flow[list[Path]]:
+        links = _leaves(first)
         targets = {name: target_of(folder, name) for name in links}
         for name, target in targets.items():
-            yield from self._fetch(id, links[name], target, progress)
+            yield from self._fetch(renew, links[name], target, progress)
         return list(targets.values())
 
-    def _fetch(self, id: str, link: ArtifactURL, target: Path, progress: Progress) -> Flow[None]:
+    def _fetch(self, renew: Links, link: ArtifactURL, target: Path, progress: Progress) -> Flow[None]:
         number, renewed = 1, False
         while True:
             try:
@@ -107,7 +134,7 @@ class Flows(Generic[E]):
             except TransferBroken as error:
                 yield from self._again(number, error)
             except LinkExpired:  # it was signed when the first file was begun
-                links = _leaves((yield from ask(self.calls.downlinks(id))))
+                links = _leaves((yield from renew()))
                 if renewed or link.artifact.path not in links:
                     raise
                 link, renewed = links[link.artifact.path], True

@@ -318,3 +318,13 @@ def test_links_to_folders_are_passed_over(ask: Ask, fake: FakePlatform, tmp_path
 def test_nothing_is_downloaded_of_what_is_not_there(ask: Ask, fake: FakePlatform, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         ask(fake, lambda client: client.modules.download("0" * 32, tmp_path))
+
+
+def test_evidence_is_downloaded_and_what_is_not_included_is_said(
+    ask: Ask, fake: FakePlatform, tmp_path: Path
+) -> None:
+    id = module(fake, tmp_path / "up")
+    evidence = ask(fake, lambda client: client.reports.download_evidence(id, tmp_path / "down"))
+    assert {path.relative_to(tmp_path / "down").as_posix() for path in evidence.files} == set(MODULE)
+    assert (tmp_path / "down/data/table.csv").read_bytes() == MODULE["data/table.csv"]
+    assert evidence.not_included == {"inputs/": "the token lacks datasets/data"}

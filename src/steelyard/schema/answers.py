@@ -40,6 +40,24 @@ class ArtifactURL(SchemaModel):
     """Where it is got."""
 
 
+class NotIncluded(SchemaModel):
+    """Files that are no part of the evidence that this caller gets."""
+
+    path: str
+    """The folder that they would have been in."""
+    reason: str
+    """Why they are not there."""
+
+
+class EvidenceLinks(SchemaModel):
+    """Everything that a report or an audit was made from, to be checked elsewhere."""
+
+    files: list[ArtifactURL]
+    """Each file, with the path that it has in the reader's folder."""
+    notIncluded: list[NotIncluded]
+    """What is left out."""
+
+
 class InferenceSessionAndToken(SchemaModel):
     """A new session, and the token that is good for it alone."""
 

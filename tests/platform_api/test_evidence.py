@@ -1,0 +1,92 @@
+"""One call links what a reader needs to check a report or an audit; what is left out is said, with the reason."""
+
+from tests.platform_api.test_audits import audit, complete, procedure, report
+from tests.platform_api.test_collection import a_service
+from tests.platform_api.world import Json, World, dataset, grant
+
+RECORDS = (
+    ".steelyard/manifest.json",
+    ".steelyard/run.json",
+    ".steelyard/errors/errors-0000-e-000000.parquet",
+)
+NO_EVIDENCE = (".steelyard/parts/part-0000-e-000000.parquet", ".steelyard/progress.json", ".dyff/logs.txt")
+MANIFEST = b'{"files": [{"path": "part-00000.parquet"}]}'
+
+
+async def stored(world: World, place: str, *names: str) -> None:
+    for name in names:
+        content = MANIFEST if name == RECORDS[0] else b"x"
+        await world.engines.store.put(f"{place}/{name}", content)
+
+
+async def a_report(world: World) -> Json:
+    """A complete report; its dataset, its evaluation and itself have files."""
+    data, served = await world.created("datasets", **dataset()), await a_service(world)
+    await stored(world, f"datasets/{data['id']}", "part-0.parquet")
+    await world.says("Dataset", data["id"], "Ready", source="api")
+    evaluation = await complete(world, data["id"], served)
+    await stored(world, f"evaluations/{evaluation['id']}", "part-00000.parquet", *RECORDS, *NO_EVIDENCE)
+    made = await report(world, evaluation, "one")
+    await stored(world, f"reports/{made['id']}", "report.html", "report.json", ".steelyard/progress.json")
+    return made
+
+
+def paths(answer: Json) -> list[str]:
+    return sorted(each["artifact"]["path"] for each in answer["files"])
+
+
+OF_A_REPORT = sorted(
+    ["report.html", "report.json", "inputs/part-0.parquet", "outputs/part-00000.parquet"]
+    + [f"outputs/{name}" for name in RECORDS]
+)
+
+
+async def test_a_report_comes_with_all_that_it_was_made_from(world: World) -> None:
+    made = await a_report(world)
+    answer = (await world.admin.get(f"/reports/{made['id']}/evidence")).json()
+    assert paths(answer) == OF_A_REPORT
+    assert answer["notIncluded"] == []
+    async with world.client(None) as anybody:
+        for each in answer["files"]:
+            content = (await anybody.get(each["signedURL"]["url"])).content
+            wanted = MANIFEST if each["artifact"]["path"].endswith("manifest.json") else b"x"
+            assert content == wanted, each["artifact"]["path"]
+
+
+async def test_what_the_caller_may_not_have_is_left_out_with_the_reason(world: World) -> None:
+    made = await a_report(world)
+    reader = await world.holder(
+        grant("reports", ["data"], ["*"]),
+        grant("evaluations", ["data"], ["*"]),
+        grant("datasets", ["get"], ["*"]),
+    )
+    answer = (await reader.get(f"/reports/{made['id']}/evidence")).json()
+    assert paths(answer) == [path for path in OF_A_REPORT if not path.startswith("inputs/")]
+    reason = f"the token lacks datasets/data for Dataset {made['dataset']}"
+    assert answer["notIncluded"] == [{"path": "inputs/", "reason": reason}]
+    stranger = await world.holder(grant("reports", ["get"], ["*"]))
+    assert (await stranger.get(f"/reports/{made['id']}/evidence")).status_code == 403
+
+
+async def test_an_audit_comes_with_its_reports_and_the_earlier_audit(world: World) -> None:
+    made = await a_report(world)
+    served = {"id": made["inferenceService"]}
+    asked = await procedure(world, (made["dataset"], "one"))
+    earlier = await audit(world, asked, served)
+    await stored(world, f"audits/{earlier['id']}", "index.html", "audit.json", "scores/a.parquet")
+    await world.says("Audit", earlier["id"], "Complete")
+    later = await audit(world, asked, served, baseline=earlier["id"])
+    await stored(world, f"audits/{later['id']}", "index.html", "audit.json")
+    assert (await world.admin.get(f"/audits/{later['id']}/evidence")).status_code == 409
+    await world.says("Audit", later["id"], "Complete")
+    answer = (await world.admin.get(f"/audits/{later['id']}/evidence")).json()
+    assert paths(answer) == sorted(
+        [
+            "index.html",
+            "audit.json",
+            *(f"baseline/{name}" for name in ("index.html", "audit.json", "scores/a.parquet")),
+            *(f"reports/{made['id']}/{name}" for name in ("report.html", "report.json")),
+            f"datasets/{made['dataset']}/part-0.parquet",
+            *(f"evaluations/{made['evaluation']}/{name}" for name in ("part-00000.parquet", *RECORDS)),
+        ]
+    )
