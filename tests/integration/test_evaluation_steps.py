@@ -7,7 +7,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from aiohttp import web
 
 from steelyard.evaluation.doubles import (
     Replica,
+    cut_short,
     expected_rows,
     free_host,
     good_answer,
@@ -156,6 +157,40 @@ async def test_sigterm_keeps_what_was_answered(tmp_path: Path) -> None:
         _, _, lines = await place.run("evaluation_client", 2)
     (done,) = [line for line in lines if line["message"] == "all rows are durable"]
     assert done["resumed"] >= asked - 2 * IN_FLIGHT
+
+
+async def test_a_replica_that_is_deleted_in_the_middle_costs_no_answer(tmp_path: Path) -> None:
+    """Told to end, it cuts its calls in flight short with status 200, as vLLM does, and is gone."""
+    place = Place(tmp_path)
+    await write_dataset(place.dataset, 300)
+    ending, cut = asyncio.Event(), list[int]()
+
+    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+        if len(cut) < IN_FLIGHT and await _set_within(ending, 0.02):
+            cut.append(row["number"])
+            return cut_short(row)
+        return await good_answer(row)
+
+    async with place.replicas(answer, slow_answer) as (one, two):
+        process = await place.start("evaluation_client")
+        await until(lambda: len(one.asked) >= 50)
+        ending.set()
+        await until(lambda: len(cut) >= IN_FLIGHT or process.returncode is not None)
+        left = (tmp_path / "hosts").read_text().splitlines()[1:]
+        await asyncio.to_thread((tmp_path / "hosts").write_text, left[0] + "\n")
+        await one.die()
+        await process.communicate()
+        assert process.returncode == EXIT_OK
+        assert len(two.asked) > 50
+    assert cut, "calls were in flight when it was told to end"
+    assert (await place.run("verify_evaluation_output"))[0] == EXIT_OK
+    assert rows_of(place.output, await read_manifest(place.output)) == expected_rows(place.spec, 300)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
 
 
 async def test_a_bad_row_ends_the_step_for_good_and_names_the_row(tmp_path: Path) -> None:

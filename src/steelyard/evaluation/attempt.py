@@ -12,6 +12,7 @@ from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
 from steelyard.evaluation.backlog import Backlog
 from steelyard.evaluation.call import Client, Failure
 from steelyard.evaluation.clients import open_client
+from steelyard.evaluation.endings import judged
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.output import Writer
@@ -123,6 +124,8 @@ class Attempt:
             calls[work] = sent_at = loop.time()
             work.attempts += 1
             outcome = await replica.client.call(work.body)
+            if isinstance(outcome, bytes):
+                outcome = judged(outcome)
             del calls[work]
             durations.append(loop.time() - sent_at)
             self._pool.release(replica, outcome, sent_at)

@@ -39,6 +39,8 @@ class Failure:
     status: int | None = None
     body: bytes = b""
     retry_after: float = 0.0
+    answer: bytes = b""
+    """The whole of an answer that does not count: it is paid for all the same."""
 
     @property
     def overload(self) -> bool:

@@ -127,6 +127,11 @@ async def good_answer(row: Mapping[str, Json]) -> web.StreamResponse:
     return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2})
 
 
+def cut_short(row: Mapping[str, Json]) -> web.Response:
+    """Answers as a server does that is being ended: as far as it got, with status 200."""
+    return json_answer({"text": "ans", "score": row["number"] / 2, "finish_reason": "abort"})
+
+
 def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(
         body=orjson.dumps(body), status=status, headers=headers, content_type="application/json"

@@ -47,6 +47,10 @@ class Manifest(BaseModel):
     """The parts that the files were made from, in order."""
     leftOut: list[str]  # noqa: N815 - a name of the format
     """Parts of fenced-off attempts that came too late to count."""
+    asked: dict[str, int] = {}
+    """Rows of the parts by the base URL that answered, or refused, them; empty where older parts do not say."""
+    unknownEndings: dict[str, int] = {}  # noqa: N815 - a name of the format
+    """Answers of the parts by a reason of ending that is not known: neither whole nor cut short."""
 
 
 async def read_manifest(store: Store) -> Manifest:

@@ -1,7 +1,8 @@
 """The bytes of parts: finished rows as Parquet, row errors as Parquet, row sets as JSON. Pure; runs in threads."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -17,6 +18,9 @@ Json = Any
 
 RETRIED = "Retried"
 """The reason of a row that has its answer, though not from the first try. Every other reason is a row's without one."""
+
+CALLS_METADATA = b"steelyard.calls"
+"""The key of a part's Parquet metadata that holds its `Calls`: whole or not there, as the part is."""
 
 _TRY_FIELDS: dict[str, pa.DataType] = {
     "time": pa.string(),
@@ -63,6 +67,25 @@ class Finished:
     error: RowError | None = None
     tokens: Usage | None = None
     """What its call used, where that is told."""
+    replica: str | None = None
+    """The base URL of the replica that answered, or refused, it; None where nobody was asked."""
+    endings: Sequence[str] = ()
+    """Reasons of ending in its answer that nobody knows."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Counts of the rows of a part by who answered them, and of answers by an unknown reason of ending."""
+
+    replicas: Mapping[str, int] = field(default_factory=Counter)
+    """Rows by the base URL of their replica."""
+    endings: Mapping[str, int] = field(default_factory=Counter)
+    """Answers by their reason of ending, where nobody knows it."""
+
+    def __add__(self, other: "Calls") -> "Calls":
+        return Calls(
+            Counter(self.replicas) + Counter(other.replicas), Counter(self.endings) + Counter(other.endings)
+        )
 
 
 @dataclass(frozen=True)
@@ -83,13 +106,26 @@ def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
         pa.array([row.replication for row in rows], pa.string()),
         pa.array([row.responses for row in rows], schema.field(RESPONSES).type),
     ]
-    part = parquet(pa.Table.from_arrays(columns, schema=schema))
+    metadata = {**(schema.metadata or {}), CALLS_METADATA: orjson.dumps(_calls(rows))}
+    part = parquet(pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata)))
     failed = [row for row in rows if row.error is not None]
     used = [row.tokens for row in rows if row.tokens is not None]
     tokens = sum(used, Usage()) if used else None
     return Encoded(
         part, _errors(failed) if failed else None, row_set([row.position for row in rows], tokens), tokens
     )
+
+
+def _calls(rows: Sequence[Finished]) -> dict[str, Json]:
+    replicas = Counter(row.replica for row in rows if row.replica is not None)
+    endings = Counter(reason for row in rows for reason in row.endings)
+    return {"replicas": dict(sorted(replicas.items())), "endings": dict(sorted(endings.items()))}
+
+
+def calls_of(schema: pa.Schema) -> Calls:
+    """Reads the calls of a part from its schema; empty where an older version wrote the part."""
+    stored = orjson.loads((schema.metadata or {}).get(CALLS_METADATA, b"{}"))
+    return Calls(Counter(stored.get("replicas", {})), Counter(stored.get("endings", {})))
 
 
 def parquet(table: pa.Table) -> bytes:

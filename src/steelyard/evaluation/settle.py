@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from steelyard.discovery import unpinned
 from steelyard.evaluation.backlog import Backlog, Try, Work
 from steelyard.evaluation.call import KEPT_BODY_BYTES, Failure, Fault, Outcome
+from steelyard.evaluation.endings import unknown_reasons
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.parts import RETRIED, Finished, RowError
@@ -100,7 +102,10 @@ class Settler:
         if work.failed is not None:
             message = f"answered at the attempt {work.attempts}"
             retried = RowError(RETRIED, message, None, None, work.attempts, address, work.failed)
-        self._finish(Finished(work.position, work.index, replication, responses, retried, tokens))
+        place, endings = unpinned(address)[0], unknown_reasons(body)
+        self._finish(
+            Finished(work.position, work.index, replication, responses, retried, tokens, place, endings)
+        )
         if self.capped:
             self.judge_caps()
 
@@ -134,9 +139,9 @@ class Settler:
             reason, message, failure.status, body_text, work.attempts, address, work.failed or ()
         )
         self.progress.row_errors += 1
-        self._finish(
-            Finished(work.position, work.index, self.plan.replications[work.replication], None, error)
-        )
+        replication = self.plan.replications[work.replication]
+        place = None if address is None else unpinned(address)[0]
+        self._finish(Finished(work.position, work.index, replication, None, error, replica=place))
 
     def _finish(self, row: Finished) -> None:
         self.writer.add(row)

@@ -19,6 +19,7 @@ from steelyard.evaluation.epoch import Epoch, claim_verification
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.indexes import ABSENT, IndexMap
 from steelyard.evaluation.manifest import Manifest, RowCounts, read_manifest
+from steelyard.evaluation.parts import Calls, calls_of
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.recount import check_complete
 from steelyard.evaluation.resume import positions
@@ -87,6 +88,7 @@ class _Check:
         self._indexes = IndexMap(source)
         self._seen = RowSet(source.rows * len(plan.replications))
         self._files = Compactor(plan.schema, scratch, file_bytes)
+        self._calls = Calls()
         self._written = self._errors = self._duplicates = 0
 
     def take(self, output: Store, name: str) -> Sequence[Path]:
@@ -96,6 +98,7 @@ class _Check:
             with sync_reader(output, key) as reader:
                 parquet = pq.ParquetFile(reader)
                 _check_schema(name, parquet.schema_arrow, self._plan.schema)
+                self._calls += calls_of(parquet.schema_arrow)
                 for batch in parquet.iter_batches(65536):
                     self._take_batch(name, batch)
         except (pa.ArrowException, OSError) as error:
@@ -128,6 +131,8 @@ class _Check:
             rows=rows,
             parts=list(counted),
             leftOut=list(late),
+            asked=dict(sorted(self._calls.replicas.items())),
+            unknownEndings=dict(sorted(self._calls.endings.items())),
         )
 
     def _take_batch(self, name: str, batch: pa.RecordBatch) -> None:

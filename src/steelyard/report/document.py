@@ -8,6 +8,7 @@ from typing import Any
 
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.report.calls import calls_numbers, calls_of
 from steelyard.report.page import FORMAT, Document, Evidence, Section
 from steelyard.report.rows import Rows
 from steelyard.report.rows_errors import RowErrors
@@ -71,7 +72,7 @@ def make_document(subject: Subject, found: Found) -> Document:
         facts=tuple(_facts(subject)),
         sections=found.sections,
         errors=found.errors,
-        tokens=tuple(_tokens(found.tokens)),
+        tokens=(*_tokens(found.tokens), *calls_of(subject.manifest, found.tokens)),
         rows=found.rows,
         evidence=evidence,
         identifiers=tuple(names.items()),
@@ -139,9 +140,6 @@ def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
             yield "Per answer", f"{tokens.completion / tokens.responses:,.1f} on average"
     if tokens.longest is not None:
         yield "Longest answer", count(tokens.longest)
-    for reason, responses in sorted(tokens.finished.items(), key=lambda each: (-each[1], each[0])):
-        told = {"stop": "Ended by themselves", "length": "Cut off at the token limit"}
-        yield told.get(reason, f"Ended by {reason}"), f"{count(responses)} answers"
 
 
 def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
@@ -204,6 +202,7 @@ def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> di
         ],
         "rowErrors": found.errors.numbers(),
         "tokens": found.tokens.numbers(),
+        "calls": calls_numbers(subject.manifest),
         "rowsShown": {
             "rows": found.rows.shown,
             "sentence": found.rows.sentence,

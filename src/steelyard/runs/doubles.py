@@ -53,6 +53,13 @@ def stopping(world: World, after: int) -> Callable[[str], str]:
     return answer
 
 
+def ended_by(reason: str, text: str) -> web.Response:
+    """A response whose answer ended for `reason`: 12 tokens in all."""
+    choice = {"message": {"role": "assistant", "content": text}, "text": text, "finish_reason": reason}
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+    return web.json_response({"choices": [choice], "usage": usage})
+
+
 @asynccontextmanager
 async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator[Endpoint]:
     """An endpoint at `/v1` that answers every prompt by `answer`, which may also give a whole response."""
@@ -66,10 +73,7 @@ async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator
         said = answer(prompt_of(body))
         if isinstance(said, web.StreamResponse):
             return said
-        choice = {"message": {"role": "assistant", "content": said}, "text": said, "finish_reason": "stop"}
-        return web.json_response(
-            {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}}
-        )
+        return ended_by("stop", said)
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", handle)

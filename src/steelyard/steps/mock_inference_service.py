@@ -13,6 +13,7 @@ import hashlib
 import os
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -50,6 +51,10 @@ class Faults:
     bad_text: str | None = None
     die_after: int | None = None
     ready_delay_ms: float = 0
+    abort_rate: float = 0
+    """Share of the answers that are cut short: status 200, reason of ending `abort`."""
+    abort_at_end: bool = False
+    """Cut the answers in flight short at SIGTERM, as vLLM does, and do not let them end."""
     seed: int = 0
 
 
@@ -62,6 +67,8 @@ class Mock:
     die: Callable[[], None] = lambda: os._exit(1)
     answered: int = 0
     chance: random.Random = field(init=False)
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at SIGTERM."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.faults.seed)
@@ -73,21 +80,32 @@ class Mock:
         except BadCall as error:
             return _error(400, "invalid_request_error", str(error))
         hangs, fails, jitter = self.chance.random(), self.chance.random(), self.chance.uniform(-1, 1)
+        aborts = self.faults.abort_rate > 0 and self.chance.random() < self.faults.abort_rate
         if hangs < self.faults.hang_rate:
             await asyncio.Event().wait()
-        delay = self.faults.latency_ms + jitter * self.faults.latency_jitter_ms
-        if delay > 0:
-            await asyncio.sleep(delay / 1000)
+        aborts |= await self._work((self.faults.latency_ms + jitter * self.faults.latency_jitter_ms) / 1000)
         if fails < max(self.faults.error_rate, error_rate):
             return _error(self.faults.error_status, "server_error", "this call was chosen to fail")
         try:
-            response = _json(call(body))
+            answer = call(body)
+            response = _json(cut_short(answer) if aborts else answer)
         except BadCall as error:
             return _error(400, "invalid_request_error", str(error))
         self.answered += 1
         if self.faults.die_after is not None and self.answered > self.faults.die_after:
             self.die()
         return response
+
+    async def _work(self, seconds: float) -> bool:
+        """Take the time that an answer takes; whether the end of the service cut it short."""
+        if seconds <= 0:
+            return False
+        if not self.faults.abort_at_end:
+            await asyncio.sleep(seconds)
+            return False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.ending.wait(), seconds)
+        return self.ending.is_set()
 
     def _checked(self, raw: bytes) -> Json:
         try:
@@ -154,6 +172,25 @@ def generate(body: Json) -> Json:
     return {"text": [f"{prompt} {completion(prompt, _tokens(body))}" for _ in range(_choices(body))]}
 
 
+def cut_short(answer: Json) -> Json:
+    """Cuts an answer to half its words, with the reason `abort`, as a server does that is being ended."""
+    choices = answer.get("choices")
+    if choices is None:
+        return {**answer, "finish_reason": "abort"}
+    return {**answer, "choices": [_half(choice) for choice in choices]}
+
+
+def _half(choice: Json) -> Json:
+    def half(text: str) -> str:
+        words = text.split()
+        return " ".join(words[: len(words) // 2])
+
+    if "message" in choice:
+        message = {**choice["message"], "content": half(choice["message"]["content"])}
+        return {**choice, "message": message, "finish_reason": "abort"}
+    return {**choice, "text": half(choice["text"]), "finish_reason": "abort"}
+
+
 def classify(body: Json, labels: tuple[str, ...]) -> Json:
     """The label that the call holds, else one drawn by its digest."""
     if "label" in body:
@@ -195,7 +232,12 @@ def make_app(mock: Mock) -> web.Application:
         )
 
     app = web.Application(client_max_size=64 << 20)
+
+    async def ends(_: web.Application) -> None:
+        mock.ending.set()
+
     app.on_startup.append(started)
+    app.on_shutdown.append(ends)
     app.add_routes(
         [
             *(
@@ -285,6 +327,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--bad-text", metavar="TEXT", help="calls that hold it always get a 400")
     add("--die-after", type=int, metavar="N", help="exit with status 1 at the call after N answered ones")
     add("--ready-delay-ms", type=float, default=0, help="not ready for so long")
+    add("--abort-rate", type=float, default=0, help="share of answers cut short: 200, finish_reason abort")
+    add("--abort-at-end", action="store_true", help="cut answers in flight short at SIGTERM, as vLLM does")
     add("--bind-all", action="store_true", help="listen on all addresses, which is forbidden")
     add("--labels", default="0,1", help="of /classify, separated by commas")
     add("--seed", type=int, default=0, help="of the faults")
@@ -303,6 +347,8 @@ def main() -> None:
         bad_text=arguments.bad_text,
         die_after=arguments.die_after,
         ready_delay_ms=arguments.ready_delay_ms,
+        abort_rate=arguments.abort_rate,
+        abort_at_end=arguments.abort_at_end,
         seed=arguments.seed,
     )
     host = "0.0.0.0" if arguments.bind_all else arguments.host

@@ -191,3 +191,23 @@ async def test_a_path_that_always_fails(start: Start, status: int) -> None:
         answered, content = await _post(client, f"/errors/{status}", {"prompt": "How heavy?"})
         assert answered == status
         assert "always fail" in content["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+async def test_an_answer_that_is_cut_short_has_status_200(start: Start, path: str) -> None:
+    client, whole = await start(abort_rate=1.0), await start()
+    body = {"prompt": "How heavy?", "messages": [{"role": "user", "content": "How heavy?"}]}
+    status, answer = await _post(client, path, body)
+    assert (status, answer["choices"][0]["finish_reason"]) == (200, "abort")
+    assert len(str(answer)) < len(str((await _post(whole, path, body))[1]))
+
+
+async def test_at_its_end_it_cuts_the_answers_in_flight_short(start: Start) -> None:
+    mock = Mock(Faults(latency_ms=60_000, abort_at_end=True))
+    client = await start(mock)
+    asked = asyncio.create_task(_post(client, "/v1/completions", {"prompt": "How heavy?"}))
+    await asyncio.sleep(0.05)
+    assert not asked.done()
+    mock.ending.set()
+    status, answer = await asked
+    assert (status, answer["choices"][0]["finish_reason"]) == (200, "abort")

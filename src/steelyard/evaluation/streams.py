@@ -1,0 +1,113 @@
+"""Answers that come in pieces (server-sent events), put together to what the service would have answered in one.
+
+Without the piece that says how it ended, a stream is no answer: its server died, or somebody between closed it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+Json = Any
+_BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_DONE = "[DONE]"
+_JOINED = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+class Unfinished(ValueError):
+    """The stream stops before its end, or tells of an error."""
+
+
+def is_stream(body: bytes) -> bool:
+    """Judges by the first bytes: no JSON value begins as an event does."""
+    return body.lstrip()[:8].startswith(_BEGINNINGS) if body[:1] not in (b"{", b"[") else False
+
+
+def whole_answer(body: bytes) -> bytes:
+    """One answer in JSON; Unfinished where its end never came."""
+    pieces = list(_pieces(body))
+    if not pieces:
+        raise Unfinished("the stream has no event")
+    for piece in pieces:
+        if piece.get("error"):
+            raise Unfinished(f"the stream tells of an error: {str(piece['error'])[:200]}")
+    try:
+        whole = _merged(pieces) if any("choices" in piece for piece in pieces) else _last(pieces)
+        return orjson.dumps(whole)
+    except (AttributeError, TypeError) as error:
+        raise Unfinished(f"the stream has not the shape of one: {error}") from error
+
+
+def _pieces(body: bytes) -> Iterator[dict[str, Json]]:
+    text = body.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    for event in text.split("\n\n"):
+        lines = [line[5:].removeprefix(" ") for line in event.split("\n") if line.startswith("data:")]
+        data = "\n".join(lines)
+        if not data or data == _DONE:
+            continue
+        try:
+            piece = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise Unfinished(f"an event of the stream is not JSON: {error}") from error
+        if not isinstance(piece, dict):
+            raise Unfinished(f"an event of the stream is no object: {data[:80]!r}")
+        yield piece
+
+
+def _merged(pieces: list[dict[str, Json]]) -> dict[str, Json]:
+    """Pieces of OpenAI's chat or completions, as the answer in one."""
+    answer: dict[str, Json] = {}
+    choices: dict[int, dict[str, Json]] = {}
+    for piece in pieces:
+        answer |= {name: value for name, value in piece.items() if name != "choices" and value is not None}
+        for part in piece.get("choices") or ():
+            _add(choices.setdefault(part.get("index", 0), {"finish_reason": None}), part)
+    if not choices or any(choice["finish_reason"] is None for choice in choices.values()):
+        raise Unfinished("the stream stops without saying how the answer ended")
+    if isinstance(kind := answer.get("object"), str):
+        answer["object"] = kind.removesuffix(".chunk")
+    return {**answer, "choices": [{"index": index, **choices[index]} for index in sorted(choices)]}
+
+
+def _add(choice: dict[str, Json], part: dict[str, Json]) -> None:
+    if isinstance(delta := part.get("delta"), dict):
+        message = choice.setdefault("message", {"role": "assistant", "content": None})
+        for name, value in delta.items():
+            if name in _JOINED and isinstance(value, str):
+                message[name] = (message.get(name) or "") + value
+            elif name == "tool_calls" and isinstance(value, list):
+                _add_calls(message.setdefault(name, []), value)
+            elif value is not None and name not in _JOINED:
+                message[name] = value
+    if isinstance(text := part.get("text"), str):
+        choice["text"] = choice.get("text", "") + text
+    if isinstance(logprobs := part.get("logprobs"), dict):
+        lists = choice.setdefault("logprobs", {})
+        for name, value in logprobs.items():
+            lists[name] = [*(lists.get(name) or ()), *value] if isinstance(value, list) else lists.get(name)
+    for name, value in part.items():
+        if name not in {"delta", "text", "logprobs", "index"} and value is not None:
+            choice[name] = value
+
+
+def _add_calls(calls: list[Json], parts: list[Json]) -> None:
+    """Calls of tools come by index: the name first, then the arguments in pieces of text."""
+    for part in parts:
+        index = part.get("index", 0)
+        if index >= len(calls):  # they come one after the other
+            calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
+        call = calls[min(index, len(calls) - 1)]
+        call |= {name: value for name, value in part.items() if name in {"id", "type"} and value}
+        for name, value in (part.get("function") or {}).items():
+            call["function"][name] = call["function"].get(name, "") + (value or "")
+
+
+def _last(pieces: list[dict[str, Json]]) -> dict[str, Json]:
+    """The last piece of another service's stream, which says how it ended; llama.cpp's with the texts before it."""
+    last = pieces[-1]
+    reason = last.get("finish_reason") or (last.get("meta_info") or {}).get("finish_reason")
+    if last.get("stop") is True:
+        return {**last, "content": "".join(str(piece.get("content") or "") for piece in pieces)}
+    if reason or last.get("generated_text") is not None or last.get("done") is True:
+        return last
+    raise Unfinished("the stream stops without saying how the answer ended")

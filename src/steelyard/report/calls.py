@@ -1,0 +1,42 @@
+"""The calls behind a report: how the answers ended, and who gave them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from steelyard.evaluation.endings import WHOLE
+from steelyard.evaluation.manifest import Manifest
+from steelyard.report.rows_read import Tokens
+from steelyard.report.wording import count
+
+MOST_ADDRESSES = 20
+"""Addresses that the page lists: replicas of a cluster have many. report.json lists all."""
+_ENDED = {"stop": "Ended by themselves", "length": "Cut off at the token limit"}
+UNKNOWN = "an unknown reason: whole or cut short, nobody here can tell"
+
+
+def calls_of(manifest: Manifest, tokens: Tokens) -> Iterator[tuple[str, str]]:
+    """Lines of the page."""
+    for reason, answers in endings(manifest, tokens):
+        known = reason.lower() in WHOLE
+        label = _ENDED.get(reason, f"Ended by {reason}")
+        yield label, f"{count(answers)} answers" + ("" if known else f" ({UNKNOWN})")
+    asked = sorted(manifest.asked.items(), key=lambda item: (-item[1], item[0]))
+    for address, rows in asked[:MOST_ADDRESSES]:
+        yield f"Asked at {address}", f"{count(rows)} rows"
+    if len(asked) > MOST_ADDRESSES:
+        yield "Asked elsewhere", f"{count(sum(rows for _, rows in asked[MOST_ADDRESSES:]))} rows"
+
+
+def endings(manifest: Manifest, tokens: Tokens) -> list[tuple[str, int]]:
+    """Answers by their reason of ending, the most frequent first.
+
+    The output holds the reasons where its schema has a column for them; unknown ones are counted without it, too.
+    """
+    reasons = Counter(manifest.unknownEndings) | tokens.finished
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+
+
+def calls_numbers(manifest: Manifest) -> Mapping[str, Any]:
+    """The part of report.json."""
+    return {"asked": manifest.asked, "unknownEndings": manifest.unknownEndings}
