@@ -69,7 +69,7 @@ def make_document(subject: Subject, found: Found) -> Document:
     evidence = tuple(_evidence(subject, found))
     return Document(
         title=f"Evaluation report: {found.sections[0].results.headline}",
-        facts=tuple(_facts(subject)),
+        facts=tuple(_facts(subject, found)),
         sections=found.sections,
         errors=found.errors,
         tokens=(*_tokens(found.tokens), *calls_of(subject.manifest, found.tokens)),
@@ -81,7 +81,7 @@ def make_document(subject: Subject, found: Found) -> Document:
     )
 
 
-def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
+def _facts(subject: Subject, found: Found) -> Iterator[tuple[str, str]]:
     """The first view: what was evaluated, on what, when, how much of it, for whom."""
     rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
     yield "System", named(names, "inferenceService")
@@ -96,6 +96,8 @@ def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     yield "Rubric" if len(subject.rubrics) == 1 else "Rubrics", ", ".join(subject.rubrics)
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
+    if counts := found.sections[0].results.counts:
+        yield "Rows", str(counts)
     if names.get("account"):
         yield "Account", names["account"]
 
@@ -216,8 +218,16 @@ def _found_by(section: Section) -> dict[str, Any]:
     results, failures = section.results, section.failures
     return {
         "headline": results.headline,
+        "counts": results.counts.numbers() if results.counts else None,
+        "bounds": results.bounds.numbers() if results.bounds else None,
         "metrics": [
-            {"name": m.name, "title": m.title, "unit": m.unit, **dataclasses.asdict(m.estimate)}
+            {
+                "name": m.name,
+                "title": m.title,
+                "unit": m.unit,
+                "scale": m.scale,
+                **dataclasses.asdict(m.estimate),
+            }
             for m in results.metrics
         ],
         "limits": list(results.limits),

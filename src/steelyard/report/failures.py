@@ -11,6 +11,8 @@ from steelyard.report.figures import pixels
 from steelyard.report.page import Failure, Failures
 from steelyard.report.results import Figure
 from steelyard.report.rows import MOST_FIELDS, is_vector, readable
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import SCORED, with_status, wrong_rows
 from steelyard.report.wording import count
 
 MOST_SHOWN = 24
@@ -20,9 +22,12 @@ HIDDEN = frozenset({"_index_", "label"})
 
 
 def wrong_questions(scores: pa.Table) -> pa.Table:
-    """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first."""
+    """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first.
+
+    Rows that failed are told apart from them, as rows without an answer.
+    """
     needed = [name for name in ("_index_", "probability") if name in scores.column_names]
-    wrong = scores.select(needed).filter(pc.invert(scores["correct"]))
+    wrong = scores.select(needed).filter(wrong_rows(scores))
     sure = (
         wrong["probability"]
         if "probability" in wrong.column_names
@@ -42,7 +47,7 @@ def describe(
 ) -> Failures:
     """What a page shows of them: those that the system was surest of, a bounded number, and says so."""
     indexes = indexes_shown(wrong)
-    few = scores.filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
+    few = with_status(scores).filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
     asked: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
     for row in few.to_pylist():
         asked[row["_index_"]].append(row)
@@ -63,7 +68,7 @@ def _sentence(wrong: pa.Table, questions: int) -> str:
 
 
 def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str, Any]) -> Failure:
-    wrong = [row for row in scored if not row["correct"]]
+    wrong = [row for row in scored if row["correct"] is False and row[STATUS] == SCORED]
     certain = [row["probability"] for row in wrong if row.get("probability") is not None]
     return Failure(
         index=index,

@@ -24,6 +24,7 @@ from steelyard.report.statistics import (
     holm,
     proportion,
 )
+from steelyard.report.status import values_of
 from steelyard.report.summary import score_mean
 from steelyard.report.wording import count, signed_points, small_p
 
@@ -62,7 +63,7 @@ def columns_of(scores: pa.Table) -> list[str]:
 
 def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Grouped:
     """How each value of the column did, in the order of the values."""
-    values = np.asarray(scores["score"].to_numpy(), dtype=np.float64)
+    values = values_of(scores)
     there = np.isfinite(values)
     index = np.asarray(scores["_index_"].to_numpy(), dtype=np.int64)
     codes, names = codes_of(scores[GROUP + column])

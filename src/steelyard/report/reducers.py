@@ -17,6 +17,7 @@ from scipy.special import gammaln
 from steelyard.errors import UsageError
 from steelyard.report.results import Metric
 from steelyard.report.statistics import Floats, Integers, clusters_of, codes_of, proportion
+from steelyard.report.status import values_of
 from steelyard.report.summary import score_mean
 from steelyard.report.wording import count
 
@@ -46,7 +47,7 @@ class Asked:
     @property
     def values(self) -> Floats:
         """NaN of an answer without a score: it adds nothing, and a question without any is left out."""
-        return np.asarray(self.scores["score"].to_numpy(), dtype=np.float64)
+        return values_of(self.scores)
 
 
 def check_reducers(names: Sequence[str], replications: int | None = None) -> None:

@@ -29,14 +29,56 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Numbers of rows by status (see status.py)."""
+
+    scored: int
+    failed: int
+    left_out: int
+
+    @property
+    def present(self) -> int:
+        """Number of all rows."""
+        return self.scored + self.failed + self.left_out
+
+    @property
+    def denominator(self) -> int:
+        """Number of rows that a share is a share of."""
+        return self.scored + self.failed
+
+    def numbers(self) -> dict[str, int]:
+        """The counts in report.json and the like."""
+        return {"scored": self.scored, "failed": self.failed, "leftOut": self.left_out}
+
+    def __str__(self) -> str:
+        return f"{self.scored:,} scored, {self.failed:,} failed, {self.left_out:,} left out"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a share is if all failed rows were wrong, and if all were right."""
+
+    all_failed_wrong: float
+    all_failed_right: float
+
+    def numbers(self) -> dict[str, float]:
+        """The bounds in report.json."""
+        return {"allFailedWrong": self.all_failed_wrong, "allFailedRight": self.all_failed_right}
+
+
+@dataclass(frozen=True)
 class Metric:
-    """A number with its interval; `share` is shown in per cent."""
+    """A number with its interval; `share` is shown in per cent.
+
+    `scale` is from where to where a number can be, as 0 to 100.
+    """
 
     name: str
     title: str
     estimate: Estimate
     unit: Literal["share", "number"] = "share"
     note: str = ""
+    scale: tuple[float, float] | None = None
 
 
 Cell: TypeAlias = str | int | Estimate
@@ -64,7 +106,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a rubric says about one evaluation. `numbers` goes into report.json beside the metrics."""
+    """Everything that a rubric says about one evaluation. `numbers` goes into report.json beside the metrics.
+
+    A rubric leaves `counts` and `bounds` alone: they follow from the status of the rows.
+    """
 
     headline: str
     metrics: tuple[Metric, ...]
@@ -72,6 +117,8 @@ class Results:
     tables: tuple[Table, ...] = ()
     limits: tuple[str, ...] = ()
     numbers: Json = field(default_factory=dict)
+    counts: Counts | None = None
+    bounds: Bounds | None = None
 
 
 class Rubric(Protocol):
@@ -79,9 +126,12 @@ class Rubric(Protocol):
 
     `summarise` sees the scores of all, in the order of the output.
 
-    The table has `_index_`, `_replication_` and the columns of `scores`, of which `score` (number), `label`,
-    `prediction` (text) and `correct` (true or false) are always there: failures are found by `correct`, and
-    shown.
+    The table has `_index_`, `_replication_`, `status` and the columns of `scores`, of which `score` (number), `label`,
+    `prediction` (text) and `correct` (true or false) are always there: failures are found by `correct`, and shown.
+
+    The status of a row (see status.py) follows from the answer and the score: no answer is `failed`, a score of null is
+    `left out`. A rubric that knows better gives `status` beside the columns. `summarise` sees the rows that count; a
+    rubric with `sees_left_out = True` gets all of them.
     """
 
     @property

@@ -5,7 +5,7 @@ column to group by, and `_cluster_`, a number, where rows that share a value of 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,11 @@ from steelyard.report.groups import GROUP, columns_of, group_figure, group_numbe
 from steelyard.report.joined import Questions, View, answers, local_copy
 from steelyard.report.power import power_line, power_numbers
 from steelyard.report.reducers import reduced, right_or_wrong
-from steelyard.report.results import Answer, Results, Rubric
+from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric
 from steelyard.report.rubrics.rows import text_of
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import counted, counts_of, settled, with_status
+from steelyard.report.wording import count, percent
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
@@ -72,7 +75,9 @@ async def score_output(
     `questions` has the columns of the rubric and of `grouping`.
     """
     keys: list[pa.Field[Any]] = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
-    schema = pa.schema([*keys, *rubric.scores, *grouping.fields])
+    own = [field for field in rubric.scores if field.name != STATUS]
+    schema = pa.schema([*keys, *own, pa.field(STATUS, pa.string()), *grouping.fields])
+    schema = schema.with_metadata(rubric.scores.metadata)
     score = _Scorer(rubric, grouping)
     done = 0
     with pq.ParquetWriter(path, schema) as writer:
@@ -90,29 +95,61 @@ async def score_output(
 
 
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
-    """What the rubric finds, and what is added to every rubric: replications, groups, and what this size can see.
+    """What the rubric finds, and what is added to every rubric: counts, replications, groups, what this size can see.
 
-    UsageError for reducers that do not fit.
+    A rubric sees the rows that count, or all of them where it says so (`sees_left_out`). UsageError for reducers that
+    do not fit.
     """
-    results = rubric.summarise(scores)
+    scores = with_status(scores)
+    kept = counted(scores)
+    found = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
+    results = _with_counts(found, counts_of(scores))
     if not results.metrics or "score" not in scores.column_names:
         return results
     lead, binary = results.metrics[0], right_or_wrong(scores)
     groups = [grouped(scores, column, lead, binary) for column in columns_of(scores)]
-    drawn = [figure for found in groups if (figure := group_figure(found, lead))]
-    clusters = pc.count_distinct(scores[CLUSTER]).as_py() if CLUSTER in scores.column_names else None
-    line = power_line(lead, pc.count_distinct(scores["_index_"]).as_py(), clusters)
+    drawn = [figure for group in groups if (figure := group_figure(group, lead))]
+    clusters = pc.count_distinct(kept[CLUSTER]).as_py() if CLUSTER in kept.column_names else None
+    line = power_line(lead, pc.count_distinct(kept["_index_"]).as_py(), clusters)
     added: dict[str, Any] = {"power": power_numbers(lead, clusters)}
     if groups:
-        added["groups"] = {found.column: group_numbers(found) for found in groups}
+        added["groups"] = {group.column: group_numbers(group) for group in groups}
     return replace(
         results,
         metrics=(*results.metrics, *reduced(scores, lead, reducers)),
         figures=(*results.figures, *drawn),
-        tables=(*(group_table(found, lead) for found in groups), *results.tables),
+        tables=(*(group_table(group, lead) for group in groups), *results.tables),
         limits=(*results.limits, *((line,) if line else ())),
         numbers={**results.numbers, **added},
     )
+
+
+def _with_counts(results: Results, counts: Counts) -> Results:
+    """The results with the number of rows by status, which the headline tells where some failed or are left out."""
+    bounds = _bounds(results.metrics[0], counts) if results.metrics else None
+    told = [results.headline, *_untold(counts, bounds)]
+    return replace(results, headline=" ".join(told), counts=counts, bounds=bounds)
+
+
+def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
+    """The share if all failed rows were wrong, as they count, and if all were right; None of other numbers."""
+    value = lead.estimate.value
+    if lead.unit != "share" or value is None or not counts.failed or lead.estimate.n != counts.denominator:
+        return None
+    return Bounds(value, min(1.0, value + counts.failed / counts.denominator))
+
+
+def _untold(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
+    if counts.failed and bounds:
+        yield f"{_rows(counts.failed)} failed, counted as wrong: {percent(bounds.all_failed_right)} if all were right."
+    elif counts.failed:
+        yield f"{_rows(counts.failed)} failed."
+    if counts.left_out:
+        yield f"{_rows(counts.left_out)} left out: nobody could grade {'it' if counts.left_out == 1 else 'them'}."
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{count(number)} rows"
 
 
 @dataclass
@@ -131,7 +168,8 @@ class _Scorer:
             scored = self.rubric.score(answer)
         except ValueError as error:
             raise ReportFailed("CannotScore", str(error), row=str(answer.index)) from error
-        row = {"_index_": answer.index, "_replication_": answer.replication, **scored}
+        row = {"_index_": answer.index, "_replication_": answer.replication}
+        row |= settled(self.rubric, answer, scored)
         for name in self.grouping.group_by:
             value = answer.row[name]
             row[GROUP + name] = None if value is None else text_of(value)

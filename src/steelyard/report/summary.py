@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from steelyard.report import figures
 from steelyard.report.results import Metric, Results
 from steelyard.report.statistics import Estimate, Integers, clusters_of, mean, proportion, wilson
+from steelyard.report.status import SCORED, has_status
+from steelyard.report.status import counted as counted_rows
 from steelyard.report.wording import count, counted, interval, percent, unanswered
 
 
@@ -31,14 +33,17 @@ class What:
     """Answers are right or wrong (`correct`); otherwise `score` counts."""
     headline: Callable[[Estimate], str] | None = None
     """The report's first sentence, where the usual one does not fit."""
+    scale: tuple[float, float] | None = None
+    """From where to where a number can be, as 0 to 100."""
 
 
 def summarise_scores(scores: pa.Table, what: What) -> Results:
     """The mean score, or the share of right answers, and how many questions were answered at all."""
+    scores = counted_rows(scores)
     clusters = clusters_of(scores)
     lead = right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit)
-    answered = proportion(np.asarray(pc.is_valid(scores["prediction"]).to_numpy(), np.bool_), clusters)
-    metrics = [Metric(what.name, what.title, lead, what.unit, what.note)]
+    answered = proportion(np.asarray(has_status(scores, SCORED).to_numpy(), np.bool_), clusters)
+    metrics = [Metric(what.name, what.title, lead, what.unit, what.note, what.scale)]
     if answered.value not in (None, 1):
         metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
     shares = [metric for metric in metrics if metric.unit == "share"]
@@ -85,8 +90,6 @@ def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, .
         )
     elif questions < scores.num_rows:
         said.append("Questions asked several times count as one where intervals are made.")
-    if lead.n < scores.num_rows:
-        said.append(f"{count(scores.num_rows - lead.n)} answers have no score; they are left out.")
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
         said.append(unanswered(missing))

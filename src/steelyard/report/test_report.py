@@ -59,7 +59,7 @@ async def test_scores_every_row_once(tmp_path: Path, dataset: FileStore, output:
     scores = pq.read_table(report.scores)
     assert scores.column_names == [
         *("_index_", "_replication_", "score", "label", "prediction", "correct", "probability", "brier"),
-        "probabilities",
+        *("probabilities", "status"),
     ]
     assert scores.num_rows == 80
     by_index = {row["_index_"]: row for row in scores.drop_columns(["probabilities"]).to_pylist()}
@@ -72,6 +72,7 @@ async def test_scores_every_row_once(tmp_path: Path, dataset: FileStore, output:
         "correct": False,
         "probability": 0.8,
         "brier": pytest.approx(0.01 + 0.81 + 0.64),
+        "status": "scored",
     }
     assert by_index[9]["prediction"] is None
     numbers = json.loads(report.numbers)

@@ -57,7 +57,7 @@ async def test_groups_and_clusters_stand_beside_the_scores(tmp_path: Path) -> No
 
 async def test_without_grouping_there_are_the_rubrics_columns_alone(tmp_path: Path) -> None:
     scores = await score_example(tmp_path, Grouping())
-    assert scores.column_names == ["_index_", "_replication_", *Classification().scores.names]
+    assert scores.column_names == ["_index_", "_replication_", *Classification().scores.names, "status"]
 
 
 async def test_a_column_that_there_is_not_is_named(tmp_path: Path) -> None:

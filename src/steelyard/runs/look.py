@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from steelyard.evaluation.parts import RETRIED
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+from steelyard.report.status import wrong_rows
 from steelyard.runs.folder import Run
 
 Json = Any
@@ -73,19 +72,12 @@ def row_errors(run: Run) -> Iterator[dict[str, Json]]:
 
 
 def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
-    """The first wrong answer to each of `most` questions, those of rows without any left out."""
+    """The first wrong answer to each of `most` questions; rows that failed are told as row errors."""
     table = run.scores()
     if table is None or "correct" not in table.column_names:
         return []
-    known = {index for (index, _), error in run.row_errors.items() if error["reason"] != RETRIED}
-    correct: Any = table["correct"]
-    score: Any = table["score"]
-    # What has no score, such as an answer that a judge gave no verdict on, is not wrong.
-    wrong: Any = pc.and_(pc.invert(pc.fill_null(correct, True)), pc.is_valid(score))
-    failed = table.filter(wrong)
-    unanswered: Any = pc.is_in(failed[INDEX], pa.array(sorted(known), pa.int64()))
-    answered = failed.filter(pc.invert(unanswered))
-    first = {row[INDEX]: row for row in reversed(answered.sort_by([(INDEX, "ascending")]).to_pylist())}
+    wrong = table.filter(wrong_rows(table))
+    first = {row[INDEX]: row for row in reversed(wrong.sort_by([(INDEX, "ascending")]).to_pylist())}
     return sorted(first.values(), key=lambda row: int(row[INDEX]))[:most]
 
 

@@ -6,7 +6,7 @@ of each response. An answer without a verdict that could be read has no score; i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from steelyard.report.statistics import (
     wilson,
 )
 from steelyard.report.summary import What, summarise_scores
+from steelyard.report.wording import counted
 
 VERDICTS = "verdicts"
 _SCHEMA = schema(
@@ -55,6 +56,8 @@ class Verdict:
     field: str = FIELD
     resamples: int = 2000
     seed: int = 0
+    sees_left_out: ClassVar[bool] = True
+    """Verdicts of either judge are counted on every answer, though the score needs the first one's."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,8 +83,9 @@ class Verdict:
             "second_verdict": second.get("verdict"),
             "second_score": second.get("score"),
         }
-        right = worth is not None and worth >= self.threshold
-        return judged(0.0, shown, said, right) | {"score": worth} | told
+        if worth is None:  # nobody graded it: it is neither right nor wrong
+            return judged(0.0, shown, said, False) | {"score": None, "correct": None} | told
+        return judged(worth, shown, said, worth >= self.threshold) | told
 
     def _of(self, response: Mapping[str, Any], index: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """What this judge said and what the second one did."""
@@ -106,7 +110,9 @@ class Verdict:
         metrics, tables, limits = [*results.metrics], [*results.tables, *_counts(scores)], [*results.limits]
         unread = scores.num_rows - scores["fault"].null_count
         if unread:
-            limits.append(f"Of {unread:,} answers no verdict could be read.")
+            limits.append(
+                f"Of {counted(unread, 'answer')} no verdict could be read: left out of every number."
+            )
         both = scores.filter(pc.and_(pc.is_valid(scores["verdict"]), pc.is_valid(scores["second_verdict"])))
         numbers = dict(results.numbers)
         if both.num_rows:

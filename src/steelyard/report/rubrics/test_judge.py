@@ -53,7 +53,7 @@ def test_an_answer_without_a_verdict_has_no_score_and_is_counted() -> None:
     results = Verdict().summarise(table(Verdict(), [answered("good"), answered("bad"), answered(None)]))
     assert results.metrics[0].estimate.value == 0.5
     assert results.metrics[0].estimate.n == 2
-    assert "Of 1 answers no verdict could be read." in results.limits
+    assert "Of 1 answer no verdict could be read: left out of every number." in results.limits
 
 
 def test_without_a_second_judge_agreement_is_unknown_and_said_so() -> None:
