@@ -38,9 +38,8 @@ def _outcome(told: Json) -> Outcome:
     (failed if rows["missing"] or rows["duplicates"] else passed).append(EVERY_ROW)
     (warned if rows["errors"] else passed).append(EVERY_ANSWER)
     for rubric, found in zip(told["scoring"]["rubrics"], _found(told), strict=True):
-        lead = found["metrics"][0] if found["metrics"] else {"n": 0}
-        whole = lead["n"] >= rows["present"]
-        (passed if whole else warned).append(f"{rubric}: every row has a score")
+        left_out = (found.get("counts") or {}).get("leftOut", 0)
+        (warned if left_out else passed).append(f"{rubric}: every row has a score")
     return Outcome(tuple(passed), tuple(warned), tuple(failed))
 
 

@@ -23,7 +23,9 @@ from steelyard.report.comparison_statistics import (
 from steelyard.report.confusion import NO_ANSWER
 from steelyard.report.power import detectable_discordance, detectable_mean
 from steelyard.report.reducers import right_or_wrong
+from steelyard.report.results import Counts as Rows
 from steelyard.report.statistics import Estimate, Floats, Integers
+from steelyard.report.status import counted, counts_of, values_of
 from steelyard.report.wording import count
 
 COLUMNS = ("_index_", "label", "prediction", "correct")
@@ -87,9 +89,12 @@ class Comparison:
 
     questions: int
     left_out: int
-    """Questions that only one of them was asked, or has a score of."""
+    """Questions that not both were asked, or that one side has no row of that counts."""
     baseline: Estimate
     system: Estimate
+    baseline_rows: Rows
+    system_rows: Rows
+    """All rows of each side by status, those of questions that are not compared among them."""
     difference: Estimate
     """The system's share of right answers less the baseline's, each question counting the same."""
     chance: Chance
@@ -125,16 +130,20 @@ class _Side:
 
 
 def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
-    """The system against the baseline, question by question; the order of rows and replications says nothing."""
+    """The system against the baseline, question by question; the order of rows and replications says nothing.
+
+    A question is compared where each side has rows of it that are not left out.
+    """
     if because := _mismatch(baseline, system):
         return NotComparable(because)
     binary = _right_or_wrong(baseline.scores) and _right_or_wrong(system.scores)
-    before, now = _side(baseline.scores, binary), _side(system.scores, binary)
-    scored = [side.index[np.isfinite(side.score)] for side in (before, now)]
-    common = np.intersect1d(scored[0], scored[1], assume_unique=True)
+    first, second = counted(baseline.scores), counted(system.scores)
+    before, now = _side(first, binary), _side(second, binary)
+    common = np.intersect1d(before.index, now.index, assume_unique=True)
     if common.size == 0:
         return NotComparable("no question was asked of both")
-    left_out = np.union1d(before.index, now.index).size - common.size
+    asked = [np.unique(side.scores["_index_"].to_numpy()) for side in (baseline, system)]
+    left_out = np.union1d(*asked).size - common.size
     before, now = before.of(common), now.of(common)
     if because := _other_truth(before, now):
         return NotComparable(because)
@@ -143,8 +152,10 @@ def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
         left_out=int(left_out),
         baseline=_level(before, binary),
         system=_level(now, binary),
+        baseline_rows=counts_of(baseline.scores),
+        system_rows=counts_of(system.scores),
         counts=_counts(before, now),
-        changes=_changes(baseline.scores, system.scores, before, now),
+        changes=_changes(first, second, before, now),
         **_sure(before, now, binary),
     )
 
@@ -201,12 +212,13 @@ def _right_or_wrong(scores: pa.Table) -> bool:
 
 
 def _side(scores: pa.Table, binary: bool) -> _Side:
+    """The rows that count of one side, question by question."""
     correct: Any = scores["correct"]
     columns = {
         "_index_": scores["_index_"],
         "label": scores["label"],
         "correct": pc.cast(pc.coalesce(correct, pa.scalar(False)), pa.int64()),
-        "score": pc.cast(correct if binary else scores["score"], pa.float64()),
+        "score": pc.cast(correct, pa.float64()) if binary else pa.array(values_of(scores)),
     }
     wanted: list[Any] = [("correct", "sum"), ("correct", "count"), ("label", "first"), ("score", "mean")]
     if "_cluster_" in scores.column_names:
@@ -313,6 +325,7 @@ def comparison_numbers(found: Comparison | NotComparable) -> dict[str, Any]:
         "leftOut": found.left_out,
         "baseline": found.baseline.value,
         "system": found.system.value,
+        "rows": {"baseline": found.baseline_rows.numbers(), "system": found.system_rows.numbers()},
         "difference": found.difference,
         "p": found.chance.p,
         "test": found.chance.method,

@@ -96,7 +96,8 @@ def sentence(each: Against, first: Side, unit: Unit) -> str:
         way = "more" if value > 0 else "less"
         size = f"{100 * abs(value):.1f}" if unit == "share" else f"{abs(value):.3f}"
         said = f"{each.side.letter} scores {size}{points} {way} than {first.letter}"
-    return f"{said}, {level(found.system, unit)} against {level(found.baseline, unit)}"
+    rows = f"{each.side.letter}: {found.system_rows}; {first.letter}: {found.baseline_rows}"
+    return f"{said}, {level(found.system, unit)} against {level(found.baseline, unit)} ({rows})"
 
 
 def verdict(each: Against) -> str:
@@ -249,7 +250,8 @@ def limits(compared: Compared) -> Iterator[str]:
             questions = (
                 "1 question" if each.found.left_out == 1 else f"{count(each.found.left_out)} questions"
             )
-            yield f"{each.side.letter}: {questions} that only one run has a score of are left out."
+            why = "that not both runs were asked, or have a grade of, are not compared"
+            yield f"{each.side.letter}: {questions} {why}."
     if len(compared.others) > 1:
         yield (
             f"p (Holm) is corrected for {len(compared.others)} comparisons; each interval stands for its own "

@@ -12,6 +12,7 @@ from steelyard.report.audit_wording import (
 )
 from steelyard.report.comparison import Comparison, Counts, NotComparable
 from steelyard.report.comparison_statistics import Chance
+from steelyard.report.results import Counts as RowCounts
 from steelyard.report.statistics import Estimate
 
 THAN = "than old, which answers 50 of 100 right."
@@ -23,7 +24,9 @@ def estimate(value: float | None, low: float | None = None, high: float | None =
 
 def found(value: float, low: float, high: float, p: float) -> Comparison:
     share, counts = estimate(0.5), Counts(0, 0, 0, 0)
-    return Comparison(100, 0, share, share, estimate(value, low, high), Chance(p, "a test"), counts, ())
+    difference = estimate(value, low, high)
+    rows = RowCounts(100, 0, 0)
+    return Comparison(100, 0, share, share, rows, rows, difference, Chance(p, "a test"), counts, ())
 
 
 @pytest.mark.parametrize(

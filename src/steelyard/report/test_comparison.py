@@ -20,6 +20,7 @@ from steelyard.report.comparison import (
     comparison_numbers,
 )
 from steelyard.report.page import numbers_json
+from steelyard.report.results import Counts as RowCounts
 
 Answers = dict[int, list[str | None]]
 _COLUMNS: list[tuple[str, pa.DataType]] = [
@@ -176,3 +177,36 @@ def test_questions_of_a_cluster_count_as_one() -> None:
     assert apart.chance.p == pytest.approx(2 / 2**6)
     assert together.chance.p == 1.0
     assert together.difference.low < 0 < apart.difference.low  # type: ignore[operator]
+
+
+def judged(*statuses: str) -> Scored:
+    """A system with one row for each of these: right, wrong, failed or left out."""
+    worth = {"right": 1.0, "wrong": 0.0, "failed": 0.0, "left out": None}
+    correct = {"right": True, "wrong": False, "failed": False, "left out": None}
+    columns = {
+        "_index_": pa.array(range(len(statuses)), pa.int64()),
+        "label": ["a"] * len(statuses),
+        "prediction": pa.array([None if status == "failed" else status for status in statuses], pa.string()),
+        "correct": pa.array([correct[status] for status in statuses], pa.bool_()),
+        "score": pa.array([worth[status] for status in statuses], pa.float64()),
+        "status": [status if status in {"failed", "left out"} else "scored" for status in statuses],
+    }
+    return scored({}, scores=pa.table(columns))
+
+
+def test_what_nobody_could_grade_is_not_wrong() -> None:
+    """A report of these says 55.0 % of 160; the comparison said 44.0 % of 200."""
+    one = judged(*["right"] * 88, *["wrong"] * 72, *["left out"] * 40)
+    found = compare(one, one)
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (160, 40)
+    assert found.baseline.value == found.system.value == 0.55
+    assert found.baseline_rows == found.system_rows == RowCounts(scored=160, failed=0, left_out=40)
+
+
+def test_a_row_that_failed_is_compared_as_wrong() -> None:
+    found = compare(judged("right", "right", "left out"), judged("right", "failed", "right"))
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (2, 1)
+    assert (found.baseline.value, found.system.value) == (1.0, 0.5)
+    assert found.system_rows == RowCounts(scored=2, failed=1, left_out=0)

@@ -8,12 +8,15 @@ from steelyard.report.comparison import Change, Changes, Comparison, Counts
 from steelyard.report.comparison_figures import changed_rows, differences, four_ways
 from steelyard.report.comparison_statistics import Chance
 from steelyard.report.figures import PLOT_WIDTH
+from steelyard.report.results import Counts as RowCounts
 from steelyard.report.statistics import Estimate
+
+ROWS = RowCounts(9, 0, 0)
 
 
 def found(value: float, low: float, high: float) -> Comparison:
     share, difference = Estimate(0.5, None, None, "", 9), Estimate(value, low, high, "", 9)
-    return Comparison(9, 0, share, share, difference, Chance(1.0, ""), Counts(1, 2, 3, 4), ())
+    return Comparison(9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Counts(1, 2, 3, 4), ())
 
 
 @pytest.mark.parametrize(

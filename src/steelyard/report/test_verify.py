@@ -80,7 +80,9 @@ async def test_an_untouched_report_has_no_fault(tmp_path: Path) -> None:
         "errors-0000",
     ):
         assert name in said
-    assert "24 rows scored again have the scores of scores-exact-match.parquet" in said
+    assert (
+        "24 rows (22 scored, 2 failed, 0 left out) scored again have the scores of scores-exact-match" in said
+    )
     assert "is signed by the key" in said
 
 

@@ -32,6 +32,7 @@ from steelyard.report.report import (
     score_files,
     score_report,
 )
+from steelyard.report.status import counts_of
 from steelyard.report.wording import count
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
@@ -188,7 +189,8 @@ def _rescored(rubric: str, new: Path, old: Path) -> Check:
     different = _different(before, table)
     if different:
         return fault(f"{rubric}: {different}")
-    return Check(f"{rubric}: {count(table.num_rows)} rows scored again have the scores of {old.name}")
+    rows = f"{count(table.num_rows)} rows ({counts_of(table)})"
+    return Check(f"{rubric}: {rows} scored again have the scores of {old.name}")
 
 
 def _different(before: pa.Table, now: pa.Table) -> str:

@@ -51,6 +51,8 @@ def _summary(run: Run) -> Iterator[str]:
 
 def _scored(numbers: Mapping[str, Json]) -> Iterator[str]:
     """What one rubric found, over all rows and by group."""
+    if counts := numbers.get("counts"):
+        yield f"         {counts['scored']:,} scored, {counts['failed']:,} failed, {counts['leftOut']:,} left out"
     metrics = numbers.get("metrics", [])
     for metric in metrics:
         yield f"         {_metric(metric['title'], metric['unit'], metric)}"
