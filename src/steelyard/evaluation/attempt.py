@@ -17,7 +17,7 @@ from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
-from steelyard.evaluation.pool import Pool, Stopped
+from steelyard.evaluation.pool import Pool, Replica, Stopped
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.replicas import Absence, EventLog, Replicas
 from steelyard.evaluation.retry import RetryPolicy
@@ -54,12 +54,16 @@ class Attempt:
         self._world = world
         self._backlog = Backlog()
         policy = RetryPolicy(
-            plan.client.transientErrorRetryLimit, plan.client.transientErrorRetryDelaySeconds
+            plan.client.transientErrorRetryLimit,
+            plan.client.transientErrorRetryDelaySeconds,
+            plan.wait_for_server,
         )
         self._pool = Pool(plan.concurrency, policy, world.chance, self._open)
         self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance)
         self._identity: Identity | None = None
         self._workers = 0
+        self._absent_since: float | None = None
+        """Since when the replica has been away that the log last told of."""
         self._clock: asyncio.TimerHandle | None = None
         self._cap_clock: asyncio.TimerHandle | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -130,7 +134,7 @@ class Attempt:
             durations.append(loop.time() - sent_at)
             self._pool.release(replica, outcome, sent_at)
             if isinstance(outcome, Failure):
-                self._judge_pool(outcome)
+                self._judge_pool(outcome, replica)
             elif self._clock is None:
                 self._start_clock(loop)
             self._settler.settle(work, replica.address, outcome)
@@ -160,11 +164,24 @@ class Attempt:
         )
         self._clock = loop.call_later(seconds, self._fail, error)
 
-    def _judge_pool(self, last: Failure) -> None:
-        if self._pool.exhausted:
+    def _judge_pool(self, last: Failure, replica: Replica) -> None:
+        if self._pool.unreachable:
+            self._judge_absence(last, replica)
+        elif self._pool.exhausted:
             limit = self._plan.client.transientErrorRetryLimit
             message = f"every replica failed more than {limit} times in a row; the last: {last.message}"
             self._fail(EvaluationFailed("ReplicasFailing", message, permanent=False))
+
+    def _judge_absence(self, last: Failure, replica: Replica) -> None:
+        """A server that restarts, or loads its model, refuses connections for minutes."""
+        seconds = self._plan.wait_for_server
+        if self._pool.exhausted:
+            message = f"no connection for {seconds:g} s; the last try: {last.message}"
+            self._fail(EvaluationFailed("ReplicasFailing", message, permanent=False))
+        elif replica.unreachable_since != self._absent_since:
+            self._absent_since = replica.unreachable_since
+            text = f"no server listens at {unpinned(replica.address)[0]}; waiting for it up to {seconds:g} s"
+            self._world.log.warning(text, reason=last.message)
 
     def _fail(self, error: EvaluationFailed) -> None:
         if not self._failure.done():

@@ -22,6 +22,8 @@ class Fault(Enum):
 
     UNREACHABLE = "Unreachable"
     """No connection: the replica is gone, nothing was sent."""
+    UNTRUSTED = "Untrusted"
+    """No connection that may be used, such as one whose certificate is wrong: nothing was sent."""
     TRANSIENT = "Transient"
     """Overload, a server error, a timeout, a lost connection: worth another try."""
     REFUSED = "Refused"

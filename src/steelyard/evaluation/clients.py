@@ -81,7 +81,7 @@ class AiohttpClient:
         except ForeignSession as error:
             return Failure(Fault.FOREIGN, str(error))
         except aiohttp.ClientSSLError as error:
-            return Failure(Fault.UNREACHABLE, f"TLS failed: {error}")
+            return Failure(Fault.UNTRUSTED, f"TLS failed: {error}")
         except aiohttp.ClientConnectorError as error:
             return call.unreachable(error)
         except (aiohttp.ClientError, OSError) as error:

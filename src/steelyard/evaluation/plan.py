@@ -11,6 +11,7 @@ from steelyard.evaluation.adapters import Adapter, AdapterNotImplemented, Item, 
 from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.limit import DEFAULT_MOST, Concurrency
+from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
@@ -51,6 +52,8 @@ class Plan:
     """The tokens of a row's responses, where the service tells them."""
     caps: Caps = field(default_factory=Caps)
     concurrency: Concurrency = field(default_factory=Concurrency)
+    wait_for_server: float = WAIT_FOR_SERVER_SECONDS
+    """Seconds for which every replica may refuse connections before the evaluation ends."""
 
     def __post_init__(self) -> None:
         if self.usage is None and (self.caps.max_tokens is not None or self.caps.max_cost is not None):

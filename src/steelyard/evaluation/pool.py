@@ -36,6 +36,10 @@ class Replica:
     failed_at: float = float("-inf")
     rests: int = 0
     """How often it rested since its last success: what the retry limit counts."""
+    unreachable_since: float | None = None
+    """Since when there has been no connection to it; None where the last call had one."""
+    refused: int = 0
+    """Connections that failed in a row: they count by their time, not by their number."""
     resting_until: float = 0.0
     gone: bool = False
 
@@ -83,8 +87,13 @@ class Pool:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every replica has failed more often in a row than the policy allows."""
-        return bool(self._replicas) and all(self._policy.exhausted(r.rests) for r in self.replicas)
+        """Whether every replica has failed more often in a row, or been away for longer, than the policy allows."""
+        return bool(self._replicas) and all(map(self._exhausted, self.replicas))
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether no replica takes connections."""
+        return bool(self._replicas) and all(r.unreachable_since is not None for r in self.replicas)
 
     def add(self, address: str) -> None:
         if address not in self._replicas:
@@ -132,14 +141,14 @@ class Pool:
         match outcome:
             case Failure(fault=Fault.FOREIGN):
                 self.drop(replica.address)
-            case Failure(fault=Fault.UNREACHABLE | Fault.TRANSIENT):
+            case Failure(fault=Fault.UNREACHABLE | Fault.UNTRUSTED | Fault.TRANSIENT):
                 replica.limit.failed(now, sent_at, in_flight, overload=outcome.overload)
                 self._failed(replica, outcome, sent_at, now)
             case _:
                 replica.limit.answered(now, sent_at, in_flight)
                 replica.done += 1
-                replica.failures = replica.rests = 0
-                replica.resting_until = 0.0
+                replica.failures = replica.rests = replica.refused = 0
+                replica.unreachable_since, replica.resting_until = None, 0.0
         if replica.gone:
             self._close(replica)
         self._serve_waiting()
@@ -156,10 +165,24 @@ class Pool:
             return  # it was in flight when an earlier one failed: the same fault, seen again
         replica.failed_at = now
         replica.failures += 1
-        if failure.fault is Fault.UNREACHABLE or replica.rests or replica.failures >= PATIENCE:
+        if failure.fault is Fault.UNREACHABLE:
+            if replica.unreachable_since is None:
+                replica.unreachable_since = now
+            replica.refused += 1
+            replica.resting_until = now + self._policy.connect_delay(replica.refused, self._chance())
+            return
+        replica.unreachable_since, replica.refused = None, 0
+        if failure.fault is Fault.UNTRUSTED or replica.rests or replica.failures >= PATIENCE:
             replica.rests += 1
             delay = self._policy.delay(replica.rests, self._chance(), failure.retry_after)
             replica.resting_until = now + delay
+
+    def _exhausted(self, replica: Replica) -> bool:
+        since = replica.unreachable_since
+        away = 0.0 if since is None else asyncio.get_running_loop().time() - since
+        return self._policy.exhausted(replica.rests) or (
+            since is not None and away >= self._policy.wait_for_server
+        )
 
     def _choose(self) -> Replica | None:
         now = asyncio.get_running_loop().time()
@@ -176,7 +199,7 @@ class Pool:
     def _limit(self, replica: Replica) -> int:
         if self._policy.exhausted(replica.rests):
             return 0
-        return 1 if replica.rests else replica.limit.value
+        return 1 if replica.rests or replica.refused else replica.limit.value
 
     def _serve_waiting(self) -> None:
         while self._waiting:

@@ -8,6 +8,10 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 FIRST_DELAY = 0.5
+WAIT_FOR_SERVER_SECONDS = 600.0
+"""How long a replica may refuse connections: large models take minutes to load."""
+MOST_CONNECT_DELAY = 5.0
+"""A connection that is refused costs nothing, and a server that is back should not wait for its first call."""
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 
 
@@ -17,11 +21,16 @@ class RetryPolicy:
 
     limit: int
     cap: float
+    wait_for_server: float = WAIT_FOR_SERVER_SECONDS
 
     def delay(self, failures: int, chance: float, retry_after: float = 0.0) -> float:
         """Seconds to wait after the `failures`-th failure in a row; `chance` is uniform in [0, 1)."""
         ceiling = min(self.cap, FIRST_DELAY * 2.0 ** min(failures - 1, 32))
         return max(chance * ceiling, retry_after)
+
+    def connect_delay(self, failures: int, chance: float) -> float:
+        """Seconds to wait after the `failures`-th refused connection in a row."""
+        return min(self.delay(failures, chance), MOST_CONNECT_DELAY)
 
     def exhausted(self, failures: int) -> bool:
         """Whether `failures` in a row are more than the limit allows."""

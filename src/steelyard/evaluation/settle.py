@@ -61,6 +61,10 @@ class Settler:
             case Failure(fault=Fault.FOREIGN):
                 self._note(work, address, outcome)
                 self._again(work, 1)  # no fault of the row's
+            case Failure(fault=Fault.UNREACHABLE):
+                work.attempts -= 1  # nothing was sent
+                self._note(work, address, outcome)
+                self._again(work, 1)
             case Failure():
                 work.tries += 1
                 self.progress.refused += outcome.status == 429

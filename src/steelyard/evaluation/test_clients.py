@@ -318,7 +318,7 @@ async def test_a_server_whose_certificate_nobody_signed(tmp_path: Path) -> None:
         failure = await client.call(b"{}")
         await client.close()
     assert isinstance(failure, Failure)
-    assert failure.fault is Fault.UNREACHABLE
+    assert failure.fault is Fault.UNTRUSTED
     assert "TLS failed" in failure.message
     assert "self-signed" in failure.message
 
@@ -353,7 +353,7 @@ async def test_a_server_that_speaks_no_tls() -> None:
         failure = await client.call(b"{}")
         await client.close()
     assert isinstance(failure, Failure)
-    assert (failure.fault, failure.message[:10]) == (Fault.UNREACHABLE, "TLS failed")
+    assert (failure.fault, failure.message[:10]) == (Fault.UNTRUSTED, "TLS failed")
 
 
 def own_certificate(folder: Path) -> Path:

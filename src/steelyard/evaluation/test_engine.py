@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from steelyard.evaluation import layout, output
 from steelyard.evaluation.doubles import (
     Fixed,
     Replica,
+    SilentLog,
     epoch,
     error_rows,
     expected_rows,
@@ -32,6 +34,7 @@ from steelyard.evaluation.doubles import (
 from steelyard.evaluation.engine import Stores, Summary, evaluate
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import plan_of
+from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
 
@@ -194,6 +197,31 @@ async def test_replicas_that_all_fail_end_the_attempt_which_may_be_repeated(stor
                 stores, make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"}), one
             )
     assert (error.value.code, error.value.permanent) == ("ReplicasFailing", False)
+
+
+async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> None:
+    """Refused connections are no tries of a row, whatever the retry limit."""
+    seen: list[Progress] = []
+    spec = make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"})
+    await write_dataset(stores.dataset, 30)
+    world, port = replace(make_world(), watch=seen.append), free_port()
+    found = Fixed({f"http://127.0.0.1:{port}"})
+    going = asyncio.create_task(evaluate(plan_of(spec), stores, found, epoch(1), world))
+    await until(lambda: bool(seen) and seen[0].retries >= 20)
+    async with replica(ports=(port, 0)), asyncio.timeout(20):
+        assert (await going).row_errors == 0
+    assert await verified_rows(stores, spec) == expected_rows(spec, 30)
+
+
+async def test_a_server_that_stays_away_ends_the_attempt_after_its_time(stores: Stores) -> None:
+    await write_dataset(stores.dataset, 3)
+    plan = replace(plan_of(make_spec()), wait_for_server=0.1)
+    world = make_world()
+    with pytest.raises(EvaluationFailed, match=r"no connection for 0\.1 s; the last try: cannot") as error:
+        await evaluate(plan, stores, Fixed({f"http://127.0.0.1:{free_port()}"}), epoch(1), world)
+    assert (error.value.code, error.value.permanent) == ("ReplicasFailing", False)
+    assert isinstance(world.log, SilentLog)
+    assert len([line for line in world.log.lines if "no server listens at" in line]) == 1
 
 
 async def test_the_total_time_is_limited_from_the_first_answer(stores: Stores) -> None:

@@ -19,11 +19,16 @@ GONE = Failure(Fault.UNREACHABLE, "refused")
 
 @asynccontextmanager
 async def pool(
-    *addresses: str, per_replica: int = 2, adaptive: bool = False, limit: int = 120, chance: float = 0.01
+    *addresses: str,
+    per_replica: int = 2,
+    adaptive: bool = False,
+    limit: int = 120,
+    chance: float = 0.01,
+    wait: float = 600.0,
 ) -> AsyncIterator[Pool]:
     pool = Pool(
         Concurrency(per_replica, adaptive),
-        RetryPolicy(limit, 30),
+        RetryPolicy(limit, 30, wait),
         lambda: chance,
         lambda address: open_client(URL(address), 1.0),
     )
@@ -126,14 +131,14 @@ async def test_calls_in_flight_together_fail_as_one() -> None:
         await asyncio.sleep(0.001)
         for replica in taken:
             replicas.release(replica, GONE, sent)
-        assert (taken[0].failures, taken[0].rests) == (1, 1)
+        assert (taken[0].failures, taken[0].refused) == (1, 1)
 
 
 async def test_a_replica_that_fails_beyond_the_limit_gets_no_more_calls() -> None:
     async with pool("http://a", limit=2, chance=0.0) as replicas:
-        for _ in range(3):
+        for _ in range(PATIENCE + 2):
             assert not replicas.exhausted
-            await fail(replicas, await replicas.acquire(), GONE)
+            await fail(replicas, await replicas.acquire(), LOST)
         assert replicas.exhausted
         waiter = asyncio.create_task(replicas.acquire())
         await asyncio.sleep(0)
@@ -141,6 +146,18 @@ async def test_a_replica_that_fails_beyond_the_limit_gets_no_more_calls() -> Non
         replicas.add("http://b")
         assert (await waiter).address == "http://b"
         assert not replicas.exhausted
+
+
+async def test_refused_connections_count_by_their_time_not_by_their_number() -> None:
+    async with pool("http://a", limit=1, chance=0.0, wait=0.05) as replicas:
+        began, tries = now(), 0
+        while not replicas.exhausted:
+            await fail(replicas, await replicas.acquire(), GONE)
+            tries += 1
+        assert tries > 2
+        assert now() - began >= 0.05
+        replicas.release(await replicas.acquire(), b"", now())  # it is still asked whether it is back
+        assert (replicas.unreachable, replicas.exhausted) == (False, False)
 
 
 async def test_a_foreign_replica_is_dropped() -> None:

@@ -90,7 +90,8 @@ class _Calling:
             watch=self._begin,
         )
         epoch = await new_epoch(stores.output, self.world.now())
-        self.refusals = Refusals(self.asked.folder, epoch)
+        sampling = self.asked.request.prompt.sampling
+        self.refusals = Refusals(self.asked.folder, epoch, shared=sampling.keys())
         calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))
         stop = asyncio.ensure_future(self.world.stop.wait())
         wrong = asyncio.ensure_future(self._something_wrong())

@@ -50,6 +50,7 @@ def plan_of(
         headers={} if key is None else {"Authorization": f"Bearer {key}"},
         usage=usage,
         caps=caps_of(limits),
+        wait_for_server=limits.wait_for_server,
         concurrency=AUTO if limits.concurrency is None else Concurrency(limits.concurrency, adaptive=True),
     )
 
@@ -75,6 +76,7 @@ def settings_of(request: RunRequest) -> dict[str, Json]:
         "urls": list(request.urls),
         "concurrency": limits.concurrency or "auto",
         "timeoutSeconds": limits.timeout,
+        "waitForServerSeconds": limits.wait_for_server,
         "retries": limits.retries,
         "badRows": request.policy,
         "maxTokensTotal": limits.max_tokens_total,

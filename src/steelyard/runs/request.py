@@ -13,6 +13,7 @@ import orjson
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.runs.judge_spec import JudgeSpec
 
 Json = Any
@@ -109,6 +110,8 @@ class Limits(_Strict):
     """Calls in flight per URL; None finds it out."""
     timeout: float = 600.0
     """Seconds for one call."""
+    wait_for_server: float = WAIT_FOR_SERVER_SECONDS
+    """Seconds for which a server may refuse connections before the run ends."""
     retries: int = 10
     """Tries of one row, and failures of a replica in a row."""
     max_tokens_total: int | None = None

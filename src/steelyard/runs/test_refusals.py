@@ -1,6 +1,7 @@
 """Endpoints that refuse every row, for whoever asks or for what is in the rows: what of it is recorded."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -10,8 +11,11 @@ from steelyard.evaluation.errors import Fenced
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.refusals import Refusals
+from steelyard.runs.request import PromptSpec, RubricSpec
 from steelyard.runs.run import run
 from steelyard.runs.world import Interrupted, RunFailed, World
+
+Json = Any
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -46,6 +50,38 @@ async def test_rows_that_are_all_refused_for_what_is_in_them_are_recorded(tmp_pa
     async with endpoint(lambda _: web.Response(status=400, text="too long")) as asked:
         outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
     assert outcome.exit_code == 3
+
+
+REFUSALS = {
+    "vLLM": {"error": {"message": "at most 4", "param": "body.stop", "code": 400}},
+    "OpenAI": {"error": {"message": "Unsupported parameter", "param": "stop"}},
+    "a flat one": {"object": "error", "message": "no", "param": "stop"},
+    "FastAPI": {"detail": [{"loc": ["body", "stop", 0], "msg": "no", "type": "value_error"}]},
+}
+
+
+@pytest.mark.parametrize("body", REFUSALS.values(), ids=REFUSALS)
+async def test_a_parameter_that_every_row_is_refused_for_ends_the_run(tmp_path: Path, body: Json) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    sampling = PromptSpec(sampling={"stop": ["a", "b", "c", "d", "e"]})
+    async with endpoint(lambda _: web.json_response(body, status=400)) as asked:
+        request = make_request(prompts, asked.url, prompt=sampling, rubrics=(RubricSpec("exact-match"),))
+        with pytest.raises(RunFailed, match=r"every row is refused for the parameter 'stop' \(status 400"):
+            await run(request, tmp_path / "run")
+    assert not (tmp_path / "run" / "report.html").exists()
+    assert not (tmp_path / "run" / "outputs").exists()  # nothing is in the way of the next attempt
+
+
+async def test_a_parameter_of_some_rows_is_about_these_rows(tmp_path: Path) -> None:
+    prompts = write_prompts(tmp_path / "p.parquet")
+    long = {"error": {"message": "too long", "param": "input_tokens"}}
+
+    def answer(prompt: str) -> Json:
+        return "1" if prompt == "say 1" else web.json_response(long, status=400)
+
+    async with endpoint(answer) as asked:
+        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+    assert (outcome.exit_code, outcome.manifest and outcome.manifest.rows.errors) == (3, 19)
 
 
 async def test_what_another_command_counts_on_by_now_is_not_taken_back(tmp_path: Path) -> None:

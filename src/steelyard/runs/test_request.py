@@ -18,6 +18,8 @@ from steelyard.runs.request import (
     identity,
     to_document,
 )
+from steelyard.runs.tasks.model import TaskLimits
+from steelyard.schema.evaluation import EvaluationClientConfiguration
 
 FILES = [FileEntry(path="p.parquet", size=10, sha256="a" * 64, rows=3)]
 BASE = RunRequest(SourceSpec("p.parquet", sample=2), model="m", urls=("http://a",))
@@ -97,3 +99,9 @@ def test_a_fault_in_a_document_names_file_and_field(change: dict[str, Any]) -> N
 )
 def test_a_folder_is_named_after_its_prompts(location: str, stem: str) -> None:
     assert SourceSpec(location).stem == stem
+
+
+def test_the_command_and_the_platform_wait_equally_long_for_an_answer() -> None:
+    """Thirty seconds are too few for the long answers of a model that thinks."""
+    assert Limits().timeout == EvaluationClientConfiguration().requestTimeoutSeconds == 600
+    assert TaskLimits.model_fields["timeout"].default == 600

@@ -27,14 +27,15 @@ class EvaluationClientConfiguration(SchemaModel):
     """What verification does about a row that is there twice."""
     missingOutputPolicy: Literal["Error", "Ignore"] = "Error"
     """What verification does about a row that is not there."""
-    requestTimeoutSeconds: Seconds = 30
+    requestTimeoutSeconds: Seconds = 600
     """Longest time from sending a request to its whole answer."""
     totalTimeoutSeconds: Seconds = 7200
     """Longest time from the first request to the end."""
     batchSize: Count = 1000
     """Rows of one part of the output."""
     extraOptions: Annotated[dict[Word, Line], FEW] = Field(default_factory=dict)
-    """Options of a particular client."""
+    """Options of a particular client. Steelyard's: `waitForServerSeconds` (600), how long all replicas may refuse
+    connections before an attempt ends; `sessionEndedSeconds` (60), how long a referenced session may have none."""
     inputPipeline: Annotated[list[SchemaAdapter], FEW] | None = None
     """Rewrites a dataset row before the service's own pipeline does."""
 

@@ -25,6 +25,9 @@ from steelyard.storage.store import Store, open_store
 
 SESSION_ENDED_OPTION = "sessionEndedSeconds"
 """`client.extraOptions`: how long a referenced session may be without a replica before it counts as ended."""
+MOST_SECONDS = 2**31 - 1
+WAIT_FOR_SERVER_OPTION = "waitForServerSeconds"
+"""`client.extraOptions`: how long the replicas may refuse connections before the attempt ends."""
 
 
 async def main(config: StepConfig, log: Log) -> None:
@@ -33,7 +36,7 @@ async def main(config: StepConfig, log: Log) -> None:
         raise StepFailed("BadConfiguration", "replicas: is missing", permanent=True)
     try:
         found = discovery(config.replicas, os.environ)
-        gone = float(spec.client.extraOptions.get(SESSION_ENDED_OPTION, Absence().gone_seconds))
+        gone = _seconds(spec, SESSION_ENDED_OPTION, Absence().gone_seconds)
         world = World(
             now=lambda: datetime.now(UTC),
             chance=random.random,
@@ -44,7 +47,11 @@ async def main(config: StepConfig, log: Log) -> None:
         )
         stores = Stores(dataset_store(spec), output_store(spec))
         plan = plan_of(spec)
-        plan = replace(plan, identity={**plan.identity, "volumes": await served_volumes(spec)})
+        plan = replace(
+            plan,
+            identity={**plan.identity, "volumes": await served_volumes(spec)},
+            wait_for_server=_seconds(spec, WAIT_FOR_SERVER_OPTION, plan.wait_for_server),
+        )
         async with metrics.served(os.environ.get("POD_IP"), log):
             summary = await evaluate(plan, stores, found, config.epoch, world)
     except EvaluationFailed as error:
@@ -59,6 +66,20 @@ async def main(config: StepConfig, log: Log) -> None:
         retries=summary.retries,
         refused=summary.refused,
     )
+
+
+def _seconds(spec: EvaluationResourceSpec, option: str, default: float) -> float:
+    """An option of `client.extraOptions` that is a time; ValueError when it is none."""
+    text = spec.client.extraOptions.get(option)
+    if text is None:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(f"client.extraOptions.{option}: {text!r} should be seconds from 0 to {MOST_SECONDS}")
+    return seconds
 
 
 def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:

@@ -200,6 +200,8 @@ def _limits(flags: Flags, base: RunRequest) -> Limits:
         changes["concurrency"] = values.concurrency(given["concurrency"])
     if "timeout" in given:
         changes["timeout"] = values.seconds("--timeout", given["timeout"])
+    if "wait_for_server" in given:
+        changes["wait_for_server"] = values.seconds("--wait-for-server", given["wait_for_server"])
     if "max_time" in given:
         changes["max_time"] = values.seconds("--max-time", given["max_time"])
     return replace(base.limits, **changes)

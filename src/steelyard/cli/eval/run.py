@@ -102,6 +102,10 @@ def run(
         Text, typer.Option(metavar="N|auto", help="Calls in flight per URL, at most; auto finds it out.")
     ] = None,
     timeout: Annotated[Text, typer.Option(metavar="TIME", help="For one call; by default 10m.")] = None,
+    wait_for_server: Annotated[
+        Text,
+        typer.Option(metavar="TIME", help="While it refuses connections; by default 10m."),
+    ] = None,
     retries: Annotated[Number, typer.Option(metavar="N", min=0, help="Of one row; by default 10.")] = None,
     bad_rows: Annotated[
         Text, typer.Option(metavar="POLICY", help="skip (the default) or abort: after a refused row.")

@@ -138,6 +138,7 @@ def _limits(limits: TaskLimits) -> Limits:
     return Limits(
         concurrency=None if limits.concurrency == "auto" else limits.concurrency,
         timeout=limits.timeout,
+        wait_for_server=limits.wait_for_server,
         retries=limits.retries,
         max_tokens_total=limits.max_tokens_total,
         max_cost=limits.max_cost,

@@ -89,6 +89,7 @@ class TaskLimits(Model):
         "auto", description="Calls in flight per URL, at most."
     )
     timeout: Seconds = Field(600.0, description="For one call: seconds, or `90s`, `10m`.")
+    wait_for_server: Seconds = Field(600.0, description="While it refuses connections.")
     retries: Annotated[int, Field(ge=0)] = Field(10, description="Of one row.")
     max_tokens_total: PositiveInt | None = Field(None, description="Stop at so many tokens.")
     max_cost: Annotated[float, Field(gt=0)] | None = Field(
