@@ -1,14 +1,22 @@
 """`steelyard report verify`: whether a report is what its files say."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from steelyard.report.verify import Places
+    from steelyard.report.verify import Check, Places
 
 MARKS = {"fine": "ok      ", "fault": "FAULT   ", "left out": "left out"}
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Ed25519 public key (PEM) that must have signed it. Without one, nobody vouches for the digests.",
+        metavar="FILE",
+    ),
+]
 
 
 def verify(
@@ -19,51 +27,85 @@ def verify(
             help="The folder with inputs/ and outputs/; by default the report's own.", metavar="DIR"
         ),
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Ed25519 public key (PEM) that must have signed it.", metavar="FILE")
-    ] = None,
+    key: KeyOption = None,
 ) -> None:
-    """Check a report: digests, every score and number once more, the page byte by byte. Exit status 1 for a fault."""
-    import asyncio
+    """Check a report against the files it was made from.
 
+    Says first what cannot be checked and why; then counts every row, computes every digest, score and number once
+    more, and draws the page again. A page that lies alone is checked as far as it goes. Works on a run's folder, and on
+    what `steelyard report download ID --evidence DIR` has brought. Exit status 1 for a fault.
+    """
     from steelyard.report.attest import public_key
-    from steelyard.report.verify import Check, folder_of, verify_report
+    from steelyard.report.verify import folder_of, verify_report
 
-    places = _places(folder_of(file / "report.html" if file.is_dir() else file), results)
+    page = file / "report.html" if file.is_dir() else file
+    places = _places(folder_of(page), page.name, results)
     signer = None if key is None else public_key(key)
 
-    async def checked() -> list[Check]:
-        found = []
+    async def checks() -> "AsyncIterator[Check]":
         async for check in verify_report(places, signer):
-            typer.echo(f"{MARKS[check.state]}  {check.what}")
-            found.append(check)
-        return found
+            yield check
+        async for check in _verdicts(places.base):
+            yield check
 
-    checks = asyncio.run(checked())
-    faults, left = (sum(check.state == state for check in checks) for state in ("fault", "left out"))
-    typer.echo(f"{len(checks) - faults - left} checks passed, {faults} failed, {left} left out")
+    print_checks(checks())
+
+
+def print_checks(checks: "AsyncIterator[Check]") -> None:
+    """A line for each as it comes, and their number. Exit status 1 for a fault."""
+    import asyncio
+
+    states: list[str] = []
+
+    async def printed() -> None:
+        async for check in checks:
+            typer.echo(f"{MARKS[check.state]}  {check.what}")
+            states.append(check.state)
+
+    asyncio.run(printed())
+    faults, left = states.count("fault"), states.count("left out")
+    typer.echo(f"{len(states) - faults - left} checks passed, {faults} failed, {left} left out")
     if faults:
         raise typer.Exit(1)
 
 
-def _places(folder: Path, results: Path | None) -> "Places":
+async def _verdicts(base: Path) -> "AsyncIterator[Check]":
+    """Of a run that was judged, the verdicts once more."""
+    if not ((base / "run.yaml").exists() and (base / "judged").is_dir()):
+        return
+    from steelyard.runs.folder import RunFolder
+    from steelyard.runs.judge_evidence import verdicts_again
+
+    run = RunFolder(base)
+    async for check in verdicts_again(run, run.request()):
+        yield check
+
+
+def _places(folder: Path, page: str, results: Path | None) -> "Places":
     """Of a run its own folders; else `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
     from steelyard.report.verify import Places
 
-    base = results or folder
-    for name in ("inputs", "outputs"):
-        if not (base / name).is_dir():
-            raise UsageError(
-                f"--results {base}: has no folder {name}/; it needs inputs/ (the dataset) "
-                "and outputs/ (of the evaluation)"
-            )
-    evaluation = base / "outputs"
-    if (base / "run.yaml").exists():
+    base = (results or folder).absolute()
+    if results is not None:
+        for name in ("inputs", "outputs"):
+            if not (base / name).is_dir():
+                raise UsageError(
+                    f"--results {results}: has no folder {name}/; it needs inputs/ (the dataset) "
+                    "and outputs/ (of the evaluation)"
+                )
+    outputs = evaluation = base / "outputs"
+    if (base / "run.yaml").exists() and outputs.is_dir():
         from steelyard.runs.folder import RunFolder
         from steelyard.runs.judged import judged_output
 
         run = RunFolder(base)
         evaluation = judged_output(run, run.request()).root
-    places = (folder, base / "inputs", evaluation, base / "outputs")
-    return Places(*(path.absolute() for path in places))
+    return Places(
+        report=folder.absolute(),
+        dataset=base / "inputs",
+        evaluation=evaluation,
+        errors=outputs,
+        run=base,
+        page_name=page if page.endswith((".html", ".htm")) else "report.html",
+    )

@@ -39,8 +39,12 @@ def test_a_run_is_verified_from_its_folder_alone(folder: Path) -> None:
         done = verify(folder / "run" / name, "--key", folder / "public.pem")
         assert done.exit_code == 0, done.output
         assert " checks passed, 0 failed, 0 left out" in done.output
-        assert "exact-match: 6 rows scored again" in done.output
-    assert "is signed; its signature needs --key" in verify(folder / "run/report.html").output
+        assert "exact-match: 6 rows (6 scored, 0 failed, 0 left out) scored again" in done.output
+        assert "rows counted again: 6 rows of the dataset, asked once; 6 of 6 are there" in done.output
+    unsigned = verify(folder / "run/report.html").output
+    assert unsigned.startswith(
+        "left out  nobody vouches for these digests: attestation.json says that it is signed"
+    )
 
 
 def test_a_fault_is_exit_status_1(folder: Path) -> None:
@@ -56,8 +60,26 @@ def test_results_may_lie_elsewhere(folder: Path) -> None:
     for name in ("report.html", "report.json", "scores.parquet", "attestation.json", "run.yaml"):
         (folder / "run" / name).rename(folder / "page" / name)
     assert verify(folder / "page/report.html", "--results", folder / "run").exit_code == 0
-    with pytest.raises(UsageError, match="has no folder inputs/"):
-        raise verify(folder / "page/report.html").exception or AssertionError
+    done = verify(folder / "page/report.html", "--key", folder / "public.pem")
+    assert done.exit_code == 0, done.output
+    first, *_ = done.output.splitlines()
+    assert first.startswith("left out  not here: the dataset (inputs/) and the outputs (outputs/)")
+    assert "exact-match: headline and figures computed again from scores.parquet are the same" in done.output
+
+
+def test_a_page_alone_is_checked_as_far_as_it_goes(folder: Path) -> None:
+    page = folder / "alone/some page.html"
+    page.parent.mkdir()
+    page.write_bytes((folder / "run/report.html").read_bytes())
+    done = verify(page)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("left out  nobody vouches for this page: it lies alone")
+    assert "steelyard report download ID --evidence DIR" in done.output
+    text = page.read_text()
+    for old, new in (("<h1>", "<h1>Not "), ("</body>", "<script>alert(1)</script></body>")):
+        assert old in text
+        page.write_text(text.replace(old, new, 1))
+        assert verify(page).exit_code == 1, old
 
 
 @pytest.mark.parametrize(

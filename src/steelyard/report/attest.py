@@ -110,6 +110,15 @@ def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes,
     return payload, True
 
 
+def key_ids(data: bytes) -> list[str]:
+    """The keys that an envelope says it is signed by; nothing is checked."""
+    try:
+        signatures = orjson.loads(data).get("signatures", [])
+        return [str(signature["keyid"]) for signature in signatures]
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
+        return []
+
+
 def key_id(key: Ed25519PublicKey) -> str:
     """The name of a key, as securesystemslib makes it: SHA-256 of the key as canonical JSON."""
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()

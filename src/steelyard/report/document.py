@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.report.calls import calls_numbers, calls_of
 from steelyard.report.page import FORMAT, Document, Evidence, Section
+from steelyard.report.results import Results
 from steelyard.report.rows import Rows
 from steelyard.report.rows_errors import RowErrors
 from steelyard.report.rows_read import Tokens
@@ -18,7 +19,12 @@ from steelyard.report.wording import count
 MOST_TEXT = 120
 ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
 RECORD, ERRORS, SCORES, PAGES = "Record of the run", "Row errors", "Scores", "Pages of rows"
-"""What a file is to a report."""
+RUBRIC_FILES = "Read by a rubric"
+FURTHER = "Answers "
+"""What a file is to a report. Further files are those that the outputs were made from: answers before they were
+judged, and answers of each judge.
+"""
+RUBRIC_FOLDER = "rubric-files"
 NAMES = {
     "report": "Report",
     "evaluation": "Evaluation",
@@ -46,6 +52,8 @@ class Subject:
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     row_pages: bool = False
+    rubric_files: Mapping[str, str] = field(default_factory=dict)
+    """Copies beside the report of the files that rubrics have read, by the name that was given for each."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class Found:
     records: tuple[FileEntry, ...]
     errors_files: tuple[FileEntry, ...]
     asked: tuple[FileEntry, ...] = ()
+    rubric_files: tuple[FileEntry, ...] = ()
+    further: tuple[tuple[str, FileEntry], ...] = ()
 
 
 def make_document(subject: Subject, found: Found) -> Document:
@@ -159,6 +169,10 @@ def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
         yield Evidence(RECORD, entry.path, entry.size, entry.sha256)
     for entry in found.errors_files:
         yield Evidence(ERRORS, entry.path, entry.size, entry.sha256)
+    for what, entry in found.further:
+        yield Evidence(what, entry.path, entry.size, entry.sha256)
+    for entry in found.rubric_files:
+        yield Evidence(RUBRIC_FILES, entry.path, entry.size, entry.sha256)
     for entry in found.scores:
         yield Evidence(SCORES, entry.path, entry.size, entry.sha256)
     for entry in found.pages:
@@ -195,6 +209,7 @@ def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> di
             "clusterBy": subject.cluster_by,
             "evaluationView": _view(subject.evaluation_view),
             "rowPages": subject.row_pages,
+            **({"files": dict(subject.rubric_files)} if subject.rubric_files else {}),
         },
         "run": dict(subject.run),
         "rows": subject.manifest.rows.model_dump(),
@@ -217,19 +232,7 @@ def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> di
 def _found_by(section: Section) -> dict[str, Any]:
     results, failures = section.results, section.failures
     return {
-        "headline": results.headline,
-        "counts": results.counts.numbers() if results.counts else None,
-        "bounds": results.bounds.numbers() if results.bounds else None,
-        "metrics": [
-            {
-                "name": m.name,
-                "title": m.title,
-                "unit": m.unit,
-                "scale": m.scale,
-                **dataclasses.asdict(m.estimate),
-            }
-            for m in results.metrics
-        ],
+        **figures_json(results),
         "limits": list(results.limits),
         "failures": {
             "total": failures.total,
@@ -239,6 +242,25 @@ def _found_by(section: Section) -> dict[str, Any]:
             ],
         },
         **results.numbers,
+    }
+
+
+def figures_json(results: Results) -> dict[str, Any]:
+    """Headline, counts and figures as report.json has them."""
+    return {
+        "headline": results.headline,
+        "counts": results.counts.numbers() if results.counts else None,
+        "bounds": results.bounds.numbers() if results.bounds else None,
+        "metrics": [
+            {
+                "name": metric.name,
+                "title": metric.title,
+                "unit": metric.unit,
+                "scale": metric.scale,
+                **dataclasses.asdict(metric.estimate),
+            }
+            for metric in results.metrics
+        ],
     }
 
 

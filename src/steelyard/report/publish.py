@@ -4,6 +4,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steelyard.report.attest import envelope
 from steelyard.report.attest_report import ATTESTATION, statement_of
+from steelyard.report.document import RUBRIC_FOLDER
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
 from steelyard.report.rows_pages import FOLDER
 from steelyard.storage.store import Store
@@ -24,7 +25,7 @@ async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = 
 
 async def _clear(report: Report, store: Store) -> None:
     """An earlier report may have had more rubrics, or more rows than the page holds."""
-    for prefix in (f"{FOLDER}/page-", "scores-"):
+    for prefix in (f"{FOLDER}/page-", f"{RUBRIC_FOLDER}/", "scores-"):
         stale = [info.key async for info in store.list(prefix) if info.key not in report.beside]
         for path in stale:
             await store.delete(path)

@@ -20,12 +20,13 @@ from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.recount import check_complete
-from steelyard.report.document import Found, Subject, make_document
+from steelyard.report.document import RUBRIC_FOLDER, Found, Subject, make_document
 from steelyard.report.errors import ReportFailed
 from steelyard.report.failures import describe, indexes_shown, texts_of, wrong_questions
-from steelyard.report.joined import Questions, local_copy, make_view, mapped, sha256_of
+from steelyard.report.joined import Questions, local_copy, make_view, mapped
 from steelyard.report.page import Section, numbers_json, page
 from steelyard.report.reducers import check_reducers
+from steelyard.report.report_files import copy_rubric_files, described, further_files
 from steelyard.report.results import Results, Rubric
 from steelyard.report.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
 from steelyard.report.rows_drawn import Drawn, drawn
@@ -62,6 +63,11 @@ class Request:
     """Further rubrics; `rubric` leads."""
     records: Mapping[str, bytes] = field(default_factory=dict)
     """Further files that the numbers depend on, by their paths beside the report."""
+    further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the outputs were themselves made from (judges' runs): paths below `beside`, by what they are."""
+    beside: Store | None = None
+    rubric_files: Mapping[str, str] = field(default_factory=dict)
+    """Where a file lies now that a rubric reads, by the name that was given for it; by default at that name."""
     row_pages: bool = False
     """Whether all rows are written as pages beside the report, where they do not fit into it."""
 
@@ -82,6 +88,9 @@ class Scored:
     errors: Records
     dataset: tuple[Path, ...]
     scores: tuple[Path, ...]
+    rubric_files: Mapping[str, Path]
+    """Copies of the files that the rubrics have read, by the name that was given for each."""
+    further: tuple[tuple[str, FileEntry], ...]
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,8 @@ async def score_report(
     request: Request, folder: Path, progress: Progress = lambda done, total: None
 ) -> Scored:
     """Every row scored by every rubric, into files in `folder`."""
-    rubrics = tuple(find_rubric(reference) for reference in request.rubrics)
+    rubrics = tuple(find_rubric(reference, files=request.rubric_files) for reference in request.rubrics)
+    rubric_files = await asyncio.to_thread(copy_rubric_files, rubrics, request.rubric_files, folder)
     grouping = Grouping(request.group_by, request.cluster_by)
     check_reducers(request.reducers)
     raw_manifest = await request.evaluation.get(layout.MANIFEST)
@@ -135,7 +145,18 @@ async def score_report(
         paths.append(await score_output(rubric, output, questions, folder / name, grouping, told))
     await _check_complete(manifest, request)  # after scoring, which refuses files of another digest
     errors = await read_records(request.errors or request.evaluation)
-    return Scored(request, rubrics, manifest, run, raw_manifest, errors, tuple(dataset), tuple(paths))
+    return Scored(
+        request=request,
+        rubrics=rubrics,
+        manifest=manifest,
+        run=run,
+        raw_manifest=raw_manifest,
+        errors=errors,
+        dataset=tuple(dataset),
+        scores=tuple(paths),
+        rubric_files=rubric_files,
+        further=await further_files(request.further, request.beside),
+    )
 
 
 async def draw_report(scored: Scored, folder: Path) -> Report:
@@ -216,6 +237,7 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         for reference, each, path in zip(request.rubrics, judged, scored.scores, strict=True)
     )
     beside = {path.name: path for path in scored.scores[1:]} | {path: folder / path for path in rows.pages}
+    beside |= {f"{RUBRIC_FOLDER}/{path.name}": path for path in scored.rubric_files.values()}
     found = Found(
         sections=sections,
         errors=row_errors(failed, scored.errors, numbers, texts),
@@ -233,6 +255,10 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         ),
         errors_files=scored.errors.files,
         asked=tuple(_records(request.records)),
+        rubric_files=tuple(
+            described(path, f"{RUBRIC_FOLDER}/{path.name}") for path in scored.rubric_files.values()
+        ),
+        further=scored.further,
     )
     document = make_document(_subject(scored), found)
     lead = judged[0]
@@ -259,6 +285,7 @@ def _subject(scored: Scored) -> Subject:
         group_by=request.group_by,
         cluster_by=request.cluster_by,
         row_pages=request.row_pages,
+        rubric_files={given: f"{RUBRIC_FOLDER}/{path.name}" for given, path in scored.rubric_files.items()},
     )
 
 
@@ -273,10 +300,6 @@ def score_files(rubrics: Sequence[str]) -> list[str]:
         )
         names.append(f"{name}.{taken + 1}.parquet" if taken else f"{name}.parquet")
     return names
-
-
-def described(path: Path, name: str, rows: int = 0) -> FileEntry:
-    return FileEntry(path=name, size=path.stat().st_size, sha256=sha256_of(path), rows=rows)
 
 
 async def _check_complete(manifest: Manifest, request: Request) -> None:

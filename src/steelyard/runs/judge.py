@@ -93,18 +93,21 @@ def _write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
     path = folder.path / QUESTIONS
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".#{QUESTIONS}")
-    count = 0
     with scratch.open("wb") as file:
-        for line in _questions(run, spec):
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-            count += 1
+        file.writelines(question_lines(run, spec))
+        empty = file.tell() == 0
         file.flush()
         os.fsync(file.fileno())
-    if not count:
+    if empty:
         scratch.unlink()
         raise UsageError(f"judge {spec.name}: the run has no answer to judge; every row is an error")
     scratch.replace(path)
     return path
+
+
+def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
+    """What the judge is asked, a line for each answer."""
+    return (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in _questions(run, spec))
 
 
 def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:

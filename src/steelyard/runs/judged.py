@@ -41,9 +41,11 @@ def judged_output(folder: RunFolder, request: RunRequest) -> FileStore:
     )
 
 
-async def write_judged(run: Run, specs: Sequence[JudgeSpec], found: Sequence[Verdicts]) -> Manifest:
+async def write_judged(
+    run: Run, specs: Sequence[JudgeSpec], found: Sequence[Verdicts], store: FileStore | None = None
+) -> Manifest:
     """The whole of it; the manifest comes last and makes it count. The same verdicts give the same bytes."""
-    store = FileStore(run.folder.path.absolute() / JUDGED)
+    store = store or FileStore(run.folder.path.absolute() / JUDGED)
     await store.delete(layout.MANIFEST)
     entries: list[FileEntry] = []
     with tempfile.TemporaryDirectory(prefix="steelyard-judged-") as scratch:

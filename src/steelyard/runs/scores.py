@@ -14,6 +14,7 @@ from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
+from steelyard.runs.judge_evidence import judged_from
 from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
@@ -59,6 +60,8 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         more=tuple(rubric.reference for rubric in request.rubrics[1:]),
         records={RUN_FILE: request_text(request).encode()},
         row_pages=True,
+        further=judged_from(folder, request),
+        beside=folder.root,
     )
     key = None if sign_key is None else signing_key(sign_key)
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:

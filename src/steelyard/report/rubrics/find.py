@@ -7,7 +7,7 @@ own. Each is a dataclass whose fields are the arguments.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 from urllib.parse import unquote
@@ -28,10 +28,15 @@ class BadRubricArgument(UsageError):
     """The rubric takes no such argument, or not this value."""
 
 
-def find_rubric(reference: str, known: Iterable[EntryPoint] | None = None) -> Rubric:
-    """The rubric that `reference` names, made with its arguments."""
+def find_rubric(
+    reference: str, known: Iterable[EntryPoint] | None = None, files: Mapping[str, str] | None = None
+) -> Rubric:
+    """The rubric that `reference` names, made with its arguments.
+
+    `files` says where a file lies now that an argument names: a report keeps copies of what its rubrics have read.
+    """
     name, _, query = reference.partition("?")
-    return _make(_point(name, entry_points(group=GROUP) if known is None else known), query)
+    return _make(_point(name, entry_points(group=GROUP) if known is None else known), query, files or {})
 
 
 def takes(name: str) -> tuple[str, ...]:
@@ -65,9 +70,9 @@ def arguments_of(query: str) -> dict[str, str]:
     return {unquote(name): unquote(given) for name, _, given in pairs}
 
 
-def _make(point: EntryPoint, query: str) -> Rubric:
+def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
     kind = point.load()
-    arguments = arguments_of(query)
+    arguments = {name: files.get(given, given) for name, given in arguments_of(query).items()}
     there = _fields(kind)
     for argument in arguments:
         if argument not in there:

@@ -3,10 +3,10 @@
 The schema comes with the rubric (a file, or the text itself) or from a column of the dataset.
 """
 
+import dataclasses
 import functools
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class BadSchema(ValueError):
     """No JSON Schema, or none that can be used."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class JsonSchema:
     """The answer is valid. `schema` is a file's path or, where it begins with `{`, the schema itself; without it
     each row has its own in `column`. JSON may stand in a fenced code block, unless `fenced` is false.
@@ -38,10 +38,17 @@ class JsonSchema:
     column: str = "schema|json_schema"
     field: str = FIELD
     fenced: bool = True
+    validator: Any = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """Made of `schema` once: a file that changes meanwhile changes no score."""
 
     def __post_init__(self) -> None:
         if self.schema:
-            _common(self.schema)
+            object.__setattr__(self, "validator", _compiled(_text_of(self.schema)))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it reads; a report keeps a copy of each, with its digest."""
+        return (self.schema,) if self.schema and not self.schema.lstrip().startswith("{") else ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -59,7 +66,7 @@ class JsonSchema:
 
     def _validator(self, answer: Answer) -> tuple[str, Any]:
         if self.schema:
-            return "valid", _common(self.schema)
+            return "valid", self.validator
         given = value(self.column, answer.row)
         if given is None:
             raise NoTarget(
@@ -74,7 +81,7 @@ class JsonSchema:
     def summarise(self, scores: pa.Table) -> Results:
         what = What("valid_json", "Valid by the schema", note="JSON that the schema takes")
         results = summarise_scores(scores, what)
-        return replace(results, tables=(*results.tables, *_faults(scores)))
+        return dataclasses.replace(results, tables=(*results.tables, *_faults(scores)))
 
 
 def fault_of(said: str, validator: Any, *, fenced: bool) -> str | None:
@@ -119,15 +126,13 @@ def fenced_blocks(text: str) -> list[str]:
     return [*blocks, "\n".join(inside)] if fence else blocks
 
 
-@functools.lru_cache(maxsize=8)
-def _common(given: str) -> Any:
+def _text_of(given: str) -> str:
     if given.lstrip().startswith("{"):
-        return _compiled(given)
+        return given
     try:
-        text = Path(given).read_text(encoding="utf-8")
+        return Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadSchema(f"schema {given}: cannot be read: {error}") from error
-    return _compiled(text)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -25,7 +25,7 @@ def test_the_page_tells_of_every_rubric_and_argument(point: object) -> None:
     assert f"| `{alias(name)}` |" in text
     if name == "judge.Verdict":  # told of in docs/tasks.md
         return
-    arguments = {field.name for field in dataclasses.fields(kind)} - COMMON
+    arguments = {field.name for field in dataclasses.fields(kind) if field.init} - COMMON
     assert {argument for argument in arguments if f"`{argument}" not in section[1]} == set()
 
 

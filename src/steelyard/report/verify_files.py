@@ -1,0 +1,151 @@
+"""Where the files of a report lie, whether each has its digest, and which lie there that no evidence names."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from steelyard.evaluation import layout
+from steelyard.report import document
+from steelyard.report.joined import sha256_of
+from steelyard.report.report import PAGE
+from steelyard.report.wording import count
+
+Json = Any
+LISTED = 20
+"""Files of one sort that get a line each."""
+MOST_NAMED = 10
+WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS)
+"""Below an output: what the run worked with. No number is read from it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `left out` is no fault: it could not be looked at."""
+
+    what: str
+    state: Literal["fine", "fault", "left out"] = "fine"
+
+
+def fault(what: str) -> Check:
+    return Check(what, "fault")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files lie: the report's own, the dataset, the verified output, the records of row errors."""
+
+    report: Path
+    dataset: Path
+    evaluation: Path
+    errors: Path
+    run: Path | None = None
+    """The folder of the run, where judges' runs lie; by default the report's."""
+    page_name: str = PAGE
+
+    @property
+    def page(self) -> Path:
+        return self.report / self.page_name
+
+    @property
+    def base(self) -> Path:
+        return self.run or self.report
+
+    def of(self, what: str, path: str) -> Path | None:
+        """The file that a line of evidence names; None where it is in none of these folders (a model)."""
+        match what:
+            case document.DATASET:
+                return self.dataset / path
+            case document.OUTPUTS | document.RECORD:
+                return self.evaluation / path
+            case document.ERRORS:
+                return self.errors / path
+            case document.SCORES | document.PAGES | document.ASKED | document.RUBRIC_FILES:
+                return self.report / path
+        return self.base / path if what.startswith(document.FURTHER) else None
+
+
+def digests(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+    """A line for each file that evidence names; files whose folder is not here are left out."""
+    for what in dict.fromkeys(entry["what"] for entry in evidence):
+        entries = [entry for entry in evidence if entry["what"] == what]
+        if not _here(what, places):
+            yield Check(f"{what}: {count(len(entries))} {_files(entries)} not here", "left out")
+            continue
+        faults = 0
+        for entry in entries:
+            wrong = _digest_fault(entry, places)
+            faults += bool(wrong)
+            if wrong:
+                yield fault(f"{what}: {wrong}")
+            elif len(entries) <= LISTED:
+                yield Check(f"{what}: {entry['path']}, SHA-256 {entry['sha256'][:12]}…")
+        if len(entries) > LISTED:
+            right = len(entries) - faults
+            yield Check(f"{what}: {count(right)} of {count(len(entries))} files have their SHA-256")
+
+
+def _files(entries: Sequence[Json]) -> str:
+    return "file is" if len(entries) == 1 else "files are"
+
+
+def _here(what: str, places: Places) -> bool:
+    """A folder that is missing as a whole is told once, in the beginning; a missing file in one is a fault."""
+    match what:
+        case document.DATASET:
+            return places.dataset.is_dir()
+        case document.OUTPUTS | document.RECORD:
+            return places.evaluation.is_dir()
+        case document.ERRORS:
+            return places.errors.is_dir()
+    return places.of(what, "x") is not None
+
+
+def _digest_fault(entry: Json, places: Places) -> str:
+    path = places.of(entry["what"], entry["path"])
+    if path is None or not path.is_file():
+        return f"{entry['path']} is missing" + (f" ({path})" if path else "")
+    sha256 = sha256_of(path)
+    if sha256 != entry["sha256"]:
+        return f"{entry['path']} has the SHA-256 {sha256[:12]}… instead of {entry['sha256'][:12]}…"
+    return ""
+
+
+def extra_files(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+    """Files beside the evidence that look like a part of it, and that nothing was made from."""
+    named = {
+        path.absolute() for entry in evidence if (path := places.of(entry["what"], entry["path"])) is not None
+    }
+    extra = sorted(path for path in _lying_there(places) if path.absolute() not in named)
+    for path in extra[:MOST_NAMED]:
+        yield Check(f"extra file: {_shown(path, places)}: the evidence does not name it", "left out")
+    if len(extra) > MOST_NAMED:
+        yield Check(f"extra files: {count(len(extra) - MOST_NAMED)} more", "left out")
+
+
+def _lying_there(places: Places) -> Iterator[Path]:
+    for folder in {places.dataset, places.evaluation, places.errors}:
+        yield from (path for path in _files_below(folder) if not _is_working(path, folder))
+    for name in ("judges", "judged"):
+        folder = places.base / name
+        yield from (path for path in _files_below(folder) if not _is_working(path, folder))
+    for pattern in ("scores*.parquet", "rows/*", f"{document.RUBRIC_FOLDER}/*"):
+        yield from places.report.glob(pattern)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else iter(())
+
+
+def _is_working(path: Path, folder: Path) -> bool:
+    """Below `.steelyard/` of the output, or of a judge's output."""
+    inside = path.relative_to(folder).as_posix()
+    _, own, rest = inside.rpartition("outputs/") if "outputs/" in inside else ("", "", inside)
+    return any((rest if own else inside).startswith(name) for name in WORKING)
+
+
+def _shown(path: Path, places: Places) -> str:
+    for folder in (places.base, places.report):
+        if path.is_relative_to(folder):
+            return path.relative_to(folder).as_posix()
+    return str(path)
