@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.rows import MOST_FIELDS, MOST_TEXT, PICTURE, cut, error_json, readable
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import with_status
 
 Json = Any
 Texts = list[str | None]
@@ -26,7 +28,7 @@ class Drawn:
     replications: list[int]
     question: list[tuple[str, Texts]]
     answer: list[tuple[str, Texts]]
-    scores: list[tuple[list[int | None], list[float | None], Texts, Texts]]
+    scores: list[tuple[list[int | None], list[float | None], Texts, Texts, Texts]]
     errors: Mapping[int, Json]
     pictures: list[str] | None = None
 
@@ -36,7 +38,7 @@ class Drawn:
     def fitting(self, start: int, most_rows: int, most_bytes: int) -> int:
         """Where the rows from `start` end that take no more than so much; at least one."""
         texts = [values for _, values in (*self.question, *self.answer)]
-        texts += [values for each in self.scores for values in each[2:]]
+        texts += [values for columns in self.scores for values in columns[2:]]
         size = 0
         for k in range(start, min(len(self), start + most_rows)):
             size += ROW_BYTES + sum(len((values[k] or "").encode()) for values in texts)
@@ -140,15 +142,18 @@ def _answers(responses: Any) -> dict[str, Any]:
     return found
 
 
-def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Texts, Texts]:
-    """Right or wrong (null where the rubric knows neither), score, what was taken as the answer, target."""
+def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Texts, Texts, Texts]:
+    """Right or wrong (null where the rubric knows neither), score, what was taken as the answer, target, status.
+
+    All of them are null of a row that has no scores of its own, as the further requests of a document.
+    """
     right: list[int | None] = table["correct"].cast(pa.int8()).to_pylist()
     score = pc.round(table["score"], 4)
     finite: list[float | None] = pc.if_else(pc.is_finite(score), score, None).to_pylist()
     prediction, label = (
         [cut(value, MOST_VERDICT) for value in _list(table[name])] for name in ("prediction", "label")
     )
-    return right, finite, prediction, label
+    return right, finite, prediction, label, with_status(table)[STATUS].to_pylist()
 
 
 def _pictures(question: pa.Table) -> list[str] | None:

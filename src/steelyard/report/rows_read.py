@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from steelyard.report.beside import Beside
 from steelyard.report.joined import BATCH, mapped, opened
 from steelyard.report.statistics import Integers
 
@@ -61,12 +62,11 @@ class Reading:
     """Takes the verified files one after the other, beside the scores of the same rows."""
 
     def __init__(self, scores: Sequence[pa.Table], chosen: Integers) -> None:
-        self._scores = scores
+        self._scores = [Beside(table) for table in scores]
         self._chosen = pa.array(chosen, pa.int64())
         self._failed: list[pa.Table] = []
         self._rows: list[pa.Table] = []
         self._picked: list[list[pa.Table]] = [[] for _ in scores]
-        self._done = 0
         self.tokens = Tokens()
 
     @property
@@ -94,12 +94,11 @@ class Reading:
             )
             mask = pc.is_in(table["_index_"], value_set=self._chosen)
             self._rows.append(table.filter(mask))
-            beside = [each.slice(self._done, table.num_rows) for each in self._scores]
+            beside = [scores.of(table) for scores in self._scores]
             for picked, each in zip(self._picked, beside, strict=True):
                 picked.append(each.filter(mask))
             if every is not None:
                 every(table, beside)
-            self._done += table.num_rows
 
 
 def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES
+from steelyard.report.beside import Beside
+from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
 from steelyard.runs.look import score_files
 
@@ -60,6 +62,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
                 indexes, names, batch.column(RESPONSES).is_null().to_pylist(), strict=True
             )
         ]
+        keys = pa.Table.from_batches([batch.select([INDEX, REPLICATION])])
         columns: dict[str, pa.Array[Json]] = {
             "index": batch.column(INDEX),
             "replication": pa.array([numbers[name] for name in names], pa.int32()),
@@ -67,7 +70,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
             "responses": batch.column(RESPONSES),
             "error": pa.array(errors, ERROR),
         }
-        columns |= {name: reader.take(batch.num_rows, indexes) for name, reader in scores.items()}
+        columns |= {name: reader.take(keys) for name, reader in scores.items()}
         yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
@@ -77,17 +80,17 @@ def _error(run: Run, index: int, name: str) -> dict[str, Json]:
 
 
 class _Reader:
-    """A file of scores beside the output: it has the same rows in the same order."""
+    """A file of scores beside the output."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._table = pq.read_table(path, memory_map=True)
-        self._start = 0
+        table = pq.read_table(path, memory_map=True)
+        self._rows_have_scores = unit_of(table) == "question"
+        self._beside = Beside(table)
 
-    def take(self, count: int, indexes: list[int]) -> "pa.Array[Json]":
-        table = self._table.slice(self._start, count)
-        self._start += count
-        if table[INDEX].to_pylist() != indexes:
+    def take(self, rows: pa.Table) -> "pa.Array[Json]":
+        table = self._beside.of(rows)
+        if self._rows_have_scores and self._beside.missing:
             raise UsageError(f"{self._path}: is not of this output; score it again (steelyard eval score)")
         kept = table.drop_columns([INDEX, REPLICATION])
         columns: list[Any] = [_whole(column) for column in kept.columns]

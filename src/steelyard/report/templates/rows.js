@@ -34,10 +34,13 @@
 
   const stateOf = (row) => {
     if (row.e || !row.a) return "none";
-    if (!row.s.length || row.s[0][0] === null) return "scored";
-    return row.s[0][0] ? "right" : "wrong";
+    const [right, , , , status] = row.s[0] || [null];
+    if (status === "failed") return "none";
+    if (status === "left out") return "left";
+    if (right === null || right === undefined) return "scored";
+    return right ? "right" : "wrong";
   };
-  const WORDS = { none: "no answer", right: "right", wrong: "wrong", scored: "scored" };
+  const WORDS = { none: "no answer", right: "right", wrong: "wrong", scored: "scored", left: "left out" };
   const said = (row) => (row.a || []).flat().find(([name]) => name === "text" || name === "label");
 
   const textOf = (row) => {
@@ -89,10 +92,10 @@
 
   const verdicts = (row) => {
     const body = make("tbody");
-    row.s.forEach(([right, score, prediction, target], k) => {
+    row.s.forEach(([right, score, prediction, target, status], k) => {
       const head = make("th", "", rubrics[k]);
       head.scope = "row";
-      const verdict = right === null ? "–" : right ? "right" : "wrong";
+      const verdict = status === "left out" ? "left out" : status === "failed" ? "no answer" : right === null ? "–" : right ? "right" : "wrong";
       body.append(make("tr", "", head, make("td", "", verdict), make("td", "number", score === null ? "–" : String(score)),
         make("td", "", prediction === null ? "nothing" : prediction), make("td", "", target === null ? "–" : target)));
     });
@@ -122,7 +125,7 @@
 
   const card = (row) => {
     const state = stateOf(row), answer = said(row);
-    const summary = make("summary", "", make("span", `state ${state}`, state === "scored" && row.s.length ? String(row.s[0][1]) : WORDS[state]),
+    const summary = make("summary", "", make("span", `state ${state}`, state === "scored" && row.s.length ? (row.s[0][1] === null ? "–" : String(row.s[0][1])) : WORDS[state]),
       make("span", "where", `Row ${row.i}${repeated ? `, time ${row.r + 1}` : ""}`));
     if (row.p) summary.append(picture(row.p));
     if (!row.p) summary.append(make("span", "excerpt", ...marked(excerptOf(row))));
@@ -168,7 +171,7 @@
     return element;
   };
   get("rows-show").append(option("all", `all rows (${rows.length.toLocaleString("en")})`),
-    ...["wrong", "none", "right", "scored"].filter((state) => counts[state] && (state !== "scored" || mixed))
+    ...["wrong", "none", "left", "right", "scored"].filter((state) => counts[state] && (state !== "scored" || mixed))
       .map((state) => option(state, `${WORDS[state]} (${counts[state].toLocaleString("en")})`)));
   let waiting = 0;
   get("rows-search").addEventListener("input", () => {
