@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.audit_document import make_document
@@ -20,8 +20,12 @@ from steelyard.report.audit_subject import Requirement, Subject
 from steelyard.report.comparison import Comparison, NotComparable, Scored, compare
 from steelyard.report.errors import ReportFailed
 from steelyard.report.page import numbers_json, page_of
-from steelyard.report.statistics import proportion
+from steelyard.report.reducers import right_or_wrong
+from steelyard.report.results import Metric
+from steelyard.report.status import counted, counts_of, values_of
 from steelyard.storage.store import Store
+
+CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,22 @@ def _check_system(report: AuditedReport, subject: Subject) -> None:
 def _requirement(
     number: int, report: AuditedReport, comparison: Comparison | NotComparable | None
 ) -> Requirement:
-    index = report.scores["_index_"].to_numpy()
-    right = proportion(np.asarray(report.scores["correct"].to_numpy(), dtype=np.bool_), index)
     questions = int(pc.count_distinct(report.scores["_index_"]).as_py())
-    return Requirement(number, report, right, questions, comparison)
+    if not report.numbers.metrics:
+        raise ReportFailed("BadReport", f"report {report.id} has no number: its metrics are empty")
+    lead = report.numbers.metrics[0].metric
+    counts = counts_of(report.scores)
+    return Requirement(
+        number, report, lead, _is_share_of_right(report.scores, lead), questions, counts, comparison
+    )
+
+
+def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
+    """True where each answer is right or wrong, and the report is led by the share of right ones."""
+    kept = counted(scores)
+    if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
+        return False
+    return abs(float(values_of(kept).mean()) - lead.estimate.value) < CLOSE
 
 
 async def _compared(

@@ -8,16 +8,17 @@ from steelyard.report.audit_numbers import Digest
 from steelyard.report.audit_sections import Section, make_section
 from steelyard.report.audit_subject import Requirement, Subject
 from steelyard.report.audit_wording import (
-    answers_right,
+    achieves,
     asked,
     compared,
     could_be_chance,
-    interval_of_hundred,
+    interval_of,
 )
 from steelyard.report.comparison import Comparison
-from steelyard.report.comparison_figures import differences
+from steelyard.report.comparison_figures import differences, drawable
 from steelyard.report.document import named, run_date
 from steelyard.report.results import Figure
+from steelyard.report.status import unit_of
 from steelyard.report.wording import count
 
 
@@ -57,7 +58,7 @@ def make_document(
     system = named(requirements[0].names, "inferenceService")
     against = _baseline_name(baseline, system)
     compared = [(f"Test {r.number}", r.comparison) for r in requirements]
-    drawn = [(title, each) for title, each in compared if isinstance(each, Comparison)]
+    drawn = [(title, found) for title, found in compared if isinstance(found, Comparison) and drawable(found)]
     return AuditDocument(
         headline=_headline(system, requirements),
         facts=tuple(_facts(subject, requirements, baseline)),
@@ -80,7 +81,8 @@ def _baseline_name(baseline: Baseline | None, system: str) -> str:
 
 def _headline(system: str, requirements: Sequence[Requirement]) -> str:
     if len(requirements) == 1:
-        return f"{system} {answers_right(requirements[0].right)}."
+        only = requirements[0]
+        return f"{system} {achieves(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
     return f"{system} in {count(len(requirements))} tests."
 
 
@@ -110,16 +112,23 @@ def _compared_with(baseline: Baseline | None) -> str:
 
 def _result(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Result:
     found = requirement.comparison
-    sentence = answers_right(requirement.right)
+    noun = unit_of(requirement.report.scores)
+    sentence = achieves(requirement.lead, requirement.right_or_wrong, noun)
     data = f"Test {requirement.number}: dataset {named(requirement.names, 'dataset')}"
     return Result(
         title=data if len(requirements) > 1 else "Result",
         sentence=sentence[0].upper() + sentence[1:],
-        interval=interval_of_hundred(requirement.right),
-        asked=asked(requirement.questions, requirement.right.n),
-        comparison=compared(found, against) if found else "",
+        interval=interval_of(requirement.lead, requirement.right_or_wrong),
+        asked=_asked(requirement, noun),
+        comparison=compared(found, against, requirement.lead.unit) if found else "",
         chance=could_be_chance(found) if isinstance(found, Comparison) else "",
     )
+
+
+def _asked(requirement: Requirement, noun: str) -> str:
+    """How many questions there were, and by status where some rows were not scored."""
+    counts, told = requirement.counts, asked(requirement.questions, requirement.counts.present, noun)
+    return f"{told} ({counts})" if counts.failed or counts.left_out else told
 
 
 def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> Iterator[str]:

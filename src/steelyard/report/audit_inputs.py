@@ -17,6 +17,8 @@ from steelyard.report.comparison import Scored
 from steelyard.report.errors import ReportFailed
 from steelyard.report.joined import sha256_of
 from steelyard.report.report import NUMBERS, PAGE, SCORES
+from steelyard.report.scoring import CLUSTER
+from steelyard.report.status import with_status
 from steelyard.storage.store import Store
 
 AUDIT = "audit.json"
@@ -26,8 +28,14 @@ COMPACT: list[tuple[str, pa.DataType]] = [
     ("label", pa.string()),
     ("prediction", pa.string()),
     ("correct", pa.bool_()),
+    ("score", pa.float64()),
+    ("status", pa.string()),
+    ("_cluster_", pa.int64()),
 ]
-"""The columns of scores that an audit keeps, so that a later one can compare itself with it."""
+"""The columns of scores that an audit keeps, so that a later one can compare itself with it.
+
+Audits of earlier versions kept neither score nor status; `_cluster_` is there where rows hang together.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Baseline:
 
     async def scored(self, report: EarlierReport, folder: Path) -> Scored:
         path = await _checked(self.store, report.scores, folder, AUDIT)
-        table = await asyncio.to_thread(pq.read_table, path, schema=pa.schema(COMPACT))
+        table = await asyncio.to_thread(pq.read_table, path)
         return Scored(report.rubric, tuple(sorted(report.data)), _view(report.datasetView), table)
 
 
@@ -101,8 +109,13 @@ async def _checked(store: Store, file: Digest, folder: Path, said_by: str) -> Pa
 
 def _compact(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, columns=[name for name, _ in COMPACT]).cast(pa.schema(COMPACT))
-    except (pa.ArrowException, ValueError) as error:
+        table = with_status(pq.read_table(path))
+        kept = [(name, kind) for name, kind in COMPACT if name in table.column_names or name != CLUSTER]
+        fields = [table.schema.field(name).with_type(kind) for name, kind in kept]
+        return table.select([name for name, _ in kept]).cast(
+            pa.schema(fields).with_metadata(table.schema.metadata)
+        )
+    except (pa.ArrowException, ValueError, LookupError) as error:
         raise ReportFailed("BadReport", f"{SCORES} cannot be used: {error}") from error
     finally:
         path.unlink()

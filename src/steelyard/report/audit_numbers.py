@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.report.errors import ReportFailed
+from steelyard.report.results import Metric
 from steelyard.report.statistics import Estimate
 
 Json = dict[str, Any]
@@ -38,10 +39,16 @@ class MetricNumbers(_Numbers):
     high: float | None
     method: str
     n: int
+    scale: tuple[float, float] | None = None
 
     @property
     def estimate(self) -> Estimate:
         return Estimate(self.value, self.low, self.high, self.method, self.n)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric as the report had it."""
+        return Metric(self.name, self.title, self.estimate, self.unit, scale=self.scale)
 
 
 class RowNumbers(_Numbers):

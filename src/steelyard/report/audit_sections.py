@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.report.audit_inputs import AuditedReport
-from steelyard.report.audit_numbers import Digest, MetricNumbers
+from steelyard.report.audit_numbers import Digest
 from steelyard.report.audit_subject import Requirement, several
-from steelyard.report.audit_wording import asked, compared, could_be_chance
+from steelyard.report.audit_wording import Unit, asked, compared, could_be_chance
 from steelyard.report.comparison import Comparison, NotComparable
-from steelyard.report.comparison_figures import changed_rows, differences, four_ways
+from steelyard.report.comparison_figures import changed_rows, differences, drawable, four_ways
 from steelyard.report.document import flat, named, run_date
 from steelyard.report.figures import intervals
 from steelyard.report.page import TILES
 from steelyard.report.results import Figure, Metric, Table
+from steelyard.report.status import unit_of
 from steelyard.report.wording import count
 
 Pairs = tuple[tuple[str, str], ...]
@@ -50,7 +51,7 @@ class Section:
 
 def make_section(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Section:
     numbers, found = requirement.report.numbers, requirement.comparison
-    metrics = tuple(_metric(each) for each in numbers.metrics)
+    metrics = tuple(told.metric for told in numbers.metrics)
     shares = [each for each in metrics if each.unit == "share" and each.name != "ece"]
     where = several(requirements, requirement)
     return Section(
@@ -61,7 +62,7 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
         tiles=tuple(each for k, each in enumerate(metrics) if k == 0 or each.name in TILES),
         metrics=metrics,
         figure=intervals(f"How sure the main figures{where} are", shares) if shares else None,
-        compared=_compared(found, against, where) if found else None,
+        compared=_compared(found, against, where, requirement.lead.unit) if found else None,
         limits=tuple(numbers.limits),
         evidence=evidence(requirement.report),
         identifiers=tuple(_identifiers(requirement)),
@@ -75,17 +76,15 @@ def evidence(report: AuditedReport) -> tuple[Digest, ...]:
     return (*went_in, *report.files, report.kept)
 
 
-def _metric(numbers: MetricNumbers) -> Metric:
-    return Metric(numbers.name, numbers.title, numbers.estimate, numbers.unit)
-
-
 def _facts(requirement: Requirement) -> Iterator[tuple[str, str]]:
     numbers, names = requirement.report.numbers, requirement.names
-    yield "Questions", asked(requirement.questions, requirement.right.n)
+    noun = unit_of(requirement.report.scores)
+    yield f"{noun.capitalize()}s", asked(requirement.questions, requirement.counts.present, noun)
     yield "Dataset", named(names, "dataset")
     yield "Rubric", numbers.rubric
     unanswered = f", {count(numbers.rows.errors)} without an answer" if numbers.rows.errors else ""
     yield "Verified", f"{count(numbers.rows.present)} of {count(numbers.rows.total)} rows{unanswered}"
+    yield "Rows", str(requirement.counts)
     if date := run_date(numbers.run):
         yield "Run on", date
 
@@ -97,22 +96,25 @@ def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
             yield title, requirement.names[key]
 
 
-def _compared(found: Comparison | NotComparable, against: str, where: str) -> Compared:
-    sentence = compared(found, against)
+def _compared(found: Comparison | NotComparable, against: str, where: str, unit: Unit) -> Compared:
+    sentence = compared(found, against, unit)
     if isinstance(found, NotComparable):
         return Compared(sentence)
     return Compared(
         sentence=sentence,
         chance=could_be_chance(found),
-        figure=differences([("Difference", found)], where),
-        four_ways=four_ways(found),
-        changes=tuple(changed_rows(each) for each in found.changes if each.total),
+        figure=differences([("Difference", found)], where) if drawable(found) else None,
+        four_ways=four_ways(found) if found.binary else None,
+        changes=tuple(changed_rows(each, found.binary) for each in found.changes if each.total),
         methods=tuple(_methods(found)),
     )
 
 
 def _methods(found: Comparison) -> Iterator[tuple[str, str]]:
-    left_out = f"; {count(found.left_out)} asked of one only are left out" if found.left_out else ""
+    why = f"; {count(found.left_out)} are not: not both have a row of them that counts"
+    left_out = why if found.left_out else ""
     yield "Questions compared", f"{count(found.questions)}{left_out}"
+    yield "Rows now", str(found.system_rows)
+    yield "Rows in the earlier audit", str(found.baseline_rows)
     yield "How the interval was made", found.difference.method
     yield "How chance was judged", f"{found.chance.method}, two-sided, p = {found.chance.p:.3g}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steelyard.report.audit_inputs import AuditedReport
 from steelyard.report.comparison import Comparison, NotComparable
 from steelyard.report.document import named_by_run
-from steelyard.report.statistics import Estimate
+from steelyard.report.results import Counts, Metric
 
 MODEL = "Model"
 OURS = ".steelyard/"
@@ -30,8 +30,12 @@ class Requirement:
 
     number: int
     report: AuditedReport
-    right: Estimate
+    lead: Metric
+    """The number that leads the report, with its interval as it stands there."""
+    right_or_wrong: bool
+    """Answers are right or wrong, and the number is the share of right ones."""
     questions: int
+    counts: Counts
     comparison: Comparison | NotComparable | None
 
     @property

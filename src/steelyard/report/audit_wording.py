@@ -4,12 +4,16 @@
 """
 
 import math
+from typing import Literal, TypeAlias
 
 from steelyard.report.comparison import Comparison, NotComparable
+from steelyard.report.results import Metric
 from steelyard.report.statistics import Estimate
-from steelyard.report.wording import count
+from steelyard.report.wording import count, interval, percent, signed_points
 
+Unit: TypeAlias = Literal["share", "number"]
 SELDOM = 0.05
+WIDE = 10
 """Where a difference is called one that chance seldom makes; the interval has to say the same."""
 
 
@@ -31,34 +35,81 @@ def interval_of_hundred(estimate: Estimate) -> str:
     return f"95 % interval: {low} to {high} of 100"
 
 
-def answers_right(right: Estimate) -> str:
-    """The end of "The system …"."""
-    return (
-        "was asked nothing" if right.value is None else f"answers {of_hundred(right.value)} questions right"
-    )
+def interval_of(lead: Metric, right_or_wrong: bool) -> str:
+    """The interval on the scale of the number: of a hundred, in per cent, or plain."""
+    if right_or_wrong:
+        return interval_of_hundred(lead.estimate)
+    low, high = lead.estimate.low, lead.estimate.high
+    if low is None or high is None:
+        return "no interval"
+    if lead.unit == "share":
+        return f"95 % interval: {interval(lead.estimate)}"
+    return f"95 % interval: {_plain(low, lead)} to {_plain(high, lead)}"
 
 
-def asked(questions: int, answers: int) -> str:
+def achieves(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
+    """The end of "The system …", on the scale of the rubric."""
+    value = lead.estimate.value
+    if value is None:
+        return "was asked nothing" if not lead.estimate.n else f"has no {lead.title}"
+    if right_or_wrong:
+        return f"answers {of_hundred(value)} {noun}s right"
+    if lead.unit == "share":
+        return f"scores {percent(value)} on average ({lead.title})"
+    if lead.scale:
+        low, high = lead.scale
+        return f"scores {_plain(value, lead)} on a scale from {low:g} to {high:g} ({lead.title})"
+    return f"scores {_plain(value, lead)} ({lead.title})"
+
+
+def _plain(value: float, lead: Metric) -> str:
+    """One digit after the point on a scale to 100, else three."""
+    wide = lead.scale is not None and lead.scale[1] - lead.scale[0] >= WIDE
+    return f"{value:.1f}" if wide else f"{value:.3f}"
+
+
+def asked(questions: int, answers: int, noun: str = "question") -> str:
     """`899 questions, each asked 2 times`."""
     if answers == questions:
-        return f"{count(questions)} questions, each asked once"
+        return f"{count(questions)} {noun}s, each asked once"
     if answers % questions == 0:
-        return f"{count(questions)} questions, each asked {answers // questions} times"
-    return f"{count(questions)} questions, {count(answers)} answers"
+        return f"{count(questions)} {noun}s, each asked {answers // questions} times"
+    return f"{count(questions)} {noun}s, {count(answers)} answers"
 
 
-def compared(found: Comparison | NotComparable, baseline: str) -> str:
+def compared(found: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
     """How much better or worse than the baseline, with the interval."""
     if isinstance(found, NotComparable):
         return f"Not comparable with {baseline}, because {found.because}."
+    if not found.binary:
+        return _graded(found, baseline, unit)
     difference = found.difference
-    value, low, high = difference.value or 0.0, difference.low or 0.0, difference.high or 0.0
-    doubt = f"95 % interval: {_between(low, high)}"
+    value, low, high = difference.value or 0.0, difference.low, difference.high
+    doubt = "no interval" if low is None or high is None else f"95 % interval: {_between(low, high)}"
     theirs = f"{baseline}, which answers {of_hundred(found.baseline.value or 0.0)} right"
     if value == 0:
         return f"Right as often as {theirs} (difference, {doubt})."
     way = "more" if value > 0 else "fewer"
     return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
+
+
+def _graded(found: Comparison, baseline: str, unit: Unit) -> str:
+    """The same of scores between right and wrong, which are compared question by question."""
+    difference, points = found.difference, " points" if unit == "share" else ""
+    value = difference.value or 0.0
+
+    def signed(number: float) -> str:
+        return signed_points(number, unit)
+
+    level = found.baseline.value or 0.0
+    theirs = f"{baseline}, whose questions score {percent(level) if unit == 'share' else f'{level:.3f}'}"
+    doubt = "no interval"
+    if difference.low is not None and difference.high is not None:
+        doubt = f"95 % interval of the difference: {signed(difference.low)} to {signed(difference.high)}"
+    if value == 0:
+        return f"Question by question, the same score on average as {theirs} ({doubt})."
+    size, way = signed(abs(value)).lstrip("+"), "more" if value > 0 else "less"
+    return f"Question by question, it scores {size}{points} {way} on average ({doubt}) than {theirs}."
 
 
 def could_be_chance(found: Comparison) -> str:

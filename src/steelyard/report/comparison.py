@@ -137,6 +137,8 @@ def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
     if because := _mismatch(baseline, system):
         return NotComparable(because)
     binary = _right_or_wrong(baseline.scores) and _right_or_wrong(system.scores)
+    if not binary and any("score" not in side.scores.column_names for side in (baseline, system)):
+        return NotComparable("the earlier audit kept no scores, only what was right")
     first, second = counted(baseline.scores), counted(system.scores)
     before, now = _side(first, binary), _side(second, binary)
     common = np.intersect1d(before.index, now.index, assume_unique=True)

@@ -14,6 +14,11 @@ KINDS = {
     "better": "Right more often now",
     "otherwise": "Wrong as often, with other answers",
 }
+GRADED = {
+    "worse": "Lower score now",
+    "better": "Higher score now",
+    "otherwise": "The same score, with other answers",
+}
 
 
 def differences(
@@ -58,6 +63,11 @@ def differences(
     )
 
 
+def drawable(found: Comparison) -> bool:
+    """True where the difference is one of shares of right answers and has an interval."""
+    return found.binary and found.difference.low is not None and found.difference.high is not None
+
+
 def four_ways(found: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
     """Who was right, as a two-by-two table; `sides` are the system and its baseline."""
     now, before = sides
@@ -72,7 +82,7 @@ def four_ways(found: Comparison, sides: tuple[str, str] = ("now", "in the earlie
     return Table("Question by question", ("Questions", f"Right {now}", f"Not right {now}"), rows, note)
 
 
-def changed_rows(changes: Changes) -> Table:
+def changed_rows(changes: Changes, binary: bool = True) -> Table:
     """The questions that changed in one way, or the first of them; the title says how many there are."""
     shown = len(changes.shown)
     which = {"worse": "the greatest losses first", "better": "the greatest gains first"}.get(
@@ -80,7 +90,7 @@ def changed_rows(changes: Changes) -> Table:
     )
     bounded = f"; {shown} shown, {which}" if shown < changes.total else ""
     questions = "1 question" if changes.total == 1 else f"{count(changes.total)} questions"
-    title = f"{KINDS[changes.kind]}: {questions}{bounded}"
+    title = f"{(KINDS if binary else GRADED)[changes.kind]}: {questions}{bounded}"
     rows = tuple((str(each.index), each.label, each.before, each.now) for each in changes.shown)
     return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
 

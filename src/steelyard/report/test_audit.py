@@ -14,6 +14,7 @@ from steelyard.report.audit_example import DATASET, SERVICE, make_stored_report
 from steelyard.report.audit_subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_questions
+from steelyard.report.joined import sha256_of
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import ObjectMissing
 
@@ -68,7 +69,9 @@ async def test_the_first_view_says_how_it_did(tmp_path: Path) -> None:
     assert "it passes no judgement" in page
     found = numbers(made)
     (requirement,) = found["requirements"]
-    assert (requirement["right"]["value"], requirement["right"]["n"]) == (0.975, 80)
+    result = requirement["result"]
+    assert (result["estimate"]["value"], result["estimate"]["n"], result["rightOrWrong"]) == (0.975, 80, True)
+    assert requirement["counts"] == {"scored": 80, "failed": 0, "leftOut": 0}
     assert requirement["comparison"] is found["baseline"] is None
     assert requirement["dataset"] == DATASET
 
@@ -158,8 +161,67 @@ async def test_scores_are_kept_for_a_later_audit(tmp_path: Path) -> None:
     (path,) = made.scores.values()
     assert list(made.scores) == [f"scores/{NOW}.parquet"]
     table = pq.read_table(path)
-    assert table.column_names == ["_index_", "_replication_", "label", "prediction", "correct"]
+    assert table.column_names == [
+        *("_index_", "_replication_", "label", "prediction", "correct", "score", "status")
+    ]
     assert table.num_rows == 80
+
+
+CHRF = "overlap.ChrF?target=label&field=label&resamples=50"
+
+
+async def test_an_audit_says_the_number_that_its_report_says(tmp_path: Path) -> None:
+    """An audit counted every sentence as right that shares something with its target, whatever the chrF."""
+    report = await make_stored_report(tmp_path, NOW, rubric=CHRF, wrong=(3, 4))
+    lead = json.loads(await report.get("report.json"))["metrics"][0]
+    made = await audit(tmp_path, report)
+    assert made.headline == f"abc scores {lead['value']:.1f} on a scale from 0 to 100 (chrF2)."
+    (requirement,) = numbers(made)["requirements"]
+    assert not requirement["result"]["rightOrWrong"]
+    assert requirement["result"]["estimate"]["value"] == lead["value"] == pytest.approx(95)
+    page = made.page.decode()
+    assert "questions right" not in page
+    assert f"95 % interval: {lead['low']:.1f} to {lead['high']:.1f}" in page
+
+
+async def test_scores_on_a_scale_are_compared_on_it(tmp_path: Path) -> None:
+    baseline = await earlier(tmp_path, rubric=CHRF)
+    report = await make_stored_report(tmp_path, NOW, rubric=CHRF, wrong=(1,))
+    made = await audit(tmp_path, report, baseline=baseline)
+    comparison = numbers(made)["requirements"][0]["comparison"]
+    assert comparison["difference"]["value"] == pytest.approx(100 * 5 / 40)
+    page = made.page.decode()
+    assert "it scores 12.500 more on average" in page
+    assert "than old, whose questions score 85.000" in page
+    assert "Higher score now: 5 questions" in page
+    assert "Right more often" not in page
+
+
+async def test_an_earlier_audit_without_scores_is_not_compared_on_a_scale(tmp_path: Path) -> None:
+    baseline = await earlier(tmp_path, rubric=CHRF)
+    path = baseline.root / f"scores/{BEFORE}.parquet"
+    before = sha256_of(path)
+    old = ["_index_", "_replication_", "label", "prediction", "correct"]
+    pq.write_table(pq.read_table(path, columns=old), path)
+    audited = (baseline.root / "audit.json").read_text()
+    (baseline.root / "audit.json").write_text(audited.replace(before, sha256_of(path)))
+    report = await make_stored_report(tmp_path, NOW, rubric=CHRF, wrong=(1,))
+    made = await audit(tmp_path, report, baseline=baseline)
+    assert "kept no scores" in numbers(made)["requirements"][0]["comparison"]["because"]
+
+
+async def test_rows_that_hang_together_widen_the_intervals_of_an_audit(tmp_path: Path) -> None:
+    questions = [{**question, "document": f"d{question['_index_'] // 10}"} for question in make_questions(40)]
+    given: dict[str, Any] = {"questions": questions, "wrong": range(20, 26)}
+    baseline = await earlier(tmp_path, clusters="document", questions=questions)
+    apart = await audit(tmp_path, await make_stored_report(tmp_path, "1" * 32, **given), name="apart")
+    report = await make_stored_report(tmp_path, NOW, clusters="document", **given)
+    made = await audit(tmp_path, report, baseline=baseline)
+    one, clustered = (numbers(each)["requirements"][0]["result"]["estimate"] for each in (apart, made))
+    assert one["value"] == clustered["value"]
+    assert clustered["low"] < one["low"]
+    assert "clustered (4 clusters" in clustered["method"]
+    assert "4 clusters" in numbers(made)["requirements"][0]["comparison"]["difference"]["method"]
 
 
 async def test_digests_of_data_model_and_outputs_stand_on_the_page(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard.report.audit_wording import (
-    answers_right,
+    achieves,
     asked,
     compared,
     could_be_chance,
@@ -13,6 +13,7 @@ from steelyard.report.audit_wording import (
 from steelyard.report.comparison import Comparison, Counts, NotComparable
 from steelyard.report.comparison_statistics import Chance
 from steelyard.report.results import Counts as RowCounts
+from steelyard.report.results import Metric
 from steelyard.report.statistics import Estimate
 
 THAN = "than old, which answers 50 of 100 right."
@@ -48,7 +49,7 @@ def test_an_interval_is_never_said_narrower_than_it_is() -> None:
     assert interval_of_hundred(estimate(0.97, 0.9599, 0.9801)) == "95 % interval: 95 to 99 of 100"
     assert interval_of_hundred(estimate(1.0, 0.95, 1.0)) == "95 % interval: 95 to 100 of 100"
     assert interval_of_hundred(estimate(0.5)) == "no interval"
-    assert answers_right(estimate(None)) == "was asked nothing"
+    assert achieves(Metric("m", "M", Estimate(None, None, None, "", 0)), True) == "was asked nothing"
 
 
 @pytest.mark.parametrize(

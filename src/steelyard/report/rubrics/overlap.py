@@ -22,6 +22,7 @@ from steelyard.report.summary import What, summarise_scores
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
 
 _ORDERS = 4
+_SCALE = (0.0, 100.0)
 _COUNTS = schema(("counts", pa.list_(pa.int64())))
 _ROUGES = schema(("rouge1", pa.float64()), ("rouge2", pa.float64()), ("rougeL", pa.float64()))
 
@@ -210,11 +211,10 @@ def _of_corpus(
 
 
 def _led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:
-    sentence = What(
-        f"{what.name}_sentence", f"Mean {what.title} of sentences", unit="number", note="mean", binary=False
-    )
+    title = f"Mean {what.title} of sentences"
+    sentence = What(f"{what.name}_sentence", title, "number", "mean", binary=False, scale=_SCALE)
     results = summarise_scores(scores, sentence)
-    metric = Metric(what.name, what.title, estimate, "number", what.note)
+    metric = Metric(what.name, what.title, estimate, "number", what.note, _SCALE)
     interval = "" if estimate.low is None else f" (95 % interval {estimate.low:.1f} to {estimate.high:.1f})"
     return Results(
         headline=f"{what.title} of {estimate.n:,} answers is {estimate.value:.1f}{interval}.",
