@@ -122,7 +122,7 @@ async def check_jobs(machine: Machine) -> None:
     async with machine.cluster() as cluster:
         jobs = (await cluster.list(JOBS)).items
     names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
-    assert set(names.values()) == {1}, names
+    assert set(names.values()) == {1}, [(job["metadata"]["name"], job["status"]) for job in jobs]
     for job in jobs:
         assert job["status"].get("succeeded") == 1, (job["metadata"]["name"], job["status"])
     steps = Counter(name.rpartition("-")[2] for name in names)

@@ -1,18 +1,20 @@
 """The README's story while everything happens that befalls a machine in years: kills, a full disk, a frozen machine,
-files that are gone.
+a clock that is set forward or back, files that are gone.
 
 Each round has a machine of its own and ends Complete: nothing that was acknowledged is lost, nothing runs twice, no
-process is left. STEELYARD_KILL_SEED repeats a run's choices, STEELYARD_SOAK_ROUNDS says how many rounds there are. A
-clock that jumps is played where clocks come from outside: `test_parts.py`.
+process is left. STEELYARD_KILL_SEED repeats a run's choices, STEELYARD_SOAK_ROUNDS says how many rounds there are. Of a
+round that fails, the state folder is kept beside it.
 """
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,7 @@ from tests.integration.test_platform_kills import (
     ended,
     strike,
 )
+from tests.stepped_clock import SteppedClock, stepped_clock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 ROUNDS = int(os.environ.get("STEELYARD_SOAK_ROUNDS") or 100)
@@ -48,31 +51,76 @@ FILES = (
 """The administrator's token is left alone: a lost one is revoked when another is made, and the client would end."""
 MOST_FAULTS = 8
 """In one telling of the story."""
-Fault = Callable[[Machine, random.Random, Disk], bool]
-"""Whether Pods were ended for it, so that a step may have been begun again."""
+STEP = (60.0, 86_400.0)
+"""Seconds by which a clock is set; short steps are as likely as long ones."""
 
 
-@pytest.fixture(autouse=True)
+@dataclass(frozen=True)
+class Place:
+    """Everything that a fault can strike. There is no clock where none can be made."""
+
+    machine: Machine
+    disk: Disk
+    clock: SteppedClock | None
+
+
+Fault = Callable[[Place, random.Random], bool]
+"""Strikes, and returns whether Pods were ended for it, so that a step may have been begun again."""
+
+
+@pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """Made before the machine, so that it goes after it."""
     with small_disk(tmp_path / "state", MEBIBYTES) as made:
         yield made
 
 
-def kill(machine: Machine, chance: random.Random, disk: Disk) -> bool:
-    strike(machine, chance.choice(VICTIMS))
+@pytest.fixture
+def place(disk: Disk, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The disk is made before the machine, so that it goes after it."""
+    return Place(machine, disk, stepped_clock(disk.folder, monkeypatch))
+
+
+@contextlib.contextmanager
+def kept_if_it_fails(state: Path, kept: Path) -> Iterator[None]:
+    """Copies the state folder, which goes with its disk."""
+    try:
+        yield
+    except BaseException:
+        shutil.copytree(state, kept, ignore_dangling_symlinks=True, ignore=_no_file)
+        print(f"the state folder is kept in {kept}")
+        raise
+
+
+def _no_file(folder: str, names: list[str]) -> list[str]:
+    """Sockets and pipes, which cannot be copied."""
+    paths = {name: Path(folder, name) for name in names}
+    return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]
+
+
+def kill(place: Place, chance: random.Random) -> bool:
+    strike(place.machine, chance.choice(VICTIMS))
     return False
 
 
-def fill(machine: Machine, chance: random.Random, disk: Disk) -> bool:
-    disk.fill()
+def fill(place: Place, chance: random.Random) -> bool:
+    place.disk.fill()
     pause(chance.uniform(*FULL))
-    disk.empty()
+    place.disk.empty()
     return False
 
 
-def freeze(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+def step_the_clock(place: Place, chance: random.Random) -> bool:
+    """Forward or back, for every process of the machine; the clients keep the true time."""
+    seconds = math.exp(chance.uniform(*map(math.log, STEP))) * chance.choice((-1, 1))
+    if place.clock is not None:
+        place.clock.step(seconds)
+        print(f"the clock is {place.clock.offset:+.0f} s ahead")
+    return False
+
+
+def freeze(place: Place, chance: random.Random) -> bool:
     """Every process of the machine stands still, Pods included; those that begin meanwhile do not."""
+    machine = place.machine
     pids = [int(line.partition(":")[0]) for line in processes_of(machine.state.path)]
     send(pids, signal.SIGSTOP)
     pause(chance.uniform(*FROZEN))
@@ -80,8 +128,9 @@ def freeze(machine: Machine, chance: random.Random, disk: Disk) -> bool:
     return False
 
 
-def lose_a_file(machine: Machine, chance: random.Random, disk: Disk) -> bool:
+def lose_a_file(place: Place, chance: random.Random) -> bool:
     """While nothing but Pods runs; where `up` refuses to go on without it, in a line, it is put back."""
+    machine = place.machine
     record = read_record(machine.state)
     os.kill(record.pid, signal.SIGKILL)
     asyncio.run(end_leftovers(record))
@@ -116,17 +165,24 @@ def pause(seconds: float) -> None:
     signal.sigtimedwait((), seconds)
 
 
-FAULTS: tuple[Fault, ...] = (kill, kill, fill, freeze, lose_a_file)
+FAULTS: tuple[Fault, ...] = (kill, kill, fill, step_the_clock, step_the_clock, freeze, lose_a_file)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_the_story_ends_well_whatever_befalls_the_machine(
-    disk: Disk, machine: Machine, tmp_path: Path, number: int
+    place: Place, tmp_path: Path, number: int
 ) -> None:
     print(f"\nSTEELYARD_KILL_SEED={SEED}, round {number}")
-    chance, digits = random.Random(f"{SEED} {number}"), make(tmp_path / "digits")
-    begun_again = False
+    if place.clock is None:
+        print("the clock is not stepped: there is no C compiler (cc)")
+    with kept_if_it_fails(place.disk.folder, tmp_path / "as it failed"):
+        await tell(place, random.Random(f"{SEED} {number}"), tmp_path)
+
+
+async def tell(place: Place, chance: random.Random, folder: Path) -> None:
+    """One round: the story, the faults, and what must hold afterwards."""
+    machine, digits, begun_again = place.machine, make(folder / "digits"), False
     machine.up()
     with machine.client(tries=60) as client, machine.client(tries=60) as editor:
         story = Story(client, NoDisplay(), timeout=600)
@@ -139,9 +195,9 @@ async def test_the_story_ends_well_whatever_befalls_the_machine(
                     break
                 fault = chance.choice(FAULTS)
                 print(f"{fault.__name__} with {len(story.rows)} entities made, {ended(story)} ended")
-                begun_again |= await asyncio.to_thread(fault, machine, chance, disk)
+                begun_again |= await asyncio.to_thread(fault, place, chance)
         finally:
-            disk.empty()
+            place.disk.empty()
         audited = await telling
         last = await editing
         await asyncio.to_thread(check, client, audited, last)
