@@ -19,7 +19,8 @@ from steelyard.cli.demo.digits import Digits, make
 from steelyard.cli.demo.story import ACCOUNT, Audited, Story
 from steelyard.cli.display import NoDisplay
 from steelyard.client import Client, ClientError
-from steelyard.kube.resource import JOBS
+from steelyard.kube.errors import ApiError
+from steelyard.kube.resource import JOBS, Json
 from steelyard.local.state import read_record
 from tests.integration.conftest import Machine, processes_of
 
@@ -117,14 +118,26 @@ def check(client: Client, audited: Sequence[Audited], last: int) -> None:
     assert [each.model.name for each in audited] == ["digits-few", "digits-all"]
 
 
-async def check_jobs(machine: Machine) -> None:
-    """Each step of each workflow has run once: one Job, its first attempt, one Pod that succeeded."""
-    async with machine.cluster() as cluster:
-        jobs = (await cluster.list(JOBS)).items
+async def jobs_of(machine: Machine, seconds: float = 60) -> list[Json]:
+    """All Jobs; an API that is away is waited for."""
+    async with asyncio.timeout(seconds), machine.cluster() as cluster:
+        while True:
+            try:
+                return list((await cluster.list(JOBS)).items)
+            except ApiError:
+                await asyncio.sleep(0.1)
+
+
+async def check_jobs(machine: Machine, before: Sequence[Json] = ()) -> None:
+    """Each step of each workflow has run once: one Job, its first attempt, one Pod that succeeded.
+
+    `before` are Jobs as they were seen earlier: some may have been removed since.
+    """
+    jobs = list({job["metadata"]["uid"]: job for job in (*before, *await jobs_of(machine))}.values())
     names = Counter(job["metadata"]["name"].rpartition("-a")[0] for job in jobs)
-    assert set(names.values()) == {1}, [(job["metadata"]["name"], job["status"]) for job in jobs]
+    assert set(names.values()) == {1}, [(job["metadata"]["name"], job.get("status")) for job in jobs]
     for job in jobs:
-        assert job["status"].get("succeeded") == 1, (job["metadata"]["name"], job["status"])
+        assert (job.get("status") or {}).get("succeeded") == 1, (job["metadata"]["name"], job.get("status"))
     steps = Counter(name.rpartition("-")[2] for name in names)
     assert steps == {"client": 2, "verify": 2, "run": 6}, steps
 

@@ -14,7 +14,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from steelyard.cli.demo.digits import make
 from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
 from steelyard.errors import SteelyardError
+from steelyard.kube.resource import Json
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.state import read_record
 from tests.disk import Disk, small_disk
@@ -34,6 +35,7 @@ from tests.integration.test_platform_kills import (
     check_jobs,
     edit_labels,
     ended,
+    jobs_of,
     strike,
 )
 from tests.stepped_clock import SteppedClock, stepped_clock
@@ -62,6 +64,8 @@ class Place:
     machine: Machine
     disk: Disk
     clock: SteppedClock | None
+    jobs: list[Json] = field(default_factory=list)
+    """As they were before a step of the clock, after which those that ended long ago are removed."""
 
 
 Fault = Callable[[Place, random.Random], bool]
@@ -113,6 +117,7 @@ def step_the_clock(place: Place, chance: random.Random) -> bool:
     """Forward or back, for every process of the machine; the clients keep the true time."""
     seconds = math.exp(chance.uniform(*map(math.log, STEP))) * chance.choice((-1, 1))
     if place.clock is not None:
+        place.jobs.extend(asyncio.run(jobs_of(place.machine)))
         place.clock.step(seconds)
         print(f"the clock is {place.clock.offset:+.0f} s ahead")
     return False
@@ -202,4 +207,4 @@ async def tell(place: Place, chance: random.Random, folder: Path) -> None:
         last = await editing
         await asyncio.to_thread(check, client, audited, last)
     if not begun_again:
-        await check_jobs(machine)
+        await check_jobs(machine, place.jobs)

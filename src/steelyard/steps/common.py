@@ -17,6 +17,7 @@ from typing import NoReturn, TextIO
 import orjson
 from pydantic import ValidationError
 
+from steelyard.room import no_room
 from steelyard.schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,
@@ -80,7 +81,7 @@ class Log:
             self.kept.add(text)
 
 
-async def wait_for_room(error: StorageFull) -> None:
+async def wait_for_room(error: Exception) -> None:
     """Pass the time until a full disk may have room again: what is done is kept, and no attempt is used up for it."""
     print(f"waiting for room: {error}", file=sys.stderr, flush=True)
     await asyncio.sleep(ROOM_SECONDS)
@@ -106,12 +107,26 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
         return _last_words(log, *config)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         log.kept = kept_log(config)
-        status = _last_words(log, *_outcome(runner, main(config, log), log.kept))
+        status = _last_words(log, *_outcome(runner, _once_room(main, config, log), log.kept))
         if log.kept is not None:
             runner.run(log.kept.close())
             if log.kept.trouble:
                 print(f"the log is not kept in storage: {log.kept.trouble}", file=sys.stderr)
     return status
+
+
+async def _once_room(main: StepMain, config: StepConfig, log: Log) -> str | None:
+    """Run the step; one whose own files found no room on the disk begins again, as its next attempt would.
+
+    It waits for as long as the Job's deadline lets it. What goes to storage waits by itself.
+    """
+    while True:
+        try:
+            return await main(config, log)
+        except Exception as error:
+            if not no_room(error):
+                raise
+            await wait_for_room(error)
 
 
 def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:

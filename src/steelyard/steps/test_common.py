@@ -1,6 +1,7 @@
 """How a step starts and ends: configuration, log lines, termination message, exit status."""
 
 import asyncio
+import errno
 import io
 import json
 import os
@@ -73,6 +74,29 @@ def test_how_a_step_fails(run: Run, error: Exception, status: int, code: str) ->
     assert (found, termination["code"]) == (status, code)
     assert termination["message"]
     assert (lines[-1]["level"], lines[-1]["exit"]) == ("error", status)
+
+
+def test_a_step_whose_own_files_find_no_room_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the error was wrapped in; an attempt that ends for it would be one of few."""
+    monkeypatch.setattr("steelyard.steps.common.ROOM_SECONDS", 0.01)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    monkeypatch.setenv("STEELYARD_TERMINATION_LOG", str(tmp_path / "termination"))
+    tries = 0
+
+    async def main(_: StepConfig, __: Log) -> str:
+        nonlocal tries
+        tries += 1
+        full = OSError(errno.ENOSPC, "No space left on device")
+        if tries == 1:
+            raise full
+        if tries == 2:
+            raise StepFailed("Internal", "cannot be written", permanent=False) from full
+        return "done"
+
+    assert execute(main, Log("test", io.StringIO()), tmp_path / "config.json") == EXIT_OK
+    assert tries == 3
 
 
 def test_the_row_is_told(run: Run) -> None:
