@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.awake import NO_SLEEPS, Sleeps, SleepWatch
+from steelyard.awake import NO_SLEEPS, Sleeps, SleepWatch, pause_lasts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -56,3 +56,19 @@ def test_what_an_earlier_process_saw_counts_too() -> None:
     second = machine.watch(first.sleeps())
     machine.runs(5)
     assert second.since(NOON) == pytest.approx(3600)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "lasts"),
+    [
+        pytest.param(0, True, id="it begins"),
+        pytest.param(9.9, True, id="not yet over"),
+        pytest.param(10, False, id="over"),
+        pytest.param(-1, True, id="noted by a clock that is a little ahead"),
+        pytest.param(-86_400, False, id="noted before the clock was set back"),
+    ],
+)
+def test_a_pause_does_not_last_until_a_clock_that_was_set_back_catches_up(
+    elapsed: float, lasts: bool
+) -> None:
+    assert pause_lasts(NOON, 10, NOON + timedelta(seconds=elapsed)) is lasts

@@ -11,6 +11,7 @@ from steelyard.api.call import Call
 from steelyard.api.errors import ApiError
 from steelyard.api.existing import load
 from steelyard.api.logs import collect
+from steelyard.awake import pause_lasts
 from steelyard.schema.status import TERMINAL
 
 POLL_SECONDS = 1.0
@@ -41,7 +42,7 @@ async def _send_all(call: Call, socket: WebSocket, gone: "asyncio.Task[None]") -
     checked = call.now
     while not gone.done():
         call.now = call.api.platform.clock()
-        if (call.now - checked).total_seconds() >= call.api.platform.settings.recheck_seconds:
+        if not pause_lasts(checked, call.api.platform.settings.recheck_seconds, call.now):
             call.access = await authenticate(call.api.tokens, call.connection.scope["headers"], call.now)
             checked = call.now
         entity = await load(call)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from steelyard.awake import pause_lasts
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.settings import OperatorSettings
@@ -100,7 +101,7 @@ def _failure(ended: Json, pods: Sequence[Json], now: datetime) -> Outcome:
     if failures:
         return failures[-1]
     since = parse_time(ended.get("lastTransitionTime") or "1970-01-01T00:00:00Z")
-    if now < since + POD_GRACE:
+    if pause_lasts(since, POD_GRACE.total_seconds(), now):
         return Outcome(
             "waiting", look_again=since + POD_GRACE, message="the Pod of the failed Job is awaited"
         )
@@ -159,13 +160,14 @@ def _pod_trouble(pod: Json, now: datetime, settings: OperatorSettings) -> Outcom
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     ready = conditions.get("Ready")
     if ready and ready["status"] != "True" and ready.get("reason") in {"NodeNotReady", "NodeLost"}:
-        lost = later(parse_time(ready["lastTransitionTime"]), settings.node_lost_seconds)
+        since = parse_time(ready["lastTransitionTime"])
+        lost = later(since, settings.node_lost_seconds + settings.sleeps.since(since))
         if now >= lost:
             return Outcome("failed", "NodeLost", "the Pod's node is lost", counted=False)
         return Outcome("running", message="the Pod's node does not answer", look_again=lost)
     if image := waiting_image(pod):
         created = parse_time(pod["metadata"]["creationTimestamp"])
-        limit = later(created, settings.image_error_seconds)
+        limit = later(created, settings.image_error_seconds + settings.sleeps.since(created))
         if now >= limit:
             return Outcome("failed", "BadImage", image, permanent=True)
         return Outcome("waiting", "BadImage", image, look_again=limit)

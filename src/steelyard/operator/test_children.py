@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.children import Outcome, job_outcome, last_words, observe
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.names import OWNER, labels, owner_reference
@@ -131,6 +132,19 @@ def test_a_failed_job_without_a_pod_is_a_disruption_once_the_pod_had_time_to_sho
     assert early.look_again == NOW + timedelta(seconds=4)
     late = outcome(make_job(FAILED, since=timedelta(seconds=5)))
     assert (late.state, late.counted) == ("failed", False)
+    ahead = outcome(make_job(FAILED, since=timedelta(hours=-5)))
+    assert ahead.state == "failed", "the clock was set back since"
+
+
+def test_no_failure_is_concluded_from_time_that_the_machine_slept() -> None:
+    slept = SETTINGS.model_copy(update={"sleeps": Sleeps((Sleep(NOW, 3600),))})
+    for pod in (
+        make_pod(timedelta(minutes=65), **waiting("ErrImagePull")),
+        make_pod(**unready(timedelta(minutes=61))),
+    ):
+        job = make_job()
+        assert job_outcome(job, observe(EVALUATION, [job], [pod]), NOW, SETTINGS).state == "failed"
+        assert job_outcome(job, observe(EVALUATION, [job], [pod]), NOW, slept).state != "failed"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import orjson
 
+from steelyard.awake import pause_lasts
 from steelyard.schema.names import PROGRESS
 from steelyard.storage.store import StorageError, Store
 
@@ -31,7 +32,7 @@ class Progress:
     async def tell(self, done: int, message: str, *, last: bool = False) -> None:
         """Write it down, unless that was done less than 5 s ago and this is not the last word."""
         now = self._now()
-        recent = self._written is not None and (now - self._written).total_seconds() < PROGRESS_SECONDS
+        recent = self._written is not None and pause_lasts(self._written, PROGRESS_SECONDS, now)
         if recent and not last:
             return
         self._written = now

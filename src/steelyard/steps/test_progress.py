@@ -32,11 +32,12 @@ async def test_it_is_written_at_most_every_five_seconds_and_at_the_end(tmp_path:
         (5.0, 3, False),
         (5.1, 10, False),
         (5.2, 10, True),
+        (-3600.0, 4, False),  # the clock was set back
     ):
         clock["seconds"] = seconds
         await progress.tell(done, "scoring", last=last)
         seen.append((await told(store))["done"])
-    assert seen == [1, 1, 3, 3, 10]
+    assert seen == [1, 1, 3, 3, 10, 4]
 
 
 async def test_it_goes_on_by_itself_and_ends_with_the_block(

@@ -7,6 +7,7 @@ meets the Pod that it made.
 from datetime import datetime
 from itertools import islice
 
+from steelyard.awake import pause_lasts
 from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import MOST_PODS, parse_time
@@ -68,7 +69,7 @@ def _delay(pods: list[Json], failed: int, now: datetime) -> float:
     if not ends:
         return 0.0
     wait = min(FIRST_DELAY * 2.0 ** min(failed - 1, 10), LONGEST_DELAY)
-    return wait - (now - max(ends)).total_seconds()
+    return wait - (now - max(ends)).total_seconds() if pause_lasts(max(ends), wait, now) else 0.0
 
 
 def _failed_at(pod: Json) -> datetime | None:

@@ -58,6 +58,16 @@ async def test_failures_are_retried_with_growing_delays_up_to_the_limit() -> Non
     assert (world.status["failed"], len(world.pods)) == (3, 3)
 
 
+async def test_a_clock_that_was_set_back_keeps_no_retry_waiting() -> None:
+    world = World(backoffLimit=1)
+    await world.settle()
+    world.end("Failed")
+    await world.settle()
+    world.time -= timedelta(hours=5)
+    await world.settle()
+    assert len(world.pods) == 2
+
+
 async def test_a_deadline_that_is_over_asks_for_no_look_while_pods_stop() -> None:
     world = World(activeDeadlineSeconds=60)
     await world.settle()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steelyard.awake import SleptSince, never_slept
+from steelyard.awake import SleptSince, never_slept, pause_lasts
 from steelyard.kube.resource import Json
 from steelyard.local.kubelet.records import Failure, Run
 
@@ -39,11 +39,12 @@ def restarts(run: Run, policy: str) -> bool:
     return policy == "Always" or (policy == "OnFailure" and run.exit_code != 0)
 
 
-def _next_start(run: Run, crash_backoff: float) -> datetime:
+def _next_start(run: Run, crash_backoff: float, now: datetime) -> datetime:
     started, finished = parse_time(run.started_at), parse_time(run.finished_at)
-    if (finished - started).total_seconds() >= HEALTHY_SECONDS:
-        return finished
-    return finished + timedelta(seconds=back_off(run.attempt, crash_backoff))
+    pause = back_off(run.attempt, crash_backoff)
+    if (finished - started).total_seconds() >= HEALTHY_SECONDS or not pause_lasts(finished, pause, now):
+        return now
+    return finished + timedelta(seconds=pause)
 
 
 def deadline(pod: Json, started_at: str, slept: SleptSince = never_slept) -> datetime | None:
@@ -70,7 +71,7 @@ def _begin(containers: list[Json], runs: Runs, policy: str, now: datetime, crash
         if run is None:
             start.append((name, 0))
         elif run.state == "exited" and restarts(run, policy):
-            due = _next_start(run, crash_backoff)
+            due = _next_start(run, crash_backoff, now)
             if due <= now:
                 start.append((name, run.attempt + 1))
             else:

@@ -102,6 +102,11 @@ def test_a_back_off_says_when_to_look_again() -> None:
     assert plan.back_off == ("main",)
 
 
+def test_a_clock_that_was_set_back_keeps_no_container_waiting() -> None:
+    plan = decide(ALWAYS, {"main": ended(1, 1, -3600)}, None, now=NOW, crash_backoff=10)
+    assert (plan.start, plan.back_off) == ((("main", 2),), ())
+
+
 def status(pod: Json, runs: dict[str, Run], *, over: bool = False, failure: Failure | None = None) -> Json:
     observed = Observed(runs, ready={"main": True}, started={"main": True}, failure=failure, ended=over)
     pod["metadata"]["uid"] = "u"

@@ -172,7 +172,7 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
         return _after_falls(crew, fallen, memory, now)
     if _nobody_left(job, memory):
         return _told(crew, memory, [status.failed_because(job, _without_success(job))], now)
-    if not wanted.waits(memory, now):
+    if not wanted.waits(job, memory, now):
         memory = replace(memory, restart_at=None)
     memory = ports.assign(job, memory)
     changes = [status.running(job)] if standing.running and not _still_restarting(memory) else []

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from steelyard.awake import pause_lasts
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Premise, unchanged
 from steelyard.operator.training.model import Counts, Memory, Place, Replica, Tally, TrainingJob
@@ -248,8 +249,8 @@ def last_words_due(crew: Crew, now: datetime) -> datetime | None:
     if not pods or pods[-1].phase != "Running" or pods[-1].deleting is not None:
         return None
     ends = [each.ended.at for found in crew.pods.values() for each in found if each.ended and each.ended.at]
-    due = max(ends) + LAST_WORDS if ends else now
-    return due if due > now else None
+    awaited = ends and pause_lasts(max(ends), LAST_WORDS.total_seconds(), now)
+    return max(ends) + LAST_WORDS if awaited else None
 
 
 def results(crew: Crew) -> Json | None:

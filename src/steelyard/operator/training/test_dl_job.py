@@ -96,6 +96,14 @@ def test_restarts_after_the_first_wait_longer_and_longer() -> None:
         assert sorted(stage.wait(1).pods()) == PODS
 
 
+def test_a_clock_that_was_set_back_delays_no_restart() -> None:
+    stage = running()
+    for _ in range(2):
+        stage.run().end("job-worker-0", 1).settle()
+    assert not stage.pods()
+    assert sorted(stage.wait(-3600).pods()) == PODS
+
+
 @pytest.mark.parametrize(
     ("restart", "code", "state"),
     [

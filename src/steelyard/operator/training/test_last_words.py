@@ -32,6 +32,12 @@ def test_a_leader_that_goes_on_does_not_hold_the_job() -> None:
     assert stage.state == "Succeeded"
 
 
+def test_a_clock_that_was_set_back_does_not_hold_the_job() -> None:
+    stage = trained()
+    stage.wait(-3600)
+    assert stage.state == "Succeeded"
+
+
 def test_what_the_leader_does_after_the_success_fails_nothing() -> None:
     stage = trained()
     stage.end("job-worker-0", 1).settle()

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from steelyard.awake import pause_lasts
 from steelyard.operator.desired import Premise
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import autoscaler, depends, gang, replica
@@ -40,7 +41,7 @@ def _missing(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterato
     there = {(each["kind"], each["metadata"]["name"]) for each in (*children.objects, *children.orphans)}
     yield from (each for each in besides(job) if (each["kind"], each["metadata"]["name"]) not in there)
     yield from replica.services(job, frozenset(name for kind, name in there if kind == "Service"))
-    if gang.admitted(job, children) and not waits(memory, now):
+    if gang.admitted(job, children) and not waits(job, memory, now):
         for place in missing(crew, memory, tally):
             yield replica.pod(job, place, memory.replicas[place].attempt)
 
@@ -58,9 +59,14 @@ def _owned(job: TrainingJob, extra: Json) -> Json:
     return {**extra, "metadata": {**owned, "ownerReferences": [owner_reference(job.resource)]}}
 
 
-def waits(memory: Memory, now: datetime) -> bool:
-    """Whether a restart is to come, and not yet."""
-    return memory.restart_at is not None and now < memory.restart_at
+def waits(job: TrainingJob, memory: Memory, now: datetime) -> bool:
+    """Whether a restart is to come, and not yet.
+
+    One that is further ahead than the longest delay was noted before the clock was set back.
+    """
+    if memory.restart_at is None or now >= memory.restart_at:
+        return False
+    return pause_lasts(memory.restart_at, job.settings.longest_restart_delay_seconds + 1, now)
 
 
 def missing(crew: Crew, memory: Memory, tally: Tally) -> Iterator[Place]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from steelyard.accounts.ledger import Claim
+from steelyard.awake import pause_lasts
 from steelyard.broker.quarantine import described
 from steelyard.schema.entities import entity_of
 from steelyard.services.resources import KUBE
@@ -130,7 +131,7 @@ class World:
             before = told.decision if told else self._state_says(id)
             fresh = not isinstance(before, Wait) or worth_telling(before, decision)
             if fresh and told and isinstance(before, Wait) and before.reason == decision.reason == QUOTA:
-                fresh = (now - told.time).total_seconds() >= self.retell_seconds
+                fresh = not pause_lasts(told.time, self.retell_seconds, now)
         if fresh:
             self._told[id] = _Told(decision, now)
         return fresh
