@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(state: Path) -> AsyncIterator[Served]:
+async def served(state: Path, clock: Callable[[], datetime] = now) -> AsyncIterator[Served]:
     ledger = await open_ledger(f"sqlite:{state}/accounts.db")
     log, view = await open_log(f"sqlite:{state}/log.db"), await open_view(f"sqlite:{state}/view.db")
     engines = Engines(log, view, ledger, open_store(f"file://{state}/storage"))
@@ -55,7 +56,7 @@ async def served(state: Path) -> AsyncIterator[Served]:
             stack.push_async_callback(engine.close)
         await stack.enter_async_context(running_services(engines))
         platform = Platform(
-            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", now, random_id
+            log, view, ledger, engines.store, ApiSettings(recheck_seconds=0.1), b"secret", clock, random_id
         )
         token = await bootstrap(ledger.accounts, "administrator", now())
         url = await stack.enter_async_context(serving(platform))
@@ -150,8 +151,13 @@ async def test_lines_are_streamed_as_they_are_written(tmp_path: Path) -> None:
                 await socket.recv()
 
 
-async def test_a_stream_ends_when_its_token_counts_no_more(tmp_path: Path) -> None:
-    async with served(tmp_path) as api, httpx.AsyncClient(base_url=api.url, headers=api.headers) as client:
+@pytest.mark.parametrize("drift", [0, -1], ids=["a true clock", "a clock that is set back again and again"])
+async def test_a_stream_ends_when_its_token_counts_no_more(tmp_path: Path, drift: int) -> None:
+    clock = (now() + timedelta(seconds=drift * reading) for reading in count())
+    async with (
+        served(tmp_path, lambda: next(clock)) as api,
+        httpx.AsyncClient(base_url=api.url, headers=api.headers) as client,
+    ):
         made = (await client.post("/models", json={"account": "acme", **model()})).json()
         owner = (await client.post("/accounts", json={"name": "owner"})).json()
         grants = [{"resources": ["models"], "functions": ["data"], "accounts": ["acme"]}]
