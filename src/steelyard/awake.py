@@ -44,6 +44,10 @@ class Sleeps:
         """Seconds that the machine has not been awake after a moment."""
         return sum(sleep.seconds for sleep in self.known if sleep.until > moment)
 
+    def and_one(self, sleep: Sleep) -> "Sleeps":
+        """These and the next one."""
+        return replace(self, known=(*self.known, sleep)[-MOST:])
+
 
 NO_SLEEPS = Sleeps()
 
@@ -77,8 +81,7 @@ class SleepWatch:
         gap = (wall - before).total_seconds() - (monotonic - then)
         if gap >= LEAST_SECONDS:
             # At the latest it ended now, at the earliest right after the last look: what began since is awake.
-            sleep = Sleep(before + timedelta(seconds=gap), gap)
-            self._sleeps = replace(self._sleeps, known=(*self._sleeps.known, sleep)[-MOST:])
+            self._sleeps = self._sleeps.and_one(Sleep(before + timedelta(seconds=gap), gap))
         return self._sleeps
 
     def since(self, moment: datetime) -> float:

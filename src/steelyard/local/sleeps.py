@@ -1,6 +1,8 @@
 """What the machine slept, in the state folder: the supervisor writes it down, its children begin with it.
 
-Each process measures for itself what happens in its time, so that no look after a sleep comes before the news of it.
+Beside the sleeps stands how far the wall clock was ahead of the monotonic one: whoever starts later on the same boot
+knows by it of a sleep that nobody has written down, because `up` was killed right after it or did not run. Each process
+measures for itself what happens in its time, so that no look after a sleep comes before the news of it.
 """
 
 import json
@@ -8,28 +10,60 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from steelyard.awake import NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
-from steelyard.local.state import StateDir, write_atomically
+from steelyard.awake import LEAST_SECONDS, NO_SLEEPS, Sleep, Sleeps, SleepWatch, utc_now
+from steelyard.local.state import StateDir, boot_id, write_atomically
+
+Clocks = Callable[[], tuple[datetime, float]]
+"""What the wall clock and the monotonic one show now."""
 
 
-def read_sleeps(state: StateDir) -> Sleeps:
-    """Nothing where none are written down, or where that cannot be read: then they count as time awake."""
+def system_clocks() -> tuple[datetime, float]:
+    return utc_now(), time.monotonic()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The content of the file: sleeps, and how far the wall clock was ahead of the monotonic one of a boot."""
+
+    sleeps: Sleeps = NO_SLEEPS
+    boot: str = ""
+    ahead: float = 0.0
+
+
+def read_kept(state: StateDir) -> Kept:
+    """Nothing where nothing is written down, or where that cannot be read: then all time counts as time awake."""
     try:
         content = json.loads(state.sleeps.read_text())
-        return Sleeps(tuple(Sleep(datetime.fromisoformat(until), float(length)) for until, length in content))
-    except (OSError, ValueError, TypeError):
-        return NO_SLEEPS
+        if isinstance(content, list):  # of a version that kept sleeps alone
+            return Kept(_sleeps(content))
+        return Kept(_sleeps(content["sleeps"]), str(content["boot"]), float(content["ahead"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return Kept()
 
 
-def write_sleeps(state: StateDir, sleeps: Sleeps) -> None:
-    content = [(sleep.until.isoformat(), sleep.seconds) for sleep in sleeps.known]
-    write_atomically(state.sleeps, json.dumps(content))
+def _sleeps(content: list[Any]) -> Sleeps:
+    return Sleeps(tuple(Sleep(datetime.fromisoformat(until), float(length)) for until, length in content))
 
 
-def sleep_watch(state: StateDir) -> SleepWatch:
+def read_sleeps(state: StateDir, clocks: Clocks = system_clocks) -> Sleeps:
+    """The sleeps that are written down, and one that was missed since."""
+    kept, (wall, monotonic) = read_kept(state), clocks()
+    missed = _ahead(wall, monotonic) - kept.ahead if kept.boot == boot_id() else 0.0
+    if missed < LEAST_SECONDS:
+        return kept.sleeps
+    # Nobody knows when it was: whatever began until now may have slept through it.
+    return kept.sleeps.and_one(Sleep(wall, missed))
+
+
+def _ahead(wall: datetime, monotonic: float) -> float:
+    return wall.timestamp() - monotonic
+
+
+def sleep_watch(state: StateDir, clocks: Clocks = system_clocks) -> SleepWatch:
     """A process's own, which begins with what is written down."""
-    return SleepWatch(utc_now, time.monotonic, read_sleeps(state))
+    return SleepWatch(lambda: clocks()[0], lambda: clocks()[1], read_sleeps(state, clocks))
 
 
 @dataclass
@@ -37,19 +71,27 @@ class SleepRecord:
     """The supervisor's watch, and what of it the folder holds."""
 
     state: StateDir
-    make: Callable[[StateDir], SleepWatch] = sleep_watch
+    clocks: Clocks = system_clocks
     watch: SleepWatch = field(init=False)
-    written: Sleeps = field(init=False)
+    kept: Kept = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watch = self.make(self.state)
-        self.written = self.watch.sleeps()
+        self.watch = sleep_watch(self.state, self.clocks)
+        self.kept = read_kept(self.state)
 
     def keep(self) -> bool:
-        """Write down what is new, if anything is. Raises OSError; then it is tried again at the next look."""
-        sleeps = self.watch.sleeps()
-        if sleeps == self.written:
-            return False
-        write_sleeps(self.state, sleeps)
-        self.written = sleeps
-        return True
+        """Write down what is new, and return whether that is a sleep. Raises OSError; then the next look tries again.
+
+        A clock that was set back is no sleep; but one that is put right after it would otherwise not be seen as one.
+        """
+        sleeps, ahead = self.watch.sleeps(), _ahead(*self.clocks())
+        slept = sleeps != self.kept.sleeps
+        if slept or self.kept.boot != boot_id() or abs(ahead - self.kept.ahead) >= LEAST_SECONDS:
+            write_kept(self.state, Kept(sleeps, boot_id(), ahead))
+            self.kept = Kept(sleeps, boot_id(), ahead)
+        return slept
+
+
+def write_kept(state: StateDir, kept: Kept) -> None:
+    content = [(sleep.until.isoformat(), sleep.seconds) for sleep in kept.sleeps.known]
+    write_atomically(state.sleeps, json.dumps({"boot": kept.boot, "ahead": kept.ahead, "sleeps": content}))

@@ -280,9 +280,10 @@ def process_started(pid: int) -> str:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else f"{_boot()}-{fields[19]}"
+    return "" if fields[0] in "ZX" else f"{boot_id()}-{fields[19]}"
 
 
 @cache
-def _boot() -> str:
+def boot_id() -> str:
+    """Changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text()[:8]

@@ -4,7 +4,7 @@ import ipaddress
 import logging
 import os
 import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -17,14 +17,14 @@ from steelyard.local.apiserver.messages import Json
 
 _log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)
+"""Also backwards: a certificate that begins now would be refused by everybody once the clock is set back."""
 RENEW = timedelta(days=30)
 
 
-def server_context(folder: Path, host: str) -> ssl.SSLContext:
-    """TLS of the server; makes what is not there yet, and anew what is about to end or names another host."""
+def server_context(folder: Path, host: str, now: datetime) -> ssl.SSLContext:
+    """TLS of the server; makes what is not there yet, and anew what is not valid for long or names another host."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    now = datetime.now(UTC)
-    if _ending(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
+    if _is_due(folder / "ca.crt", now) or not _belong(folder / "ca.crt", folder / "ca.key"):
         _say_anew(folder / "ca.crt", folder / "ca.key")
         _make_authority(folder, now)
         (folder / "server.crt").unlink(missing_ok=True)
@@ -74,12 +74,13 @@ def _say_anew(*paths: Path) -> None:
     """Warns only where files were there: a first start makes everything."""
     if any(path.exists() for path in paths):
         names = " and ".join(str(path) for path in paths)
-        _log.warning("%s are made anew: one is lost, damaged or about to end", names)
+        _log.warning("%s are made anew: one is lost, damaged, about to end or not yet valid", names)
 
 
-def _ending(path: Path, now: datetime) -> bool:
+def _is_due(path: Path, now: datetime) -> bool:
+    """Whether the certificate is not there, is about to end, or is of a clock that was ahead."""
     found = _read(path)
-    return found is None or found.not_valid_after_utc < now + RENEW
+    return found is None or found.not_valid_after_utc < now + RENEW or found.not_valid_before_utc > now
 
 
 def _serves(path: Path, host: str, now: datetime) -> bool:
@@ -88,7 +89,7 @@ def _serves(path: Path, host: str, now: datetime) -> bool:
     if (
         found is None
         or authority is None
-        or _ending(path, now)
+        or _is_due(path, now)
         or not _belong(path, path.with_suffix(".key"))
     ):
         return False
@@ -143,7 +144,7 @@ def _builder(
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + VALID)
+    return builder.not_valid_before(now - VALID).not_valid_after(now + VALID)
 
 
 def _alternative(host: str) -> x509.GeneralName:

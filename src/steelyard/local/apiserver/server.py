@@ -96,8 +96,9 @@ async def make_parts(config: ApiServerConfig, clock: Clock) -> Parts:
 @asynccontextmanager
 async def serve(config: ApiServerConfig, clock: Clock | None = None) -> AsyncIterator[RunningServer]:
     """A server that answers until the block is left."""
-    context = pki.server_context(config.pki, config.host)
-    parts = await make_parts(config, clock or Clock())
+    clock = clock or Clock()
+    context = pki.server_context(config.pki, config.host, clock.now())
+    parts = await make_parts(config, clock)
     transport = Transport(parts.core, config.tokens)
     site = web.Server(transport.answer, access_log=None, handler_cancellation=True)
     try:

@@ -1,7 +1,7 @@
 """The authority and the certificate: kept while they serve, made anew when they do not."""
 
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,32 +9,34 @@ from cryptography import x509
 
 from steelyard.local.apiserver import pki
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def certificate(path: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
 def test_they_are_made_once(tmp_path: Path) -> None:
-    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     before = {path.name: path.read_bytes() for path in (tmp_path / "pki").iterdir()}
-    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     assert {path.name: path.read_bytes() for path in (tmp_path / "pki").iterdir()} == before
     assert set(before) == {"ca.crt", "ca.key", "server.crt", "server.key"}
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "pki").iterdir())
 
 
 def test_the_certificate_is_the_authoritys(tmp_path: Path) -> None:
-    pki.server_context(tmp_path, "127.0.0.1")
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
     authority, own = certificate(tmp_path / "ca.crt"), certificate(tmp_path / "server.crt")
     own.verify_directly_issued_by(authority)
-    assert own.not_valid_before_utc < datetime.now(UTC) < own.not_valid_after_utc
+    assert own.not_valid_before_utc < NOW < own.not_valid_after_utc
     ssl.create_default_context(cafile=tmp_path / "ca.crt")
 
 
 def test_another_host_gets_another_certificate_of_the_same_authority(tmp_path: Path) -> None:
-    pki.server_context(tmp_path, "127.0.0.1")
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
     authority = (tmp_path / "ca.crt").read_bytes()
-    pki.server_context(tmp_path, "box.example.dev")
+    pki.server_context(tmp_path, "box.example.dev", NOW)
     assert (tmp_path / "ca.crt").read_bytes() == authority
     names = certificate(tmp_path / "server.crt").extensions.get_extension_for_class(
         x509.SubjectAlternativeName
@@ -42,10 +44,29 @@ def test_another_host_gets_another_certificate_of_the_same_authority(tmp_path: P
     assert x509.DNSName("box.example.dev") in list(names.value)
 
 
+def test_a_clock_that_is_set_back_makes_no_certificate_invalid(tmp_path: Path) -> None:
+    """Neither for a client of the running server, nor at its next start."""
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
+    before = (tmp_path / "server.crt").read_bytes()
+    for name in ("ca.crt", "server.crt"):
+        assert certificate(tmp_path / name).not_valid_before_utc < NOW - timedelta(days=365)
+    pki.server_context(tmp_path, "127.0.0.1", NOW - timedelta(days=365))
+    assert (tmp_path / "server.crt").read_bytes() == before
+
+
+def test_certificates_that_are_not_valid_yet_are_made_anew(tmp_path: Path) -> None:
+    pki.server_context(tmp_path, "127.0.0.1", NOW + timedelta(days=20 * 365))
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
+    authority, own = certificate(tmp_path / "ca.crt"), certificate(tmp_path / "server.crt")
+    own.verify_directly_issued_by(authority)
+    for found in (authority, own):
+        assert found.not_valid_before_utc < NOW < found.not_valid_after_utc
+
+
 def test_a_broken_certificate_is_replaced(tmp_path: Path) -> None:
-    pki.server_context(tmp_path, "127.0.0.1")
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
     (tmp_path / "server.crt").write_text("half a file")
-    pki.server_context(tmp_path, "127.0.0.1")
+    pki.server_context(tmp_path, "127.0.0.1", NOW)
     certificate(tmp_path / "server.crt")
 
 
@@ -55,7 +76,7 @@ NAMES = ("ca.crt", "ca.key", "server.crt", "server.key")
 @pytest.mark.parametrize("damage", ["taken away", "cut off", "empty", "of another", "swapped"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str, damage: str) -> None:
-    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     path = tmp_path / "pki" / name
     match damage:
         case "taken away":
@@ -65,11 +86,11 @@ def test_a_damaged_file_is_made_anew_and_the_rest_fits(tmp_path: Path, name: str
         case "empty":
             path.write_bytes(b"")
         case "of another":
-            pki.server_context(tmp_path / "other", "127.0.0.1")
+            pki.server_context(tmp_path / "other", "127.0.0.1", NOW)
             path.write_bytes((tmp_path / "other" / name).read_bytes())
         case _:
             path.write_bytes((tmp_path / "pki" / NAMES[NAMES.index(name) - 1]).read_bytes())
-    pki.server_context(tmp_path / "pki", "127.0.0.1")
+    pki.server_context(tmp_path / "pki", "127.0.0.1", NOW)
     authority, server = (
         x509.load_pem_x509_certificate((tmp_path / "pki" / name).read_bytes()) for name in NAMES[::2]
     )
