@@ -38,13 +38,18 @@ def free_port() -> int:
 
 
 class Writers:
-    """Clients that create, change and delete until the server is gone; they remember what was acknowledged."""
+    """Clients that create, change and delete until the server is gone; they remember what was acknowledged.
+
+    `goal_reached` is set once `goal` writes were acknowledged.
+    """
 
     def __init__(self, api: Api, chance: random.Random, round_number: int) -> None:
         self.api, self.chance, self.round = api, chance, round_number
         self.acknowledged: dict[str, int | None] = {}  # name -> version, None once deleted
         self.unsure: set[str] = set()  # asked for, not answered
         self.versions: list[int] = []
+        self.goal = chance.randrange(50, 400)
+        self.goal_reached = asyncio.Event()
 
     async def write(self, writer: int) -> None:
         try:
@@ -67,6 +72,8 @@ class Writers:
             answer = await self.api.merge(path, {"data": {"n": str(index)}})
         version = int(answer.ok().version)
         self.versions.append(version)
+        if len(self.versions) >= self.goal:
+            self.goal_reached.set()
         self.acknowledged[name] = version
         self.unsure.discard(name)
 
@@ -95,12 +102,11 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seed: int) 
             seen: list[Json] = []
             watching = asyncio.create_task(follow(api, start, seen))
             writers = Writers(api, chance, number)
-            writing = [asyncio.create_task(writers.write(each)) for each in range(8)]
-            await asyncio.sleep(0.3 + chance.random() * 0.5)
+            writing = [asyncio.create_task(writers.write(writer)) for writer in range(8)]
+            await asyncio.wait_for(writers.goal_reached.wait(), 60)
             process.kill()
             await asyncio.gather(watching, *writing)
             await api.close()
-        assert len(writers.versions) > 50, "the writers were too slow for the test to mean anything"
         _never_twice(told, seen)
         async with running(tmp_path, port):
             api = Api(tmp_path / "kubeconfig")
