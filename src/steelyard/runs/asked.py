@@ -1,6 +1,6 @@
 """What exactly is asked, and whether a folder holds the answers to just that."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.inputs import Rows, chosen, mapped, open_rows
-from steelyard.runs.request import RunRequest, SourceSpec, digest_of, identity_of
+from steelyard.runs.request import ENDPOINT, RunRequest, SourceSpec, digest_of, identity_of
 
 Json = Any
 RUNS = Path("runs")
@@ -51,7 +51,7 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     if not rows.count:
         raise UsageError(f"{request.source.location}: has no rows to ask")
     columns = tuple(new for new, _ in mapped(rows.schema, request.source.columns, request.source.location))
-    identity = identity_of(request, rows.files)
+    identity = _identity(request, rows.files, folder)
     wanted = chosen(request.source, rows.count)
     path = folder or RUNS / f"{request.source.stem}-{digest_of(identity)[:8]}"
     return Asked(
@@ -63,6 +63,31 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
         folder=RunFolder(path),
         questions=rows.count if wanted is None else len(wanted),
     )
+
+
+def _identity(request: RunRequest, files: Sequence[FileEntry], folder: Path | None) -> Mapping[str, Json]:
+    """The identity; without the endpoint where the folder is of a version that did not count it, and it is the same."""
+    identity = identity_of(request, files)
+    run = {} if folder is None else _record(RunFolder(folder))
+    if ENDPOINT not in run.get("identity", {}) and _endpoint_of(run) == identity[ENDPOINT]:
+        del identity[ENDPOINT]
+    return identity
+
+
+def _record(folder: RunFolder) -> dict[str, Json]:
+    """run.json; empty where nothing was begun."""
+    try:
+        record: dict[str, Json] = orjson.loads(folder.run_json.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{folder.run_json}: is not JSON: {error}") from error
+    return record
+
+
+def _endpoint_of(run: Mapping[str, Json]) -> Json:
+    """Who was asked: older versions kept it beside the identity."""
+    return run.get("identity", {}).get(ENDPOINT) or sorted(run.get("settings", {}).get("urls") or ())
 
 
 def _scored_as_before(request: RunRequest, folder: RunFolder) -> RunRequest:
@@ -78,6 +103,22 @@ def _scored_as_before(request: RunRequest, folder: RunFolder) -> RunRequest:
         cluster_by=request.cluster_by or before.cluster_by,
         judges=request.judges or before.judges,
     )
+
+
+def set_aside(asked: Asked) -> Path | None:
+    """Give the folder of a run that was begun another name, so that every row is asked anew; nothing is deleted.
+
+    Returns the new name. UsageError where the rows to ask are to be had in that folder alone.
+    """
+    path = asked.folder.path
+    if not asked.folder.begun and not path.exists():
+        return None
+    if asked.source != asked.request.source:
+        raise UsageError(f"--fresh: {asked.request.source.location}: is no longer there to be asked anew")
+    number = 1
+    while (other := path.with_name(f"{path.name}.before-{number}")).exists():
+        number += 1
+    return path.rename(other)
 
 
 def check_grouping(asked: Asked) -> None:
@@ -105,7 +146,7 @@ def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
         rows=rows,
         source=source,
         columns=tuple(name for name in rows.schema.names if name != INDEX),
-        identity=identity_of(request, files),
+        identity=_identity(request, files, folder.path),
         folder=folder,
         questions=rows.count,
     )
@@ -113,20 +154,23 @@ def _kept(request: RunRequest, folder: RunFolder) -> Asked | None:
 
 def check_unchanged(asked: Asked) -> bool:
     """Whether the folder's answers were begun, for just this; UsageError says what differs."""
-    try:
-        run = orjson.loads(asked.folder.run_json.read_bytes())
-    except FileNotFoundError:
+    run = _record(asked.folder)
+    if not run:
         return False
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{asked.folder.run_json}: is not JSON: {error}") from error
     before, now = run.get("identity", {}), orjson.loads(orjson.dumps(dict(asked.identity), default=str))
+    if ENDPOINT in now:
+        before[ENDPOINT] = _endpoint_of(run)
     changed = [_change(name, before.get(name), now[name]) for name in now if before.get(name) != now[name]]
-    if changed:
+    if not changed:
+        return True
+    where = f"{asked.folder.path}: was begun with {'; '.join(changed)}. "
+    if len(changed) == 1 and now.get(ENDPOINT) != before.get(ENDPOINT):
+        there = " ".join(f"--same-model-at {url}" for url in asked.request.called)
         raise UsageError(
-            f"{asked.folder.path}: was begun with {'; '.join(changed)}. "
-            "Ask the same again, or choose another folder (--output)"
+            f"{where}Where the same model answers there, go on with: steelyard eval run {asked.folder.path} {there}; "
+            "to ask every row again: --fresh"
         )
-    return True
+    raise UsageError(f"{where}Ask the same again, choose another folder (--output), or ask anew (--fresh)")
 
 
 def _change(name: str, before: Json, now: Json) -> str:

@@ -30,9 +30,9 @@ async def call_all(asked: Asked, plan: Plan, world: World) -> int:
 
     EvaluationFailed, RunFailed, UsageError and Interrupted say why it is not.
     """
-    replicas = UrlDiscovery(asked.request.urls)
+    replicas = UrlDiscovery(asked.request.called)
     if not await replicas.addresses():  # the engine waits for a name that comes; a person has mistyped it
-        raise RunFailed(f"{', '.join(asked.request.urls)}: no such host is known; nothing was asked")
+        raise RunFailed(f"{', '.join(asked.request.called)}: no such host is known; nothing was asked")
     calling = _Calling(asked, world, _Stoppable(replicas))
     try:
         return (await calling.run(plan)).resumed
@@ -53,7 +53,7 @@ def _told(error: EvaluationFailed, asked: Asked) -> Exception:
                 f"{error.message}. What was answered is kept; to go on past such rows: {again} --bad-rows skip"
             )
         case "ReplicasFailing":
-            urls = ", ".join(asked.request.urls)
+            urls = ", ".join(asked.request.called)
             return RunFailed(
                 f"{urls}: {error.message}. Is it up? What was answered is kept; to go on: {again}"
             )
@@ -140,7 +140,7 @@ class _Calling:
         if self.refusals is not None and await self._refused():
             said = await asyncio.to_thread(self.refusals.said)
             await self.refusals.take_back()
-            raise RunFailed(f"{', '.join(self.asked.request.urls)}: {said}")
+            raise RunFailed(f"{', '.join(self.asked.request.called)}: {said}")
 
     def _begin(self, progress: Progress) -> None:
         self.progress = progress

@@ -39,11 +39,11 @@ class Estimate:
     """At most; None without prices or without max_tokens."""
 
 
-def estimate(asked: Asked) -> Estimate:
+def estimate(asked: Asked, *, fresh: bool = False) -> Estimate:
     """Blocking; UsageError as the run itself would raise it."""
     request = asked.request
     plan = plan_of(request, asked.identity, asked.columns, None)
-    done = asyncio.run(_done(asked, plan.replications)) if check_unchanged(asked) else None
+    done = asyncio.run(_done(asked, plan.replications)) if not fresh and check_unchanged(asked) else None
     faults: list[str] = []
     calls = size = fault_count = ordinal = 0
     for batch in rows_asked(asked.rows, asked.source):

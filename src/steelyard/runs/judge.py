@@ -71,10 +71,12 @@ async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
 
     folder = run.folder.judge(spec.name)
     path = await asyncio.to_thread(_write_questions, run, spec, folder)
+    urls = spec.urls or run.request.urls
     request = RunRequest(
         source=SourceSpec(str(path)),
         model=spec.model,
-        urls=spec.urls or run.request.urls,
+        urls=urls,
+        same_model_at=run.request.same_model_at if urls == run.request.urls else (),
         prompt=PromptSpec(sampling=spec.sampling),
         api_key_env=spec.api_key_env,
         limits=run.request.limits,

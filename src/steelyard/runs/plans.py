@@ -73,7 +73,7 @@ def settings_of(request: RunRequest) -> dict[str, Json]:
     """What may change from one attempt to the next, for the record."""
     limits = request.limits
     return {
-        "urls": list(request.urls),
+        "urls": list(request.called),
         "concurrency": limits.concurrency or "auto",
         "timeoutSeconds": limits.timeout,
         "waitForServerSeconds": limits.wait_for_server,
@@ -101,7 +101,11 @@ def api_key(request: RunRequest, environment: Mapping[str, str] = os.environ) ->
 
 def check_urls(request: RunRequest) -> None:
     """UsageError for a URL that cannot be asked. One with a password must never come to `run.yaml`."""
-    named = [("--url", request.urls), *((f"judge {judge.name}", judge.urls) for judge in request.judges)]
+    named = [
+        ("--url", request.urls),
+        ("--same-model-at", request.same_model_at),
+        *((f"judge {judge.name}", judge.urls) for judge in request.judges),
+    ]
     for where, urls in named:
         try:
             UrlDiscovery(urls)

@@ -29,6 +29,8 @@ ENDPOINTS: Mapping[Api, str] = {
 API_KEY_ENV = "OPENAI_API_KEY"
 SCHEMA_VERSION = "0.1"
 KIND = "Run"
+ENDPOINT = "endpoint"
+"""The part of the identity that names the base URLs."""
 HUB = "hf:"
 """What the location of a dataset of the hub begins with; its files are named with their commit."""
 TARGETS = ("target", "answer", "label")
@@ -128,6 +130,7 @@ class RunRequest(_Strict):
     source: SourceSpec
     model: str
     urls: tuple[str, ...]
+    """Base URLs of the endpoint, each one a replica: together they are who is asked, part of the identity."""
     prompt: PromptSpec = PromptSpec()
     api_key_env: str = API_KEY_ENV
     """The environment variable that holds the key. The key itself is never part of a request."""
@@ -140,6 +143,13 @@ class RunRequest(_Strict):
     """Models that are asked about every answer; the rubric `judge.Verdict` reads what they said."""
     limits: Limits = Limits()
     policy: Policy = "Skip"
+    same_model_at: tuple[str, ...] = ()
+    """Base URLs to call in place of `urls`: somebody says that the same model answers there now."""
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The base URLs that are called."""
+        return self.same_model_at or self.urls
 
 
 def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Json]:
@@ -159,13 +169,14 @@ def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Js
         "few-shot target": prompt.target if prompt.few_shot else None,
         "sampling": dict(prompt.sampling),
         "model": request.model,
+        ENDPOINT: sorted(request.urls),
         "replications": request.replications,
         **({"revision": [entry.path for entry in files]} if source.location.startswith(HUB) else {}),
     }
 
 
 def identity(request: RunRequest, files: Sequence[FileEntry]) -> str:
-    """SHA-256 of `identity_of`, in hex. URLs, keys, concurrency, caps and rubrics do not count."""
+    """SHA-256 of `identity_of`, in hex. Keys, concurrency, caps and rubrics do not count."""
     return digest_of(identity_of(request, files))
 
 

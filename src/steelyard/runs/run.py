@@ -12,7 +12,7 @@ from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.verify import verify
-from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged
+from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged, set_aside
 from steelyard.runs.calling import call_all
 from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
@@ -29,16 +29,24 @@ CAP_REACHED = "CapReached"
 
 
 async def run(
-    request: RunRequest, folder: Path | None = None, world: World | None = None, sign_key: Path | None = None
+    request: RunRequest,
+    folder: Path | None = None,
+    world: World | None = None,
+    sign_key: Path | None = None,
+    *,
+    fresh: bool = False,
 ) -> Outcome:
     """Bring the run in `folder` (by default one named after what is asked) to its end.
 
+    With `fresh`, a run that is there already is set aside, and every row asked again.
     UsageError, EvaluationFailed, RunFailed, ReportFailed and Interrupted say why it cannot be.
     """
     spare_pandas()
     world = world or World()
     try:
         asked = await asyncio.to_thread(ask, request, folder)
+        if fresh and (aside := await asyncio.to_thread(set_aside, asked)) is not None:
+            world.listener.step(f"the run that was there is now {aside}")
         with seldom_collecting():
             return await _run(asked, world, sign_key)
     except StorageFull as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 
 from steelyard.errors import UsageError
+from steelyard.evaluation.manifest import Manifest
 from steelyard.report.attest import signing_key
 from steelyard.report.publish import publish
 from steelyard.report.reducers import check_reducers
@@ -41,9 +42,15 @@ async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | N
     return headline
 
 
+def read_asked(folder: RunFolder) -> list[str]:
+    """The base URLs that gave the rows, as verification counted them; none where older parts do not say."""
+    return list(Manifest.model_validate_json(folder.manifest.read_bytes()).asked)
+
+
 async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
     """Page, numbers and scores beside the outputs; the headline. ReportFailed and UsageError say why not."""
     record = orjson.loads(folder.run_json.read_bytes())
+    answered_by = read_asked(folder) or record["settings"]["urls"]
     asked = Request(
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,
@@ -52,7 +59,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         names={
             "dataset": request.source.location.rpartition("/")[2],
             "model": request.model,
-            "inferenceService": ", ".join(record["settings"]["urls"]),
+            "inferenceService": ", ".join(answered_by),
         },
         reducers=request.reducers,
         group_by=request.group_by,

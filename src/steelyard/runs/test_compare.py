@@ -69,7 +69,9 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
         "better": (1, 2, 3, 4, 5, 6),
         "otherwise": (),
     }
-    assert compared.others[0].side.differs == ("model 'other' instead of 'm'",)
+    model, endpoint = compared.others[0].side.differs
+    assert model == "model 'other' instead of 'm'"
+    assert endpoint.startswith("endpoint ")
     assert (compared.unit, compared.title, compared.rubric) == ("share", "Right", "exact-match")
 
 

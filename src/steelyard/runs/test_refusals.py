@@ -1,5 +1,6 @@
 """Endpoints that refuse every row, for whoever asks or for what is in the rows: what of it is recorded."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,12 @@ async def test_going_on_without_the_key_records_nothing(tmp_path: Path) -> None:
     async with endpoint(stopping(world, 20)) as asked:
         with pytest.raises(Interrupted):
             await run(make_request(prompts, asked.url), tmp_path / "run", world)
-        before = len(asked.bodies)
+        before, request = len(asked.bodies), make_request(prompts, asked.url)
     async with endpoint(lambda _: web.Response(status=401)) as asked:
         with pytest.raises(RunFailed, match="every row is refused"):
-            await run(make_request(prompts, asked.url), tmp_path / "run")
+            await run(replace(request, same_model_at=(asked.url,)), tmp_path / "run")
     async with endpoint() as asked:
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
+        outcome = await run(replace(request, same_model_at=(asked.url,)), tmp_path / "run")
     assert (outcome.exit_code, outcome.resumed, len(asked.bodies)) == (0, before, 100 - before)
 
 

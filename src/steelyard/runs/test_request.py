@@ -28,6 +28,7 @@ BASE = RunRequest(SourceSpec("p.parquet", sample=2), model="m", urls=("http://a"
 @pytest.mark.parametrize(
     "changed",
     [
+        pytest.param(replace(BASE, urls=("http://b", "http://c")), id="endpoint"),
         pytest.param(replace(BASE, model="other"), id="model"),
         pytest.param(replace(BASE, replications=2), id="replications"),
         *(
@@ -58,7 +59,7 @@ def test_another_file_is_another_run() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        pytest.param(replace(BASE, urls=("http://b", "http://c")), id="urls"),
+        pytest.param(replace(BASE, same_model_at=("http://b",)), id="the same model elsewhere"),
         pytest.param(replace(BASE, api_key_env="KEY"), id="key"),
         pytest.param(replace(BASE, rubrics=(RubricSpec("exact-match"),)), id="rubrics"),
         pytest.param(replace(BASE, limits=Limits(concurrency=3, max_cost=1)), id="limits"),

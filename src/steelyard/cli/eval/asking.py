@@ -68,7 +68,9 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
     changes["prompt"] = _prompt(flags, base.prompt, source.columns)
     changes["limits"] = _limits(flags, base)
     if "url" in flags.given:
-        changes["urls"] = values.urls(flags.given["url"])
+        changes |= {"urls": values.urls(flags.given["url"]), "same_model_at": ()}
+    if "same_model_at" in flags.given:
+        changes["same_model_at"] = values.urls(flags.given["same_model_at"], "--same-model-at")
     if "rubric" in flags.given:
         changes["rubrics"] = tuple(map(RubricSpec, flags.given["rubric"]))
     if "bad_rows" in flags.given:

@@ -38,6 +38,13 @@ def run(
             help="Base URL of the endpoint, such as http://host:8000/v1; again for more replicas.",
         ),
     ] = None,
+    same_model_at: Annotated[
+        Many,
+        typer.Option(metavar="URL", help="Go on with a run at this URL: the same model answers there now."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask every row again; a run that is there is set aside.")
+    ] = False,
     model: Annotated[
         Text, typer.Option(metavar="NAME", help="The model's name, as the endpoint knows it.")
     ] = None,
@@ -148,5 +155,5 @@ def run(
     flags = Flags(given)
     request, folder = request_of(flags)
     if dry_run:
-        raise typer.Exit(dry(request, folder, display))
-    raise typer.Exit(go(request, folder, display, sign_key))
+        raise typer.Exit(dry(request, folder, display, fresh=fresh))
+    raise typer.Exit(go(request, folder, display, sign_key, fresh=fresh))

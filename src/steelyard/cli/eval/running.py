@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,23 @@ from steelyard.runs.run import run
 from steelyard.runs.world import EXIT_INTERRUPTED, Interrupted, Outcome, World
 
 Json = Any
+Going = Callable[..., Coroutine[Any, Any, Outcome]]
+"""`run` with all its arguments but the world."""
 
 
-def go(request: RunRequest, folder: Path | None, display: str | None, sign_key: Path | None) -> int:
+def go(
+    request: RunRequest,
+    folder: Path | None,
+    display: str | None,
+    sign_key: Path | None,
+    *,
+    fresh: bool = False,
+) -> int:
     """Run it; the exit status."""
     shown = open_shown(display)
     began = time.monotonic()
     try:
-        outcome = _run(request, folder, shown, sign_key)
+        outcome = _run(shown, partial(run, request, folder, sign_key=sign_key, fresh=fresh))
     except Interrupted as error:
         shown.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
         return EXIT_INTERRUPTED
@@ -38,14 +49,14 @@ def go(request: RunRequest, folder: Path | None, display: str | None, sign_key: 
     return outcome.exit_code
 
 
-def dry(request: RunRequest, folder: Path | None, display: str | None) -> int:
+def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh: bool = False) -> int:
     """Say what it would cost."""
     from steelyard.runs.asked import ask
     from steelyard.runs.dry import BYTES_PER_TOKEN, as_json, estimate
 
     shown = open_shown(display)
     asked = ask(request, folder)
-    found = estimate(asked)
+    found = estimate(asked, fresh=fresh)
     lines = [f"{asked.folder.path}: {count(found.calls, 'call')} to make, none was made"]
     if found.done:
         lines.append(f"{count(found.done)} of {count(asked.total)} are answered already")
@@ -66,9 +77,9 @@ def dry(request: RunRequest, folder: Path | None, display: str | None) -> int:
     return 0
 
 
-def _run(request: RunRequest, folder: Path | None, shown: Shown, sign_key: Path | None) -> Outcome:
+def _run(shown: Shown, going: Going) -> Outcome:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_interruptible(request, folder, shown, sign_key))
+        return runner.run(_interruptible(shown, going))
 
 
 def _loop_factory() -> Any:
@@ -79,9 +90,7 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-async def _interruptible(
-    request: RunRequest, folder: Path | None, shown: Shown, sign_key: Path | None
-) -> Outcome:
+async def _interruptible(shown: Shown, going: Going) -> Outcome:
     """The first signal stops the run once what was answered is kept, the second one ends the process."""
     world = World(listener=shown)
 
@@ -97,7 +106,7 @@ async def _interruptible(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        return await run(request, folder, world, sign_key)
+        return await going(world=world)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
