@@ -58,7 +58,8 @@ async def audit(call: Call, request: AuditCreateRequest, base: Base) -> Sequence
     procedure = await resolve(call, AuditProcedure, request.auditProcedure, "auditProcedure")
     service = await resolve(call, InferenceService, request.inferenceService, "inferenceService")
     content = {**request.dump(), "metadata": {}}
-    content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name)
+    about_it = {name: content.pop(name, None) for name in ("useCase", "author")}
+    content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name, **about_it)
     if (baseline := content.pop("baseline", None)) is not None:
         await resolve(call, Audit, baseline, "baseline")
         content["annotations"].append({"key": BASELINE, "value": baseline})

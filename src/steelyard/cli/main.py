@@ -7,7 +7,19 @@ from collections.abc import Callable
 import typer
 
 from steelyard import __version__
-from steelyard.cli import accounts, entities, log, quarantine, report_verify, run, service, transfer, up
+from steelyard.cli import (
+    accounts,
+    audit_verify,
+    entities,
+    log,
+    quarantine,
+    report_verify,
+    run,
+    service,
+    sign,
+    transfer,
+    up,
+)
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
 from steelyard.cli.train.group import train_app
@@ -45,6 +57,9 @@ app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(log.log, name="log")
 transfer.report.command("verify")(report_verify.verify)
+transfer.audit.command("verify")(audit_verify.verify)
+transfer.report.command("sign")(sign.sign_report)
+transfer.audit.command("sign")(sign.sign_audit)
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
 app.add_typer(eval_app, name="eval")

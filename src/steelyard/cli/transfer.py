@@ -89,8 +89,8 @@ report = typer.Typer(help="Pages of reports.", no_args_is_help=True, rich_markup
 audit = typer.Typer(help="Pages of audits.", no_args_is_help=True, rich_markup_mode=None)
 
 
-def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None]]:
-    """`open` and `save` of a kind whose output is a page called `name`."""
+def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
+    """`open`, `save` and `download` of a kind whose output is a page called `name`."""
 
     @on_platform
     def save(
@@ -118,7 +118,36 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], Callable[..., None
         typer.echo(str(page))
         typer.launch(page.as_uri())
 
-    return open_, save
+    @on_platform
+    def download_(
+        id: IdArgument,
+        folder: Annotated[
+            Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+        ],
+        evidence: Annotated[
+            bool,
+            typer.Option(
+                "--evidence",
+                help="With everything that it was made from: inputs, outputs, the records of the runs. "
+                "Then it can be verified here.",
+            ),
+        ] = False,
+        *,
+        platform: PlatformOptions,
+    ) -> None:
+        """Download it; with --evidence, all that is needed to check it (`verify`)."""
+        if not evidence:
+            typer.echo(str(_saved(kind, id, folder, platform) / name))
+            return
+        with platform.connect() as client, _progress("downloading") as progress:
+            collection = getattr(client, kind)
+            brought = collection.download_evidence(one_id(collection, id), folder, progress=progress)
+        for path, reason in brought.not_included.items():
+            typer.echo(f"not included: {path}: {reason}", err=True)
+        typer.echo(str(folder / name))
+        typer.echo(f"check it: steelyard {kind.removesuffix('s')} verify {folder / name}", err=True)
+
+    return open_, save, download_
 
 
 def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
@@ -129,9 +158,10 @@ def _saved(kind: str, id: str, folder: Path, platform: PlatformOptions) -> Path:
 
 
 for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits", "index.html")):
-    _open, _save = _page(_kind, _name)
+    _open, _save, _download = _page(_kind, _name)
     _group.command("open")(_open)
     _group.command("save")(_save)
+    _group.command("download")(_download)
 
 
 class _progress:  # noqa: N801  (a context manager that reads as a verb)

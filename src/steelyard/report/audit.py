@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from steelyard.report.attest_audit import report_page
 from steelyard.report.audit_document import make_document
 from steelyard.report.audit_inputs import AuditedReport, Baseline, read_baseline, read_report
 from steelyard.report.audit_json import audit_json
@@ -45,6 +46,8 @@ class Audit:
     numbers: bytes
     scores: Mapping[str, Path]
     headline: str
+    report_pages: Mapping[str, bytes] = field(default_factory=dict)
+    """The pages of its reports, by their place in the output: the page links to them."""
 
 
 async def make_audit(request: Request, folder: Path) -> Audit:
@@ -65,7 +68,8 @@ async def make_audit(request: Request, folder: Path) -> Audit:
     numbers |= audit_json(request.subject, requirements, baseline)
     page = await asyncio.to_thread(page_of, "audit", document.title, numbers, document=document)
     scores = {each.kept.path: folder / each.kept.path for each in reports}
-    return Audit(page, numbers_json(numbers), scores, document.headline)
+    pages = {report_page(report.id): report.page for report in reports}
+    return Audit(page, numbers_json(numbers), scores, document.headline, pages)
 
 
 def _check_system(report: AuditedReport, subject: Subject) -> None:

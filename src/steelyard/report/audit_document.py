@@ -21,6 +21,8 @@ from steelyard.report.results import Figure
 from steelyard.report.status import unit_of
 from steelyard.report.wording import count
 
+NOT_STATED = "not stated"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -99,6 +101,8 @@ def _facts(
     if dates:
         yield "Run on", dates[0] if len(dates) == 1 else f"{len(dates)} occasions: {'; '.join(dates)}"
     yield "Procedure", subject.procedure_name or named({"id": subject.procedure}, "id")
+    yield "Use case", subject.use_case or NOT_STATED
+    yield "Author", subject.author or NOT_STATED
     yield "Account", subject.account
 
 

@@ -48,6 +48,8 @@ class AuditedReport:
     files: tuple[Digest, ...]
     kept: Digest
     """The compact scores in the audit's output."""
+    page: bytes = b""
+    """The report's own page, which the audit keeps beside its own."""
 
     @property
     def scored(self) -> Scored:
@@ -81,10 +83,11 @@ async def read_report(identity: str, store: Store, folder: Path) -> AuditedRepor
         raise ReportFailed("BadReport", message)
     scores = await _checked(store, described, folder, NUMBERS)
     table = await asyncio.to_thread(_compact, scores)
+    _check_rows(table, numbers, f"{store.url}/{SCORES}")
     kept = await asyncio.to_thread(_keep, table, folder, identity)
     page = await store.get(PAGE)
     files = (_digest("Report", NUMBERS, raw), _digest("Report", PAGE, page), described)
-    return AuditedReport(identity, numbers, table, files, kept)
+    return AuditedReport(identity, numbers, table, files, kept, page)
 
 
 async def read_baseline(store: Store) -> Baseline:
@@ -119,6 +122,17 @@ def _compact(path: Path) -> pa.Table:
         raise ReportFailed("BadReport", f"{SCORES} cannot be used: {error}") from error
     finally:
         path.unlink()
+
+
+def _check_rows(table: pa.Table, numbers: ReportNumbers, where: str) -> None:
+    """Scores of every row that is there, each once: rows may have been taken out, and all digested anew."""
+    rows = table.group_by(["_index_", "_replication_"]).aggregate([]).num_rows
+    if not rows == table.num_rows == numbers.rows.present:
+        raise ReportFailed(
+            "BadReport",
+            f"{where} has the scores of {rows} rows in {table.num_rows} lines; "
+            f"{NUMBERS} says that {numbers.rows.present} rows are there",
+        )
 
 
 def _keep(table: pa.Table, folder: Path, identity: str) -> Digest:

@@ -21,6 +21,9 @@ def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: 
         "audit": subject.id,
         "account": subject.account,
         "auditProcedure": subject.procedure,
+        "auditProcedureName": subject.procedure_name,
+        "useCase": subject.use_case,
+        "author": subject.author,
         "system": {
             "inferenceService": subject.service,
             "name": named(first.names, "inferenceService"),

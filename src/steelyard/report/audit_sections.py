@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from steelyard.report.attest_audit import report_page
 from steelyard.report.audit_inputs import AuditedReport
 from steelyard.report.audit_numbers import Digest
 from steelyard.report.audit_subject import Requirement, several
@@ -37,6 +38,8 @@ class Section:
 
     number: int
     title: str
+    report: str
+    """Where the report's own page lies, from this one."""
     headline: str
     facts: Pairs
     tiles: tuple[Metric, ...]
@@ -57,6 +60,7 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
     return Section(
         number=requirement.number,
         title=f"Test {requirement.number}" if where else "The report",
+        report=report_page(requirement.report.id),
         headline=numbers.headline,
         facts=tuple(_facts(requirement)),
         tiles=tuple(each for k, each in enumerate(metrics) if k == 0 or each.name in TILES),

@@ -22,6 +22,9 @@ class Subject:
     service: str
     procedure_name: str = ""
     """For people; the id stands beside it in the evidence."""
+    use_case: str = ""
+    author: str = ""
+    """What the system is audited for, and who is responsible for the audit, in the words of who asked for it."""
 
 
 @dataclass(frozen=True)

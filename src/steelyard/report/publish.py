@@ -1,9 +1,11 @@
-"""Puts a report into storage: whoever sees the page finds the rest, and nothing of an earlier report beside it."""
+"""Puts a report or an audit into storage: whoever sees the page finds the rest, and nothing of an earlier report."""
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steelyard.report.attest import envelope
+from steelyard.report.attest_audit import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
 from steelyard.report.attest_report import ATTESTATION, statement_of
+from steelyard.report.audit import Audit
 from steelyard.report.document import RUBRIC_FOLDER
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
 from steelyard.report.rows_pages import FOLDER
@@ -21,6 +23,18 @@ async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = 
     statement = statement_of(report.page, report.numbers)
     await store.put(ATTESTATION, statement if key is None else envelope(statement, key))
     await store.put(PAGE, report.page)
+
+
+async def publish_audit(audit: Audit, store: Store, key: Ed25519PrivateKey | None = None) -> None:
+    """Scores, the reports' pages, `audit.json`, `attestation.json` (signed by `key`), and `index.html` last."""
+    for path, file in audit.scores.items():
+        await store.put_file(path, file)
+    for path, page in audit.report_pages.items():
+        await store.put(path, page)
+    await store.put(AUDIT_NUMBERS, audit.numbers)
+    statement = audit_statement(audit.page, audit.numbers)
+    await store.put(ATTESTATION, statement if key is None else envelope(statement, key))
+    await store.put(AUDIT_PAGE, audit.page)
 
 
 async def _clear(report: Report, store: Store) -> None:

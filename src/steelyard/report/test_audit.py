@@ -341,7 +341,9 @@ async def test_the_page_stands_alone(tmp_path: Path) -> None:
     identities = [a["id"] for _, a in parser.tags if "id" in a]
     assert len(identities) == len(set(identities))
     addresses = [str(a.get(key)) for _, a in parser.tags for key in ("href", "src") if a.get(key)]
-    assert {each[1:] for each in addresses} <= set(identities)
+    anchors = {address[1:] for address in addresses if address.startswith("#")}
+    assert anchors <= set(identities)
+    assert {address for address in addresses if not address.startswith("#")} == set(made.report_pages)
     assert all(each.startswith("#") for each in addresses)
     assert not re.search(r"url\(|@import|https?://", page)
     assert str(tmp_path) not in page

@@ -107,7 +107,7 @@ async def scored_again(numbers: Json, places: Places, scratch: Path) -> AsyncIte
     except UNREADABLE as error:
         yield fault(f"scoring again: {error}")
         return
-    for check in (*_compared(numbers, orjson.loads(drawn.numbers)), *_drawn(drawn, scored, places)):
+    for check in (*compared(numbers, orjson.loads(drawn.numbers), NUMBERS), *_drawn(drawn, scored, places)):
         yield check
 
 
@@ -139,19 +139,20 @@ def _different(before: pa.Table, now: pa.Table) -> str:
     return ""
 
 
-def _compared(told: Json, again: Json) -> Iterator[Check]:
+def compared(told: Json, again: Json, name: str) -> Iterator[Check]:
+    """The numbers in the file `name` against those that were computed again."""
     differing = list(_differences(told, again))
     for place, before, now in differing[:MOST_TOLD]:
-        yield fault(f"{NUMBERS}, {place}: says {before}, computed again {now}")
+        yield fault(f"{name}, {place}: says {before}, computed again {now}")
     if len(differing) > MOST_TOLD:
-        yield fault(f"{NUMBERS}: {count(len(differing) - MOST_TOLD)} more differ")
+        yield fault(f"{name}: {count(len(differing) - MOST_TOLD)} more differ")
     if not differing:
         leaves = dict(leaves_of(again))
         figures = sum(
             isinstance(value, int | float) and not isinstance(value, bool) for value in leaves.values()
         )
         yield Check(
-            f"{NUMBERS}: {count(figures)} numbers and {count(len(leaves) - figures)} words computed again are the same"
+            f"{name}: {count(figures)} numbers and {count(len(leaves) - figures)} words computed again are the same"
         )
 
 

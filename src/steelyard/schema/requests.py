@@ -201,6 +201,10 @@ class AuditCreateRequest(CreateRequest):
     """Id of the service."""
     baseline: EntityId | None = None
     """Id of an earlier audit, with which this one is compared row by row."""
+    useCase: Name | None = None
+    """What the system is to be used for, in a sentence: it stands on the audit's page."""
+    author: Name | None = None
+    """Who is responsible for the audit: a person or a team."""
 
 
 class AccountCreateRequest(Request):

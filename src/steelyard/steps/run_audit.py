@@ -1,6 +1,7 @@
 """The step that puts the reports of a procedure into one document.
 
-`scores/<report id>.parquet`, `audit.json` and `index.html` in the audit's output. That output is all that a later
+`scores/<report id>.parquet`, `reports/<report id>/report.html`, `audit.json`, `attestation.json` and `index.html` in
+the audit's output. That output is all that a later
 audit needs to compare itself with this one.
 
 `python -m steelyard.steps.run_audit --config FILE`, as the `<name>-run-aN` Job of an Audit.
@@ -11,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from steelyard.report.audit import Audit, Request, make_audit
-from steelyard.report.audit_inputs import AUDIT
 from steelyard.report.audit_subject import Subject
 from steelyard.report.errors import ReportFailed
+from steelyard.report.publish import publish_audit
 from steelyard.schema.resources import AuditResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.steps.common import Log, StepFailed, run_step
@@ -21,7 +22,6 @@ from steelyard.steps.progress import Progress
 from steelyard.steps.volume import input_store, opened, spec_of
 
 BASELINE = "baseline"
-PAGE = "index.html"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -33,10 +33,7 @@ async def main(config: StepConfig, log: Log) -> None:
     await progress.tell(0, "reading the reports")
     with tempfile.TemporaryDirectory() as folder:
         audit = await _made(request, Path(folder))
-        for place, path in audit.scores.items():
-            await output.put_file(place, path)
-        await output.put(AUDIT, audit.numbers)
-        await output.put(PAGE, audit.page)  # last: whoever sees the page finds the rest
+        await publish_audit(audit, output)
     await progress.tell(len(request.reports), audit.headline, last=True)
     log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
 
@@ -63,7 +60,9 @@ def _request(spec: AuditResourceSpec) -> Request:
             spec.account,
             spec.auditProcedure,
             spec.inferenceService,
-            spec.names.get("auditProcedure", ""),
+            procedure_name=spec.names.get("auditProcedure", ""),
+            use_case=spec.names.get("useCase", ""),
+            author=spec.names.get("author", ""),
         ),
         reports={key: input_store(inputs, key) for key in ids},
         baseline=input_store(inputs, BASELINE) if BASELINE in inputs else None,

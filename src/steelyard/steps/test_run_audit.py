@@ -48,8 +48,9 @@ def files(folder: Path) -> list[str]:
 
 def test_writes_page_numbers_and_scores(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(root, make_spec(root), monkeypatch)[0] == EXIT_OK
-    kept = f"scores/{NEW}.parquet"
-    assert files(root / "audit") == [".steelyard/progress.json", "audit.json", "index.html", kept]
+    kept = [f"reports/{NEW}/report.html", f"scores/{NEW}.parquet"]
+    made = [".steelyard/progress.json", "attestation.json", "audit.json", "index.html", *kept]
+    assert files(root / "audit") == made
     numbers = json.loads((root / "audit/audit.json").read_bytes())
     assert (numbers["audit"], numbers["auditProcedure"]) == (ID, "c" * 32)
     progress = json.loads((root / "audit/.steelyard/progress.json").read_bytes())
