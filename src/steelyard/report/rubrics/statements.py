@@ -1,0 +1,70 @@
+"""Where an answer says what its answer is: "The answer is", "Answer:", "Final answer:", in several languages."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_NOUNS = (
+    "answers?|antwort|réponse|respuesta|resposta|risposta|odpowiedź|antwoord|svar|ответ|答案|答え|正解|정답"
+)
+_STEMS = _NOUNS.replace("s?", "").split("|")
+_VERBS = (
+    "(?:is|are|was|would be|should be|must be|equals|correcta es|ist|est|es|é|è)(?![a-z])|是|は|為|为|는|은"
+)
+_ANSWER = re.compile(
+    rf"(?<![^\W\d_])(?:{_NOUNS})(?![a-z])(?:\(s\))?['\")\]]{{0,2}}\s{{0,3}}(?:({_VERBS})\s{{0,3}})?"
+)
+"""Letters of other scripts may stand right before the noun, which has no spaces around it in some of them."""
+_SUPPOSED = re.compile(
+    r"\b(?:if|unless|whether|suppose|assuming|say|not|isn't|no|wrong|incorrect|why)\s(?:[\w']+\s){0,3}\Z",
+    re.I,
+)
+_OPENING = re.compile(
+    r"""[\s:=>"'“”(\[{]{0,10}?
+    (?:(?:about|approximately|roughly|around|exactly|simply|just|only|thus|therefore|≈|~|\\approx|[A-Za-z]\w?\s?=)\s?){0,2}
+    (?=[-+]?\s?\.?[0-9\\])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_REACH = 300  # characters after the words that are read
+_MOST = 50  # statements that are read, from the last one back
+
+
+def number_opening(clause: str) -> int | None:
+    """Where the number begins that a clause opens with; None where it opens with something else."""
+    match = _OPENING.match(clause)
+    return None if match is None else match.end()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A place that says what the answer is, and the text after it."""
+
+    place: int
+    rest: str
+    explicit: bool
+    """A verb, a colon or a new line follows the noun: "the answers 5 people gave" is no statement of a number."""
+
+
+def statements(text: str) -> list[Statement]:
+    """The statements of a text; suppositions ("if the answer is") aside."""
+    lowered = text.lower() if text.isascii() else "".join(map(_lower, text))
+    if not any(noun in lowered for noun in _STEMS):
+        return []
+    return [
+        Statement(match.start(), rest, bool(match[1]) or "\n" in match[0] or rest[:1] in tuple(":=>\n"))
+        for match in list(_ANSWER.finditer(lowered))[-_MOST:]
+        if not _SUPPOSED.search(text[max(0, match.start() - 60) : match.start()])
+        for rest in [text[match.end() : match.end() + _REACH]]
+    ]
+
+
+def stated(text: str) -> Iterator[str]:
+    """What the explicit statements say, from the last one back."""
+    for statement in reversed(statements(text)):
+        if statement.explicit:
+            yield statement.rest.lstrip(" \n\t:=>\"'")
+
+
+def _lower(character: str) -> str:
+    """One character for one, so that places stay what they are."""
+    return lower if len(lower := character.lower()) == 1 else character

@@ -1,0 +1,45 @@
+"""Forms of answers that models give, beside what is right of each: `forms.yaml`, and our reading of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from steelyard.report.results import Answer, Rubric
+from steelyard.report.rubrics.choice import MultipleChoice
+from steelyard.report.rubrics.numeric import Close
+
+FOLDER = Path(__file__).parent
+CITIES = ["London", "Paris", "New York", "York"]
+Kind = Literal["numbers", "choices"]
+KINDS: tuple[Kind, ...] = ("numbers", "choices")
+RUBRICS: dict[Kind, Rubric] = {"numbers": Close(), "choices": MultipleChoice()}
+
+
+@dataclass(frozen=True)
+class Form:
+    """One answer to a question with a target, and whether it counts as right."""
+
+    kind: Kind
+    group: str
+    said: str
+    target: str
+    right: bool
+    options: Any = None
+
+    def scored(self, said: str | None = None) -> dict[str, Any]:
+        """Our row of scores of this answer, or of another text in its place."""
+        row = {"target": self.target} | ({"choices": self.options} if self.options else {})
+        return RUBRICS[self.kind].score(Answer(0, "r", row, [{"text": self.said if said is None else said}]))
+
+
+def forms() -> Iterator[Form]:
+    """All forms, in the order of the file."""
+    document = yaml.safe_load((FOLDER / "forms.yaml").read_text(encoding="utf-8"))
+    for kind in KINDS:
+        for group, rows in document[kind].items():
+            for row in rows:
+                options = row.get("options", CITIES if kind == "choices" else None)
+                yield Form(kind, group, row["said"], row["target"], row["right"], options)
