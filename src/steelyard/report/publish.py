@@ -2,18 +2,22 @@
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from steelyard.report.attest import envelope
+from steelyard.report.attest import BadAttestation, envelope, key_ids, payload_of
 from steelyard.report.attest_audit import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
 from steelyard.report.attest_report import ATTESTATION, statement_of
 from steelyard.report.audit import Audit
 from steelyard.report.document import RUBRIC_FOLDER
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
 from steelyard.report.rows_pages import FOLDER
-from steelyard.storage.store import Store
+from steelyard.storage.store import ObjectMissing, Store
 
 
-async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = None) -> None:
-    """`scores.parquet`, what is beside, `report.json`, `attestation.json` (signed by `key`), and `report.html` last."""
+async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = None) -> tuple[str, ...]:
+    """`scores.parquet`, what is beside, `report.json`, `attestation.json` (signed by `key`), and `report.html` last.
+
+    A signature of the very same report is kept. The result names the keys whose signature is no longer there.
+    """
+    earlier = await _attestation(store)
     await store.delete(PAGE)
     await _clear(report, store)
     for path, file in report.beside.items():
@@ -21,8 +25,29 @@ async def publish(report: Report, store: Store, key: Ed25519PrivateKey | None = 
     await store.put_file(SCORES, report.scores)
     await store.put(NUMBERS, report.numbers)
     statement = statement_of(report.page, report.numbers)
-    await store.put(ATTESTATION, statement if key is None else envelope(statement, key))
+    attestation = statement if key is None else envelope(statement, key)
+    if key is None and _says(earlier, statement):
+        attestation = earlier
+    await store.put(ATTESTATION, attestation)
     await store.put(PAGE, report.page)
+    kept = key_ids(attestation)
+    return tuple(name for name in key_ids(earlier) if name not in kept)
+
+
+async def _attestation(store: Store) -> bytes:
+    """The attestation that is there; empty where there is none."""
+    try:
+        return await store.get(ATTESTATION)
+    except ObjectMissing:
+        return b""
+
+
+def _says(attestation: bytes, statement: bytes) -> bool:
+    """True where the attestation is one of this statement."""
+    try:
+        return payload_of(attestation)[0] == statement
+    except BadAttestation:
+        return False
 
 
 async def publish_audit(audit: Audit, store: Store, key: Ed25519PrivateKey | None = None) -> None:

@@ -105,6 +105,8 @@ class Report:
     rows: int
     beside: Mapping[str, Path] = field(default_factory=dict)
     """Scores of further rubrics, and pages of rows, by their paths beside the page."""
+    headlines: tuple[tuple[str, str], ...] = ()
+    """Every rubric with its headline."""
 
 
 async def make_report(
@@ -269,6 +271,10 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         headline=lead.results.headline,
         rows=lead.table.num_rows,
         beside=beside,
+        headlines=tuple(
+            (reference, each.results.headline)
+            for reference, each in zip(request.rubrics, judged, strict=True)
+        ),
     )
 
 

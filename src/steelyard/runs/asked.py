@@ -92,12 +92,14 @@ def _endpoint_of(run: Mapping[str, Json]) -> Json:
 
 def _scored_as_before(request: RunRequest, folder: RunFolder) -> RunRequest:
     """Asked again without a rubric, a run that was scored is scored so again: its report is about `run.yaml`."""
-    if request.rubrics or not folder.begun:
+    if not folder.begun:
         return request
     before = folder.request()
+    # What a report was made by stays. A rubric that never scored anything may be a mistake that is being mended.
+    kept = before.rubrics if folder.numbers.exists() or not request.rubrics else ()
     return replace(
         request,
-        rubrics=before.rubrics,
+        rubrics=(*kept, *(rubric for rubric in request.rubrics if rubric not in kept)),
         reducers=request.reducers or before.reducers,
         group_by=request.group_by or before.group_by,
         cluster_by=request.cluster_by or before.cluster_by,

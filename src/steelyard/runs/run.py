@@ -86,13 +86,16 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     judge_errors, stopped = await _judge(asked, world)
     if stopped is not None:
         return Outcome(asked.folder, None, stopped=stopped)
-    headline = None
+    headlines: tuple[tuple[str, str], ...] = ()
     if asked.request.rubrics:
         from steelyard.runs.scores import score
 
         world.listener.step("scoring")
-        headline = await score(asked.folder, asked.request, sign_key)
-    return Outcome(asked.folder, manifest, resumed, headline, judge_errors=judge_errors)
+        made = await score(asked.folder, asked.request, sign_key)
+        if made.warning:
+            world.listener.warning(made.warning)
+        headlines = made.headlines
+    return Outcome(asked.folder, manifest, resumed, headlines, judge_errors=judge_errors)
 
 
 async def _answers(asked: Asked, plan: Plan, world: World) -> tuple[Manifest, int]:

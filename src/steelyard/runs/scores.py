@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -34,12 +35,28 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
             )
 
 
-async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
-    """Score by other rubrics, which `run.yaml` names from then on."""
+@dataclass(frozen=True)
+class Made:
+    """A report that was made of a run: each rubric with its headline, and the keys that no longer vouch for it."""
+
+    headlines: tuple[tuple[str, str], ...]
+    unsigned: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str | None:
+        """What to say of signatures that are gone."""
+        if not self.unsigned:
+            return None
+        keys = ", ".join(f"{name[:12]}…" for name in self.unsigned)
+        return f"the report changed, and what key {keys} had signed is gone; sign it again with --sign-key"
+
+
+async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Made:
+    """Score by these rubrics, which `run.yaml` names from then on."""
     check_verdicts(request)
-    headline = await score(folder, request, sign_key)
+    made = await score(folder, request, sign_key)
     await folder.write(request)
-    return headline
+    return made
 
 
 def read_asked(folder: RunFolder) -> list[str]:
@@ -47,8 +64,8 @@ def read_asked(folder: RunFolder) -> list[str]:
     return list(Manifest.model_validate_json(folder.manifest.read_bytes()).asked)
 
 
-async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> str:
-    """Page, numbers and scores beside the outputs; the headline. ReportFailed and UsageError say why not."""
+async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Made:
+    """Page, numbers and scores beside the outputs. ReportFailed and UsageError say why not."""
     record = orjson.loads(folder.run_json.read_bytes())
     answered_by = read_asked(folder) or record["settings"]["urls"]
     asked = Request(
@@ -73,5 +90,5 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
     key = None if sign_key is None else signing_key(sign_key)
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
         report = await make_report(asked, Path(scratch))
-        await publish(report, folder.root, key)
-    return report.headline
+        unsigned = await publish(report, folder.root, key)
+    return Made(report.headlines, unsigned)

@@ -274,7 +274,9 @@ async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -
     assert [score["_index_"] for score in wrong_answers(done, 5)] == [7]
     assert [row["scores"]["correct"] for row in rows_of(done)] == [index != 7 for index in range(10)]
     again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
-    assert "0 % were right" in await score_again(done.folder, again)
+    made = await score_again(done.folder, again)
+    assert [rubric for rubric, _ in made.headlines] == ["contains?target=prompt"]
+    assert "0 % were right" in made.headlines[0][1]
     assert done.folder.request() == again
     assert "0 % were right" in ((await run(replace(request, rubrics=()), tmp_path / "run")).headline or "")
     assert len(asked.bodies) == 10

@@ -72,11 +72,17 @@ class Outcome:
     """None when it stopped at a cap."""
     resumed: int = 0
     """Rows that were there already."""
-    headline: str | None = None
+    headlines: tuple[tuple[str, str], ...] = ()
+    """Each rubric and its headline, the leading one first."""
     stopped: str | None = None
     """Which cap was reached, in a sentence."""
     judge_errors: int = 0
     """Answers that a judge gave no verdict on."""
+
+    @property
+    def headline(self) -> str | None:
+        """Headline of the rubric that leads."""
+        return self.headlines[0][1] if self.headlines else None
 
     @property
     def exit_code(self) -> int:

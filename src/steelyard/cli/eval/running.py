@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.eval.shown import Shown, open_shown
-from steelyard.cli.eval.wording import count, duration
+from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard.errors import SteelyardError
 from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
@@ -120,8 +120,9 @@ def _result(outcome: Outcome, seconds: float) -> dict[str, Json]:
         "rows": rows,
         "resumed": outcome.resumed,
         "headline": outcome.headline,
+        "headlines": dict(outcome.headlines),
         "stopped": outcome.stopped,
-        "report": str(outcome.folder.page) if outcome.headline else None,
+        "report": str(outcome.folder.page) if outcome.headlines else None,
         "seconds": round(seconds, 3),
     }
 
@@ -142,8 +143,8 @@ def _words(outcome: Outcome, seconds: float) -> str:
         lines.append(
             f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {judges}/NAME"
         )
-    if outcome.headline:
-        lines += [outcome.headline, f"report: {outcome.folder.page}"]
+    if outcome.headlines:
+        lines += [*headline_lines(outcome.headlines), f"report: {outcome.folder.page}"]
     else:
         lines.append(f"to score: steelyard eval score {path} --rubric exact-match")
     return "\n".join(lines)

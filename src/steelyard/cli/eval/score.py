@@ -22,8 +22,11 @@ def score(
     run: RunArgument,
     rubric: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUBRIC", help="How to score; the first one leads. In place of those before."),
+        typer.Option(metavar="RUBRIC", help="How to score, beside the rubrics that scored it before."),
     ] = None,
+    only: Annotated[
+        bool, typer.Option("--only", help="By the rubrics named here alone; the first one leads.")
+    ] = False,
     reducer: ReducerOption = None,
     group_by: GroupOption = None,
     cluster_by: ClusterOption = None,
@@ -34,20 +37,23 @@ def score(
     judge_api_key_env: JudgeKeyOption = None,
     sign_key: SignKeyOption = None,
 ) -> None:
-    """Score a run again, by other rubrics, and make its report anew. Only judges are called."""
+    """Score a run by further rubrics, and make its report anew. Only judges are called."""
     import asyncio
     from dataclasses import replace
 
     from steelyard.cli.eval.asking import Flags, check_judging, judges_of
+    from steelyard.cli.eval.wording import headline_lines
     from steelyard.errors import UsageError
     from steelyard.runs.folder import open_run
     from steelyard.runs.request import RubricSpec
     from steelyard.runs.rubric_names import check_names
-    from steelyard.runs.scores import score_again
+    from steelyard.runs.scores import Made, score_again
     from steelyard.runs.world import RunFailed
 
     done = open_run(run)
-    request = replace(done.request, rubrics=tuple(map(RubricSpec, rubric or ())))
+    before = () if only else done.request.rubrics
+    more = [RubricSpec(name) for name in rubric or () if RubricSpec(name) not in before]
+    request = replace(done.request, rubrics=(*before, *dict.fromkeys(more)))
     judging = {
         "judge_model": judge_model,
         "judge_url": judge_url,
@@ -70,7 +76,7 @@ def score(
     if cluster_by:
         request = replace(request, cluster_by=cluster_by)
 
-    async def judge_and_score() -> str:
+    async def judge_and_score() -> Made:
         if judge_model:
             from steelyard.runs.judge import judge
             from steelyard.runs.world import World
@@ -80,5 +86,7 @@ def score(
                 raise RunFailed(f"{judged.stopped}; run the same command again to go on")
         return await score_again(done.folder, request, sign_key)
 
-    headline = asyncio.run(judge_and_score())
-    typer.echo(f"{headline}\nreport: {done.folder.page}")
+    made = asyncio.run(judge_and_score())
+    if made.warning:
+        typer.echo(f"warning: {made.warning}", err=True)
+    typer.echo("\n".join([*headline_lines(made.headlines), f"report: {done.folder.page}"]))

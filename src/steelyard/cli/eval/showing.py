@@ -36,8 +36,9 @@ def _summary(run: Run) -> Iterator[str]:
         yield f"score:   none yet: steelyard eval score {path} --rubric exact-match"
         return
     yield f"rubric:  {', '.join(spec.reference for spec in request.rubrics)}"
-    yield f"score:   {run.numbers['headline']}"
     for numbers in (run.numbers, *run.numbers.get("more", [])):
+        rubric = f"{numbers['rubric']}: " if run.numbers.get("more") else ""
+        yield f"score:   {rubric}{numbers['headline']}"
         yield from _scored(numbers)
     for limit in run.numbers.get("limits", []):
         yield f"note:    {limit}"

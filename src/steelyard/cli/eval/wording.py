@@ -1,5 +1,7 @@
 """Numbers for people."""
 
+from collections.abc import Sequence
+
 _IRREGULAR = {"retry": "retries"}
 
 
@@ -18,3 +20,10 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def headline_lines(headlines: Sequence[tuple[str, str]]) -> list[str]:
+    """The headlines, with their rubrics where there are several."""
+    if len(headlines) == 1:
+        return [headline for _, headline in headlines]
+    return [f"{rubric}: {headline}" for rubric, headline in headlines]
