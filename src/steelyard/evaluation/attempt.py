@@ -190,13 +190,17 @@ class Attempt:
     def _open(self, address: str) -> Client:
         identity = self._identity
         base, host = unpinned(address)
-        return open_client(
-            URL(f"{base}/{self._plan.endpoint}"),
-            self._plan.client.requestTimeoutSeconds,
-            verify=None if identity is None else (lambda: identity.check(address)),
-            headers=self._plan.headers,
-            host=host,
-        )
+
+        def at(path: str) -> Client:
+            return open_client(
+                URL(f"{base}/{path}"),
+                self._plan.client.requestTimeoutSeconds,
+                verify=None if identity is None else (lambda: identity.check(address)),
+                headers=self._plan.headers,
+                host=host,
+            )
+
+        return at(self._plan.endpoint) if self._plan.around is None else self._plan.around(at)
 
     async def _keep_answers(self, error: BaseException) -> None:
         if isinstance(error, Fenced) or self._writer.failure.done():

@@ -4,18 +4,19 @@ A request is assembled from bytes that are encoded once around the encoded promp
 the columns of a stand-alone run's output. `steelyard.runs` makes its plans of these.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
 
+from steelyard.evaluation import tokens
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
+from steelyard.evaluation.stops import MOST_STOPS, cut, envelope, limited, stops_of
 
 Json = Any
 Api = Literal["chat", "completions", "loglikelihood"]
-"""`loglikelihood` asks completions for the tokens of the prompt itself (echo), and keeps what is told of each."""
+"""`loglikelihood` asks completions, where rows may also ask for the likelihood of their own text (`completions`)."""
 Message = Mapping[str, Json]
 Encode = Callable[[Json], bytes]
 """A prompt, text or messages, as the body of its request; ValueError when it is neither."""
@@ -29,9 +30,12 @@ _ANSWER: dict[str, pa.DataType] = {
     "completion_tokens": pa.int64(),
     "reasoning": pa.string(),
     "logprob": pa.float64(),
+    "uncut": pa.string(),
 }
 ANSWER = pa.struct(list(pa.schema(_ANSWER)))
-"""One response. What a service does not tell is null; `logprob` is the sum over the answer's tokens."""
+"""One response. What a service does not tell is null; `logprob` is the sum over the answer's tokens, `uncut` the text
+as it came where it was cut at a stop that the service was not sent.
+"""
 
 _OUTPUT: dict[str, pa.DataType] = {INDEX: pa.int64(), REPLICATION: pa.string(), RESPONSES: pa.list_(ANSWER)}
 OUTPUT_SCHEMA = pa.schema(_OUTPUT)
@@ -50,6 +54,14 @@ def check_sampling(sampling: Mapping[str, Json]) -> None:
         orjson.dumps(dict(sampling))
     except TypeError as error:
         raise ValueError(str(error)) from error
+
+
+def within(encode: Encode, sampling: Mapping[str, Json], most_stops: int = MOST_STOPS) -> Encode:
+    """The same requests; where they have more stops than the endpoint takes, in an envelope with all of them."""
+    stops = stops_of(sampling)
+    if len(stops) <= most_stops:
+        return encode
+    return lambda prompt: envelope(limited(orjson.loads(encode(prompt)), most_stops), stops)
 
 
 def chat_encoder(model: str, sampling: Mapping[str, Json], before: Sequence[Message] = ()) -> Encode:
@@ -108,6 +120,12 @@ def _reader(read_choice: Callable[[dict[str, Json]], dict[str, Json]]) -> Read:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Malformed(f"the answer is not JSON: {error}") from error
+        wanted: Sequence[str] = ()
+        if type(answer) is dict:
+            if "asked" in answer:
+                return [_likelihood_answer(answer)]
+            if "stops" in answer:
+                wanted, answer = answer["stops"], answer["body"]
         choices = answer.get("choices") if type(answer) is dict else None
         if type(choices) is not list or not choices:
             raise Malformed(f"the answer has no choices: {_short(answer)}")
@@ -119,6 +137,8 @@ def _reader(read_choice: Callable[[dict[str, Json]], dict[str, Json]]) -> Read:
             ) from error
         for number, response in enumerate(responses):
             response[RESPONSE_INDEX] = number
+            if wanted and (text := cut(response["text"], wanted)) != response["text"]:
+                response |= {"uncut": response["text"], "text": text, "finish_reason": "stop"}
         _count(answer.get("usage"), responses[0])
         return responses
 
@@ -157,24 +177,67 @@ def _text_choice(choice: dict[str, Json]) -> dict[str, Json]:
     return response
 
 
-def _token_choice(choice: dict[str, Json]) -> dict[str, Json]:
-    """As text, JSON of three lists: where each token begins, its log-likelihood, and that of the likeliest there."""
-    told = choice["logprobs"]
-    tokens, logprobs = told["tokens"], told["token_logprobs"]
-    offsets = told.get("text_offset")
-    if offsets is None:
-        offsets = [0, *itertools.accumulate(map(len, tokens))][:-1]
-    tops = [None if top is None else max(top.values(), default=None) for top in told["top_logprobs"]]
-    if not len(tokens) == len(logprobs) == len(offsets) == len(tops):
-        raise TypeError("lists of tokens of different length")
-    text = orjson.dumps({"offsets": offsets, "logprobs": logprobs, "tops": tops}).decode()
-    return {"text": text, "finish_reason": _text(choice.get("finish_reason"))}
+def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
+    """The tokens of a continuation as JSON text, or the fault that keeps them from counting."""
+    asked, bodies = answer["asked"], answer["answers"]
+    response: dict[str, Json] = {RESPONSE_INDEX: 0, "finish_reason": None}
+    try:
+        choices = [body["choices"][0] for body in bodies]
+        lists = [tokens.listed(choice) for choice in choices]
+        told = _continuation(asked, answer, lists)
+        response["finish_reason"] = _text(choices[0].get("finish_reason"))
+    except tokens.NoLikelihood as fault:
+        told = {"fault": str(fault)}
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise Malformed(
+            f"an answer has not the shape of one ({type(error).__name__} {error}): {_short(bodies)}"
+        ) from error
+    response["text"] = orjson.dumps(told).decode()
+    for body in bodies:
+        usage: dict[str, Json] = {}
+        _count(body.get("usage"), usage)
+        for name, count in usage.items():
+            response[name] = response.get(name, 0) + count
+    return response
+
+
+def _continuation(asked: Json, answer: Json, lists: Sequence[tokens.Listed]) -> dict[str, Json]:
+    """What is kept: the tokens that count, in order, with what the endpoint told of each."""
+    if "windows" in answer:
+        spans = [
+            tokens.by_ids(one.texts, length, count)
+            for one, (length, count) in zip(lists, answer["windows"], strict=True)
+        ]
+        known: dict[str, Json] = {"windows": len(spans)}
+    else:
+        prompt, context = asked["prompt"], asked["context"]
+        length, count = len(prompt) - context, answer["context_tokens"]
+        texts = lists[0].texts
+        span = (
+            tokens.by_texts(texts, prompt, length)
+            if count is None
+            else tokens.by_count(texts, prompt, length, count)
+        )
+        spans = [span]
+        known = {"context_tokens": count, "inside": span.inside}
+    parts = [
+        (
+            one.texts[span.start : span.end],
+            one.logprobs[span.start : span.end],
+            one.tops[span.start : span.end],
+        )
+        for one, span in zip(lists, spans, strict=True)
+    ]
+    names = ("tokens", "logprobs", "tops")
+    return known | {
+        name: [value for part in parts for value in part[place]] for place, name in enumerate(names)
+    }
 
 
 _CHOICES: Mapping[Api, Callable[[dict[str, Json]], dict[str, Json]]] = {
     "chat": _chat_choice,
     "completions": _text_choice,
-    "loglikelihood": _token_choice,
+    "loglikelihood": _text_choice,
 }
 
 

@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from steelyard.evaluation.adapters import Adapter, AdapterNotImplemented, Item, create_pipeline
+from steelyard.evaluation.call import Client
 from steelyard.evaluation.caps import Caps, Usage
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.limit import DEFAULT_MOST, Concurrency
@@ -54,6 +55,8 @@ class Plan:
     concurrency: Concurrency = field(default_factory=Concurrency)
     wait_for_server: float = WAIT_FOR_SERVER_SECONDS
     """Seconds for which every replica may refuse connections before the evaluation ends."""
+    around: Callable[[Callable[[str], Client]], Client] | None = None
+    """Makes the client of a replica, given a way to open one for a path below its base URL. None: the endpoint's."""
 
     def __post_init__(self) -> None:
         if self.usage is None and (self.caps.max_tokens is not None or self.caps.max_cost is not None):

@@ -143,19 +143,25 @@ def test_whatever_json_comes_is_a_row_that_can_be_written_or_malformed(
     pa.array([responses], pa.list_(ANSWER))
 
 
-def test_of_a_prompt_s_own_tokens_offsets_likelihoods_and_the_likeliest_are_kept() -> None:
-    told = {
-        "tokens": ["a", " b", "c"],
-        "token_logprobs": [None, -0.5, -1.0],
-        "top_logprobs": [None, {" b": -0.5}, {"c": -1.0, "d": -0.25}],
+def test_of_a_prompt_s_own_tokens_those_of_the_continuation_are_kept() -> None:
+    told: dict[str, Any] = {
+        "tokens": ["a", " b", "c", " end"],
+        "token_logprobs": [None, -0.5, -1.0, -9.0],
+        "top_logprobs": [None, {" b": -0.5}, {"c": -1.0, "d": -0.25}, {}],
     }
-    body = {"choices": [{"text": "a bc", "logprobs": told, "finish_reason": "length"}]}
-    (response,) = reader("loglikelihood")(orjson.dumps(body))
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    body = {"choices": [{"text": "a bc", "logprobs": told, "finish_reason": "length"}], "usage": usage}
+    asked = {"asked": {"prompt": "a bc", "context": 1}, "context_tokens": None, "answers": [body]}
+    (response,) = reader("loglikelihood")(orjson.dumps(asked))
     assert orjson.loads(response["text"]) == {
-        "offsets": [0, 1, 3],
-        "logprobs": [None, -0.5, -1.0],
-        "tops": [None, -0.5, -0.25],
+        "context_tokens": None,
+        "inside": False,
+        "tokens": [" b", "c"],
+        "logprobs": [-0.5, -1.0],
+        "tops": [-0.5, -0.25],
     }
+    assert (response["prompt_tokens"], response["completion_tokens"]) == (3, 1)
+    pa.array([[response]], pa.list_(ANSWER))
     del told["top_logprobs"]
-    with pytest.raises(Malformed, match="top_logprobs"):
-        reader("loglikelihood")(orjson.dumps(body))
+    (response,) = reader("loglikelihood")(orjson.dumps(asked))
+    assert "fault" in orjson.loads(response["text"])

@@ -25,7 +25,7 @@ from steelyard.report.power import detectable_discordance, detectable_mean
 from steelyard.report.reducers import right_or_wrong
 from steelyard.report.results import Counts as Rows
 from steelyard.report.statistics import Estimate, Floats, Integers
-from steelyard.report.status import counted, counts_of, values_of
+from steelyard.report.status import counts_of, numbered, values_of
 from steelyard.report.wording import count
 
 COLUMNS = ("_index_", "label", "prediction", "correct")
@@ -139,7 +139,7 @@ def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
     binary = _right_or_wrong(baseline.scores) and _right_or_wrong(system.scores)
     if not binary and any("score" not in side.scores.column_names for side in (baseline, system)):
         return NotComparable("the earlier audit kept no scores, only what was right")
-    first, second = counted(baseline.scores), counted(system.scores)
+    first, second = numbered(baseline.scores), numbered(system.scores)
     before, now = _side(first, binary), _side(second, binary)
     common = np.intersect1d(before.index, now.index, assume_unique=True)
     if common.size == 0:

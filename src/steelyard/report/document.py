@@ -107,7 +107,7 @@ def _facts(subject: Subject, found: Found) -> Iterator[tuple[str, str]]:
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
     if counts := found.sections[0].results.counts:
-        yield "Rows", str(counts)
+        yield f"{counts.noun.capitalize()}s", str(counts)
     if names.get("account"):
         yield "Account", names["account"]
 

@@ -5,7 +5,7 @@ The page, report.json and the verifier of a report read nothing else.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 from markupsafe import Markup
@@ -35,6 +35,8 @@ class Counts:
     scored: int
     failed: int
     left_out: int
+    noun: str = "row"
+    """A row of scores is this, such as a document of several requests."""
 
     @property
     def present(self) -> int:
@@ -108,7 +110,7 @@ class Figure:
 class Results:
     """Everything that a rubric says about one evaluation. `numbers` goes into report.json beside the metrics.
 
-    A rubric leaves `counts` and `bounds` alone: they follow from the status of the rows.
+    A rubric leaves `counts` alone, and mostly `bounds`: they follow from the status of the rows.
     """
 
     headline: str
@@ -147,3 +149,14 @@ class Rubric(Protocol):
     def score(self, answer: Answer) -> Json: ...
 
     def summarise(self, scores: pa.Table) -> Results: ...
+
+
+@runtime_checkable
+class ScoresTogether(Protocol):
+    """A rubric that scores several rows as one: a document whose choices are a request each.
+
+    It gets the scores of all rows and gives those of documents, each at the first of its rows. What the whole comes to
+    may stand in the schema's metadata.
+    """
+
+    def together(self, scores: pa.Table) -> pa.Table: ...

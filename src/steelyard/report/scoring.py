@@ -20,11 +20,12 @@ from steelyard.report.groups import GROUP, columns_of, group_figure, group_numbe
 from steelyard.report.joined import Questions, View, answers, local_copy
 from steelyard.report.power import power_line, power_numbers
 from steelyard.report.reducers import reduced, right_or_wrong
-from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric
+from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import counted, counts_of, settled, with_status
-from steelyard.report.wording import count, percent
+from steelyard.report.wording import counted as counted_as
+from steelyard.report.wording import percent
 from steelyard.storage.store import Store
 
 Progress = Callable[[int, int], None]
@@ -91,7 +92,13 @@ async def score_output(
             local.unlink()
     if done == 0:
         raise ReportFailed("NothingToScore", "the verified output has no rows")
+    if isinstance(rubric, ScoresTogether):
+        await asyncio.to_thread(_score_together, rubric, path)
     return path
+
+
+def _score_together(rubric: ScoresTogether, path: Path) -> None:
+    pq.write_table(rubric.together(pq.read_table(path)), path)
 
 
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
@@ -126,7 +133,7 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
 
 def _with_counts(results: Results, counts: Counts) -> Results:
     """The results with the number of rows by status, which the headline tells where some failed or are left out."""
-    bounds = _bounds(results.metrics[0], counts) if results.metrics else None
+    bounds = results.bounds or (_bounds(results.metrics[0], counts) if results.metrics else None)
     told = [results.headline, *_untold(counts, bounds)]
     return replace(results, headline=" ".join(told), counts=counts, bounds=bounds)
 
@@ -141,15 +148,13 @@ def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
 
 def _untold(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
     if counts.failed and bounds:
-        yield f"{_rows(counts.failed)} failed, counted as wrong: {percent(bounds.all_failed_right)} if all were right."
+        right = percent(bounds.all_failed_right)
+        yield f"{counted_as(counts.failed, counts.noun)} failed, counted as wrong: {right} if all were right."
     elif counts.failed:
-        yield f"{_rows(counts.failed)} failed."
+        yield f"{counted_as(counts.failed, counts.noun)} failed."
     if counts.left_out:
-        yield f"{_rows(counts.left_out)} left out: nobody could grade {'it' if counts.left_out == 1 else 'them'}."
-
-
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{count(number)} rows"
+        them = "it" if counts.left_out == 1 else "them"
+        yield f"{counted_as(counts.left_out, counts.noun)} left out: nobody could grade {them}."
 
 
 @dataclass

@@ -73,6 +73,14 @@ def counted(scores: pa.Table) -> pa.Table:
     return scores.filter(pc.not_equal(column, pa.scalar(str(LEFT_OUT))))
 
 
+def numbered(scores: pa.Table) -> pa.Table:
+    """The rows that count and have a number of their own; a document of BLEU has none."""
+    kept = counted(scores)
+    if "score" not in kept.column_names:
+        return kept
+    return kept.filter(pa.array(np.isfinite(values_of(kept))))
+
+
 def has_status(scores: pa.Table, status: Status) -> Any:
     """A mask of the rows with this status."""
     column: Any = with_status(scores)[COLUMN]
@@ -83,15 +91,19 @@ def counts_of(scores: pa.Table) -> Counts:
     """How many rows have each status."""
     told: Any = pc.value_counts(with_status(scores)[COLUMN])
     found = {row["values"]: row["counts"] for row in told.to_pylist()}
-    return Counts(found.get(SCORED, 0), found.get(FAILED, 0), found.get(LEFT_OUT, 0))
+    noun = (scores.schema.metadata or {}).get(UNIT, b"row").decode()
+    return Counts(found.get(SCORED, 0), found.get(FAILED, 0), found.get(LEFT_OUT, 0), noun)
 
 
 def values_of(scores: pa.Table) -> Floats:
-    """The score of each row: NaN where it is left out, 0 or less where it failed."""
+    """The score of each row: NaN where it is left out, 0 or less where it failed.
+
+    NaN also where a failed row has no score at all: of numbers that are no shares, 0 may be the best.
+    """
     scores = with_status(scores)
     values = np.array(scores["score"].to_numpy(), dtype=np.float64)
     failed = np.asarray(has_status(scores, FAILED).to_numpy(), dtype=np.bool_)
-    values[failed] = np.minimum(0.0, np.nan_to_num(values[failed]))
+    values[failed] = np.minimum(0.0, values[failed])
     values[np.asarray(has_status(scores, LEFT_OUT).to_numpy(), dtype=np.bool_)] = np.nan
     return values
 

@@ -1,27 +1,32 @@
-"""Models of lm-eval's that call nobody: one takes down the requests, one gives answers that are there already.
+"""lm-eval's own evaluation around a model that calls nobody: it hands its requests out and is handed the answers.
 
-So the requests, the filters, the metrics and the standard errors are lm-eval's own. Everything of lm-eval is imported
-in here, and only when a task of its is run.
+So the requests, the filters, the metrics and the standard errors are lm-eval's own, of a task that is built once.
+Everything of lm-eval is imported in here; `lm_eval_process` runs it in a process of its own.
 """
 
-import contextlib
-import io
 import logging
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from steelyard.errors import UsageError
+from steelyard.runs.lm_eval_documents import MOST_TEXT, Document, bounds_of, document_of, shares_of
 from steelyard.runs.lm_eval_tasks import MISSING, NoLmEval, TaskName
+from steelyard.runs.prompts import GENERATE, LIKELIHOOD, ROLLING
 
 Json = Any
-Answers = Callable[[int, "Request"], Json]
-"""From the number of a request to its answer: text, or (log-likelihood, greedy)."""
+Exchange = Callable[[Sequence["Request"]], Sequence[Json]]
+"""From the requests of a task to their answers: text, (log-likelihood, greedy), or None where there is none."""
 MAX_GEN_TOKS = 256  # what lm-eval's own API models send where a task says nothing
 SEED = 1234
+_NOTHING: Mapping[str, Json] = {
+    GENERATE: "",
+    LIKELIHOOD: (float("-inf"), False),
+    ROLLING: float("-inf"),
+}
+"""What stands for a missing answer while lm-eval filters; the document that it belongs to is not scored."""
 
 
 @dataclass(frozen=True)
@@ -29,103 +34,149 @@ class Request:
     """One request of lm-eval's."""
 
     kind: str
-    """generate_until or loglikelihood."""
+    """generate_until, loglikelihood or loglikelihood_rolling."""
     task: str
     document: int
     number: int
     """Among the requests of its document: the choice of a question."""
     prompt: Json
     """Text, or messages."""
-    context: int
+    context: int = 0
     """Characters of the prompt before the continuation whose likelihood is asked."""
-    settings: dict[str, Json]
+    settings: dict[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Built:
-    """The requests of a task, in lm-eval's order."""
+class _Messages(str):
+    """The prompt that a chat template made, as JSON. Text that merely looks like it is no such prompt."""
 
-    requests: tuple[Request, ...]
-
-    def lines(self) -> Iterator[dict[str, Json]]:
-        for request in self.requests:
-            yield {
-                "prompt": request.prompt,
-                "task": request.task,
-                "document": request.document,
-                "number": request.number,
-                "context": request.context,
-            }
+    __slots__ = ()
 
 
-class _Taken(Exception):
-    """All requests of one kind were taken down."""
+def evaluated(name: TaskName, exchange: Exchange) -> dict[str, Json]:
+    """lm-eval's results for the answers that `exchange` gives, and the score of every document.
 
-    def __init__(self, requests: tuple[Request, ...]) -> None:
-        super().__init__()
-        self.requests = requests
-
-
-def build(name: TaskName) -> Built:
-    """The requests of a task; UsageError says why there are none."""
-
-    def take(requests: tuple[Request, ...]) -> list[Json]:
-        raise _Taken(requests)
-
-    try:
-        _evaluate(name, take)
-    except _Taken as taken:
-        if not taken.requests:
-            raise UsageError(f"--task lm_eval:{name.task}: has no requests") from None
-        return Built(taken.requests)
-    raise UsageError(f"--task lm_eval:{name.task}: has no requests")
-
-
-def score(name: TaskName, answers: Answers) -> dict[str, Json]:
-    """What lm-eval's own evaluation finds in these answers: its dictionary of results."""
-
-    def give(requests: tuple[Request, ...]) -> list[Json]:
-        return [answers(number, request) for number, request in enumerate(requests)]
-
-    return _evaluate(name, give)
-
-
-def _evaluate(name: TaskName, respond: Callable[[tuple[Request, ...]], list[Json]]) -> dict[str, Json]:
+    UsageError says why there are none.
+    """
     try:
         from lm_eval import simple_evaluate
         from lm_eval.tasks import TaskManager
     except ImportError as error:
         raise NoLmEval(f"--task lm_eval:{name.task}: {MISSING}") from error
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    with contextlib.redirect_stderr(io.StringIO()), _quiet():
-        manager = TaskManager(include_path=name.include_path or None)
-        known = {*manager.all_tasks}
-        if name.task not in known:
-            raise UsageError(_unknown(name, known))
-        found: dict[str, Json] = simple_evaluate(
-            model=_model(respond),
-            tasks=[name.task],
-            num_fewshot=name.num_fewshot,
-            limit=name.limit,
-            task_manager=manager,
-            apply_chat_template=name.chat,
-            log_samples=False,
-        )
-    return found
+    manager = TaskManager(include_path=name.include_path or None)
+    known = {*manager.all_tasks}
+    if name.task not in known:
+        raise UsageError(_unknown(name, known))
+    loaded: dict[str, Json] = {}
+    load = manager.load
+
+    def keep(tasks: Json) -> Json:
+        loaded.update(load(tasks))
+        return loaded
+
+    manager.load = keep
+    evaluation = _Evaluation(name, exchange, loaded)
+    found: dict[str, Json] = simple_evaluate(
+        model=_model(evaluation),
+        tasks=[name.task],
+        num_fewshot=name.num_fewshot,
+        limit=name.limit,
+        task_manager=manager,
+        apply_chat_template=name.chat,
+        log_samples=True,
+    )
+    return evaluation.told(found)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without bars of progress: the run has its own."""
-    before = os.environ.get("TQDM_DISABLE")
-    os.environ["TQDM_DISABLE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TQDM_DISABLE"]
-        else:
-            os.environ["TQDM_DISABLE"] = before
+@dataclass
+class _Evaluation:
+    """The requests of all tasks, asked together when lm-eval asks for the first kind of them."""
+
+    name: TaskName
+    exchange: Exchange
+    loaded: Mapping[str, Json]
+    instances: list[Json] = field(default_factory=list)
+    answers: Sequence[Json] = ()
+    starts: dict[str, int] = field(default_factory=dict)
+    """The number of the first request of each kind."""
+    failed: dict[str, set[int]] = field(default_factory=dict)
+    """Documents, by task, that lack an answer."""
+
+    def respond(self, kind: str, instances: Sequence[Json]) -> list[Json]:
+        if not self.instances:
+            self._ask()
+        start = self.starts[kind]
+        there = self.answers[start : start + len(instances)]
+        return [_NOTHING[kind] if answer is None else _typed(kind, answer) for answer in there]
+
+    def _ask(self) -> None:
+        """In the order and number in which lm-eval asks them, kind after kind."""
+        by_kind: dict[str, list[Json]] = {}
+        for task in self.loaded["tasks"].values():
+            for instance in task.instances:
+                by_kind.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
+        for kind, several in by_kind.items():
+            self.starts[kind] = len(self.instances)
+            self.instances += several
+        requests = [_request(instance, chat=self.name.chat) for instance in self.instances]
+        self.answers = self.exchange(requests)
+        for instance, answer in zip(self.instances, self.answers, strict=True):
+            if answer is None:
+                self.failed.setdefault(str(instance.task_name), set()).add(int(instance.doc_id))
+        for task_name, documents in self.failed.items():
+            _leave_out(self.loaded["tasks"][task_name], documents)
+
+    def _label(self, task: str, instances: Sequence[Json]) -> str:
+        """The target of a document, whether it was answered or not; of a choice by number its text."""
+        target = self.loaded["tasks"][task].doc_to_target(instances[0].doc)
+        choices = [instance.args[1] for instance in instances if instance.request_type == LIKELIHOOD]
+        if isinstance(target, int) and len(choices) > 1 and 0 <= target < len(choices):
+            return str(choices[target]).strip()[:MOST_TEXT]
+        return str(target)[:MOST_TEXT]
+
+    def told(self, found: dict[str, Json]) -> dict[str, Json]:
+        rows: dict[tuple[str, int], list[int]] = {}
+        for number, instance in enumerate(self.instances):
+            rows.setdefault((str(instance.task_name), int(instance.doc_id)), []).append(number)
+        labels = {key: self._label(key[0], [self.instances[number] for number in rows[key]]) for key in rows}
+        samples = found.pop("samples", {})
+        shares = shares_of(self.loaded["tasks"], samples, found["results"])
+        by_document: dict[tuple[str, int], list[Json]] = {}
+        for task, several in samples.items():
+            for sample in several:
+                by_document.setdefault((str(task), int(sample["doc_id"])), []).append(sample)
+        documents: list[Document] = [
+            document_of(key, (numbers, labels[key]), by_document.get(key, ()), found["results"], shares)
+            for key, numbers in rows.items()
+        ]
+        failed = {task: len(missing) for task, missing in self.failed.items()}
+        kept = ("results", "groups", "versions", "n-shot", "n-samples", "higher_is_better")
+        return {
+            "results": {key: found[key] for key in kept if key in found},
+            "shares": shares,
+            "bounds": bounds_of(found["results"], self.loaded, shares, failed),
+            "documents": documents,
+        }
+
+
+def _leave_out(task: Json, documents: set[int]) -> None:
+    """Let lm-eval score the other documents of a task alone."""
+    everyone = task.doc_iterator
+
+    def others(**arguments: Json) -> Iterator[tuple[int, Json]]:
+        return (pair for pair in everyone(**arguments) if pair[0] not in documents)
+
+    task.doc_iterator = others
+
+
+def _typed(kind: str, answer: Json) -> Json:
+    """As lm-eval wants the answers of this kind."""
+    match kind:
+        case "loglikelihood":
+            return float(answer[0]), bool(answer[1])
+        case "loglikelihood_rolling":
+            return float(answer[0])
+    return answer
 
 
 def _unknown(name: TaskName, known: set[str]) -> str:
@@ -136,79 +187,73 @@ def _unknown(name: TaskName, known: set[str]) -> str:
     return f"--task lm_eval:{name.task}: the installed lm-eval has no such task; {hint}"
 
 
-def _model(respond: Callable[[tuple[Request, ...]], list[Json]]) -> Json:
-    """An LM of lm-eval's that hands its requests to `respond`."""
+def _model(evaluation: _Evaluation) -> Json:
+    """An LM of lm-eval's that hands its requests to `evaluation`."""
     from lm_eval.api.model import LM
 
     class Handing(LM):  # type: ignore[misc]  # lm-eval has no types
         tokenizer_name = ""
 
         def generate_until(self, instances: Sequence[Json], **_: Json) -> list[Json]:
-            return respond(tuple(map(_generation, instances)))
+            return evaluation.respond(GENERATE, instances)
 
         def loglikelihood(self, instances: Sequence[Json], **_: Json) -> list[Json]:
-            return respond(tuple(map(_likelihood, instances)))
+            return evaluation.respond(LIKELIHOOD, instances)
 
         def loglikelihood_rolling(self, instances: Sequence[Json], **_: Json) -> list[Json]:
-            raise UsageError(
-                f"--task lm_eval:{instances[0].task_name}: asks for the likelihood of whole texts, which needs "
-                "the model's tokenizer; run it by lm-eval itself"
-            )
+            return evaluation.respond(ROLLING, instances)
 
         def apply_chat_template(self, chat: Sequence[Json], add_generation_prompt: bool = True) -> str:
-            return orjson.dumps(list(chat)).decode()
+            return _Messages(orjson.dumps(list(chat)).decode())
 
     return Handing()
 
 
-def _generation(instance: Json) -> Request:
-    context, given = instance.args
+def _request(instance: Json, *, chat: bool) -> Request:
+    place = str(instance.task_name), int(instance.doc_id), int(instance.idx)
+    if instance.request_type == GENERATE:
+        prompt, settings = instance.args[:2]
+        if len(instance.args) > 2:
+            raise UsageError(
+                f"--task lm_eval:{place[0]}: asks about images or sounds, which are not sent yet"
+            )
+        return Request(
+            GENERATE, *place, _prompt(prompt, place[0], chat=chat), 0, generation_settings(settings)
+        )
+    if chat:
+        raise UsageError(
+            f"--task lm_eval:{place[0]}: asks for likelihoods, which chat endpoints do not tell; leave out chat=true"
+        )
+    if instance.request_type == ROLLING:
+        return Request(ROLLING, *place, instance.args[0])
+    context, continuation = instance.args
+    # Blanks belong to the word behind them, as in lm-eval.
+    return Request(LIKELIHOOD, *place, context + continuation, len(context.rstrip()))
+
+
+def generation_settings(given: Mapping[str, Json]) -> dict[str, Json]:
+    """Parameters of a request from a task's generation_kwargs, as lm-eval's API models make them; all stops stay."""
     settings = dict(given)
     settings.pop("do_sample", None)
     until = settings.pop("until", None)
+    most = settings.pop("max_gen_toks", MAX_GEN_TOKS)
     sent: dict[str, Json] = {
-        "max_tokens": settings.pop("max_tokens", None) or settings.pop("max_gen_toks", MAX_GEN_TOKS),
+        "max_tokens": settings.pop("max_tokens", None) or most,
         "temperature": settings.pop("temperature", 0),
         "seed": SEED,
     }
-    settings.pop("max_gen_toks", None)
     stops = [until] if isinstance(until, str) else list(until or [])
     if stops:
-        sent["stop"] = stops[:4]  # endpoints take four
-    return Request(
-        "generate_until",
-        str(instance.task_name),
-        int(instance.doc_id),
-        int(instance.idx),
-        _prompt(context),
-        0,
-        sent | settings,
-    )
+        sent["stop"] = stops
+    return sent | settings
 
 
-def _prompt(context: str) -> Json:
-    """Messages where a chat template made them, else text."""
-    if context.startswith('[{"'):
-        with contextlib.suppress(orjson.JSONDecodeError):
-            return orjson.loads(context)
-    return context
-
-
-def _likelihood(instance: Json) -> Request:
-    context, continuation = instance.args
-    if not context:
+def _prompt(context: Json, task: str, *, chat: bool) -> Json:
+    """Messages where the chat template made them; else text, whatever it looks like."""
+    if isinstance(context, _Messages):
+        return orjson.loads(str(context))
+    if chat:
         raise UsageError(
-            f"--task lm_eval:{instance.task_name}: asks for the likelihood of a text after nothing, which needs "
-            "the model's tokenizer; run it by lm-eval itself"
+            f"--task lm_eval:{task}: builds prompts beside the chat template; leave out chat=true"
         )
-    settings: dict[str, Json] = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "echo": True, "seed": SEED}
-    bare = context.rstrip()  # blanks belong to the word after them, as in lm-eval
-    return Request(
-        "loglikelihood",
-        str(instance.task_name),
-        int(instance.doc_id),
-        int(instance.idx),
-        context + continuation,
-        len(bare),
-        settings,
-    )
+    return str(context)

@@ -1,35 +1,37 @@
 """The rubric `lm_eval.Task`: lm-eval's own filters, metrics and standard errors over the answers of a run.
 
-A row is one request; lm-eval scores documents, which may have several. So a row's own score is only whether it was
-answered, and the numbers of the report are lm-eval's.
+A row is one request; lm-eval scores documents, which may have several. The score of a document, lm-eval's own, stands
+with the first row of its requests, and its other rows count for nothing. A document that lacks an answer has failed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from steelyard.report.errors import ReportFailed
-from steelyard.report.results import Answer, Json, Metric, Results
+from steelyard.evaluation.tokens import NoLikelihood, likelihood
+from steelyard.report.results import Answer, Json, Results
 from steelyard.report.rubrics.rows import judged, schema
-from steelyard.report.statistics import Estimate
-from steelyard.runs.lm_eval_replay import replay, text_of
-from steelyard.runs.lm_eval_tasks import TaskName
+from steelyard.report.status import FAILED, SCORED, UNIT
+from steelyard.runs.lm_eval_process import digest_of, replay
+from steelyard.runs.lm_eval_results import FOUND, results_of
+from steelyard.runs.lm_eval_tasks import MAX_FAILED, TaskName
+from steelyard.runs.prompts import GENERATE
 
+_UNIT = {UNIT: b"document"}
 _SCHEMA = schema(
-    ("prompt", pa.string()),
-    ("likelihood", pa.float64()),
-    ("greedy", pa.bool_()),
-)
-_SHARES = {"acc", "acc_norm", "acc_mutual_info", "acc_bytes", "exact_match", "f1", "em"}
-"""Metrics from 0 to 1, but of some tasks (squadv2), which count to 100."""
-_TWO_SIDED = 1.959963984540054
-
-
-class NoTokens(ValueError):
-    """The endpoint did not tell what it should of the tokens of a prompt."""
+    ("task", pa.string()),
+    ("document", pa.int64()),
+    ("metrics", pa.string()),
+    ("likelihoods", pa.list_(pa.float64())),
+    ("greedy", pa.list_(pa.bool_())),
+    ("inside_token", pa.bool_()),
+    ("fault", pa.string()),
+    ("prompt_digest", pa.string()),
+).with_metadata(_UNIT)
+NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True)
@@ -41,105 +43,122 @@ class Task:
     num_fewshot: int | None = None
     limit: int | None = None
     chat: bool = False
+    max_failed: float = MAX_FAILED
+    prefix_token_id: int | None = None
+    max_length: int | None = None
+
+    @property
+    def name(self) -> TaskName:
+        return TaskName(
+            self.task,
+            self.include_path,
+            self.num_fewshot,
+            self.limit,
+            self.chat,
+            self.max_failed,
+            self.prefix_token_id,
+            self.max_length,
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return ("prompt", "context")
+        return ("prompt", "kind", "task", "document")
 
     @property
     def scores(self) -> pa.Schema:
         return _SCHEMA
 
     def score(self, answer: Answer) -> Json:
-        prompt = answer.row["prompt"]
-        row = {"prompt": text_of(prompt)}
-        nothing: Json = {"likelihood": None, "greedy": None}
-        if not answer.responses:
-            return judged(0.0, (), None, False) | row | nothing
-        text = str(answer.responses[0]["text"])
-        if answer.row["context"]:
-            likelihood, greedy = likelihood_of(text, int(answer.row["context"]), answer.index)
-            told = {"likelihood": likelihood, "greedy": greedy}
-            return judged(1.0, (), f"{likelihood:.6g}", True) | row | told
-        return judged(1.0, (), text, True) | row | nothing
+        """What one request got; `together` makes scores of documents from these."""
+        row = answer.row
+        told: Json = {
+            "task": row["task"],
+            "document": row["document"],
+            "metrics": None,
+            "prompt_digest": digest_of(row["prompt"]),
+        }
+        return judged(0.0, (), None, False) | told | _said(answer)
+
+    def together(self, scores: pa.Table) -> pa.Table:
+        """lm-eval's score of each document, at the first row of its requests, and what it found of all."""
+        rows = scores.to_pylist()
+        answers = sorted(rows, key=lambda row: int(row["_index_"]))
+        found = replay(self.name, [_answer(row) for row in answers], _digests(answers))
+        first = {int(row["_index_"]): row for row in rows}
+        documents = [
+            _scored(document, [first[number] for number in document["rows"]])
+            for document in found["documents"]
+        ]
+        kept = {key: found[key] for key in ("results", "bounds", "shares")} | {
+            "requests": len(rows),
+            "inside": sum(bool(row["inside_token"]) for row in rows),
+        }
+        documents.sort(key=lambda row: int(row["_index_"]))
+        return pa.Table.from_pylist(
+            documents, scores.schema.with_metadata(_UNIT | {FOUND: orjson.dumps(kept)})
+        )
 
     def summarise(self, scores: pa.Table) -> Results:
-        name = TaskName(self.task, self.include_path, self.num_fewshot, self.limit, self.chat)
-        rows = scores.select(["_index_", "prompt", "prediction", "likelihood", "greedy"]).to_pylist()
-        missing = sum(row["prediction"] is None for row in rows)
-        return _results(self.task, replay(name, rows), missing)
+        return results_of(self.name, scores)
 
 
-def likelihood_of(told: str, context: int, index: int) -> tuple[float, bool]:
-    """The log-likelihood of what follows the first `context` characters, and whether each of its tokens was the
-    likeliest: from what the endpoint told of each token. The token asked for after the end is none of them.
-    """
-    tokens = orjson.loads(told)
-    total, greedy, counted = 0.0, True, 0
-    ends = [*tokens["offsets"][1:], None]
-    for offset, end, value, top in zip(
-        tokens["offsets"][:-1], ends, tokens["logprobs"], tokens["tops"], strict=False
-    ):
-        if offset < context and (end is None or end <= context):
-            continue
-        if value is None:
-            raise NoTokens(f"row {index}: the endpoint told no likelihood of a token of the continuation")
-        total += value
-        greedy = greedy and value == top
-        counted += 1
-    if not counted:
-        raise NoTokens(f"row {index}: the endpoint told no token of the continuation (does it take echo?)")
-    return total, greedy
+def _said(answer: Answer) -> Json:
+    """The text of a generation, or the likelihood of a text, or why there is neither."""
+    told: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None, "fault": None}
+    if not answer.responses:
+        return told | {"fault": NO_ANSWER}
+    text = str(answer.responses[0]["text"])
+    if answer.row["kind"] == GENERATE:
+        return told | {"prediction": text}
+    kept = orjson.loads(text)
+    try:
+        if "fault" in kept:
+            raise NoLikelihood(kept["fault"])
+        value, greedy = likelihood(kept["logprobs"], kept["tops"])
+    except NoLikelihood as fault:
+        return told | {"fault": str(fault)}
+    inside = kept.get("inside") if kept.get("context_tokens") is None else False
+    return told | {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
 
 
-def _results(task: str, found: Mapping[str, Any], missing: int) -> Results:
-    metrics = tuple(metrics_of(found))
-    lead = metrics[0].estimate
-    value = "nothing" if lead.value is None else f"{lead.value:.4f}"
-    limits = ["lm-eval's own code made these numbers; its standard errors know nothing of clusters."]
-    if missing:
-        limits.append(
-            f"{missing:,} requests got no answer; lm-eval scored them as empty, or as most unlikely."
-        )
-    numbers = {
-        key: found[key] for key in ("results", "groups", "versions", "n-shot", "n-samples") if key in found
+def _answer(row: Mapping[str, Any]) -> object:
+    """As `lm_eval_model` takes it: None where there is none."""
+    if row["fault"] is not None:
+        return None
+    return [row["likelihoods"][0], row["greedy"][0]] if row["likelihoods"] else row["prediction"]
+
+
+def _digests(answers: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The digests of the prompts, by the number of the request; None where one was not asked."""
+    digests: list[str | None] = []
+    for row in answers:
+        number = int(row["_index_"])
+        if number < len(digests):
+            raise NotOnce("lm-eval's tasks say themselves how often they ask; leave out --replications")
+        digests += [None] * (number - len(digests))
+        digests.append(str(row["prompt_digest"]))
+    return digests
+
+
+class NotOnce(ValueError):
+    """A request was asked several times."""
+
+
+def _scored(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row of one document: that of its first request, with lm-eval's score."""
+    row = {
+        **rows[0],
+        "label": document["label"],
+        "prediction": document["prediction"],
+        "likelihoods": [value for request in rows for value in request["likelihoods"]],
+        "greedy": [value for request in rows for value in request["greedy"]],
+        "inside_token": any(request["inside_token"] for request in rows),
     }
-    return Results(
-        headline=f"lm-eval's task {task}: {metrics[0].title} {value}.",
-        metrics=metrics,
-        limits=tuple(limits),
-        numbers={
-            "lmEval": orjson.loads(orjson.dumps(numbers, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
-        },
-    )
-
-
-def metrics_of(found: Mapping[str, Any]) -> list[Metric]:
-    """Every number in lm-eval's dictionary of results."""
-    results = {**found["results"], **found.get("groups", {})}
-    metrics = []
-    for task, numbers in results.items():
-        size = found.get("n-samples", {}).get(task, {}).get("effective", 0)
-        for key, value in numbers.items():
-            metric, comma, kept = key.partition(",")
-            if not comma or metric.endswith("_stderr") or not isinstance(value, int | float):
-                continue
-            error = numbers.get(f"{metric}_stderr,{kept}")
-            name = f"{task}.{metric}" + ("" if kept == "none" else f".{kept}")
-            title = f"{task}: {metric}" + ("" if kept == "none" else f" ({kept})")
-            share = metric in _SHARES and 0 <= value <= 1
-            estimate = _estimate(float(value), error, int(size), share=share)
-            metrics.append(Metric(name, title, estimate, "share" if share else "number"))
-    if not metrics:
-        raise ReportFailed("NothingToScore", "lm-eval found no number")
-    return metrics
-
-
-def _estimate(value: float, error: object, size: int, *, share: bool) -> Estimate:
-    if not isinstance(error, int | float):
-        return Estimate(value, None, None, "lm-eval tells no standard error", size)
-    half = _TWO_SIDED * float(error)
-    low, high = value - half, value + half
-    if share:
-        low, high = max(0.0, low), min(1.0, high)
-    return Estimate(value, low, high, "lm-eval's standard error, normal", size, float(error))
+    if not document["scored"]:
+        faults = dict.fromkeys(str(request["fault"]) for request in rows if request["fault"] is not None)
+        score = 0.0 if document["share"] else None
+        return row | {"status": FAILED, "score": score, "correct": False, "fault": "; ".join(faults)}
+    score = document["score"]
+    metrics = orjson.dumps(document["metrics"], option=orjson.OPT_SORT_KEYS).decode()
+    right = score == 1 if document["share"] else True
+    return row | {"status": SCORED, "score": score, "correct": right, "metrics": metrics}

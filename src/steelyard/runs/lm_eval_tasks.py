@@ -6,7 +6,7 @@ lm-eval builds the requests, our engine makes the calls, and lm-eval's own code 
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,16 @@ import orjson
 
 from steelyard.errors import UsageError
 from steelyard.runs.asked import RUNS
-from steelyard.runs.request import Api, PromptSpec, RubricSpec, RunRequest, SourceSpec
+from steelyard.runs.prompts import GENERATE
+from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest, SourceSpec, canonical
 
 Json = Any
 PREFIX = "lm_eval:"
+MAX_FAILED = 0.05
+SETTINGS = "settings"
+"""The column of a row's own parameters, where a group's tasks differ in them."""
+_DEFAULTS = {"include_path": "", "max_failed": MAX_FAILED}
+_NUMBERS = {"num_fewshot", "limit", "prefix_token_id", "max_length"}
 MISSING = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
 
 
@@ -38,6 +44,12 @@ class TaskName:
     """Documents of each task."""
     chat: bool = False
     """Requests as messages (lm-eval's --apply_chat_template), for chat endpoints."""
+    max_failed: float = MAX_FAILED
+    """The largest share of documents that may fail; above it there is no headline."""
+    prefix_token_id: int | None = None
+    """The token before a text of which every token counts (lm-eval's custom_prefix_token_id)."""
+    max_length: int | None = None
+    """Tokens that the model takes at once; by default what the endpoint tells."""
 
     @property
     def reference(self) -> str:
@@ -46,7 +58,7 @@ class TaskName:
         told = {
             name: "true" if value is True else value
             for name, value in given.items()
-            if value is not None and value is not False and value != ""
+            if value is not None and value is not False and value != _DEFAULTS.get(name)
         }
         return f"lm_eval.Task?{urlencode(told, quote_via=quote)}"
 
@@ -62,10 +74,12 @@ def parse_name(text: str) -> TaskName:
     arguments: dict[str, Json] = {}
     for key, value in given.items():
         match key:
-            case "num_fewshot" | "limit" if value.isdigit():
+            case _ if key in _NUMBERS:
+                if not value.isdigit():
+                    raise UsageError(f"--task {text}: {key}={value} should be a whole number")
                 arguments[key] = int(value)
-            case "num_fewshot" | "limit":
-                raise UsageError(f"--task {text}: {key}={value} should be a whole number")
+            case "max_failed":
+                arguments[key] = _share(text, value)
             case "chat" if value in {"true", "false"}:
                 arguments[key] = value == "true"
             case "chat":
@@ -78,35 +92,50 @@ def parse_name(text: str) -> TaskName:
     return TaskName(name, **arguments)
 
 
+def _share(text: str, value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--task {text}: max_failed={value} should be a number from 0 to 1, such as 0.05")
+    return share
+
+
 def task_request(text: str) -> RunRequest:
     """The requests of a task as a prompt file, and what to ask of it. Blocking: lm-eval loads its data."""
     name = parse_name(text)
-    from steelyard.runs.lm_eval_model import Built, build
+    from steelyard.runs.lm_eval_process import build
 
-    built: Built = build(name)
-    kinds = {request.kind for request in built.requests}
-    settings = {orjson.dumps(request.settings, option=orjson.OPT_SORT_KEYS) for request in built.requests}
-    if len(kinds) > 1 or len(settings) > 1:
-        tasks = ", ".join(dict.fromkeys(request.task for request in built.requests))
-        raise UsageError(
-            f"--task {text}: its tasks ask with different settings; run them one by one: {tasks}"
-        )
+    requests = build(name)
+    generations = [request for request in requests if request["kind"] == GENERATE]
+    settings = {canonical(request["settings"]): request["settings"] for request in generations}
+    alike = len(settings) < 2
+    mixed = len(generations) < len(requests)
+    prompt = PromptSpec(
+        api="loglikelihood" if mixed else "chat" if name.chat else "completions",
+        sampling=next(iter(settings.values()), {}) if alike else {},
+        settings=None if alike else SETTINGS,
+        prefix_token_id=name.prefix_token_id,
+        max_length=name.max_length,
+    )
     return RunRequest(
-        source=SourceSpec(str(_kept(name, built.lines()))),
+        source=SourceSpec(str(_kept(name, _lines(requests, alike=alike)))),
         model="",
         urls=(),
-        prompt=PromptSpec(api=_api(kinds.pop(), chat=name.chat), sampling=built.requests[0].settings),
+        prompt=prompt,
         rubrics=(RubricSpec(name.reference),),
     )
 
 
-def _api(kind: str, *, chat: bool) -> Api:
-    if kind == "loglikelihood":
-        return "loglikelihood"
-    return "chat" if chat else "completions"
+def _lines(requests: Sequence[Mapping[str, Json]], *, alike: bool) -> Iterator[dict[str, Json]]:
+    """The rows of the prompt file; each has its own settings where these are not all alike."""
+    for request in requests:
+        line = {name: value for name, value in request.items() if name != "settings"}
+        yield line if alike else line | {SETTINGS: canonical(request["settings"]).decode()}
 
 
-def _kept(name: TaskName, lines: Sequence[dict[str, Json]] | Iterator[dict[str, Json]]) -> Path:
+def _kept(name: TaskName, lines: Iterator[dict[str, Json]]) -> Path:
     """The prompt file, in a folder named by what it holds."""
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
     folder = RUNS / ".tasks" / hashlib.sha256(data).hexdigest()[:12]

@@ -43,7 +43,7 @@ def plan_of(
             totalTimeoutSeconds=FOREVER,
         ),
         schema=OUTPUT_SCHEMA,
-        request=requests(request.prompt, request.model, columns, request.source.location),
+        request=requests(request.prompt, request.model, columns, request.source.location, limits.max_stops),
         read=reader(request.prompt.api),
         identity=identity,
         settings=settings_of(request),
@@ -82,6 +82,7 @@ def settings_of(request: RunRequest) -> dict[str, Json]:
         "maxTokensTotal": limits.max_tokens_total,
         "maxCost": limits.max_cost,
         "maxTimeSeconds": limits.max_time,
+        "maxStops": limits.max_stops,
     }
 
 

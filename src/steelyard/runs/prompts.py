@@ -1,12 +1,28 @@
 """From a row to the body of its request: template, few-shot rows, system prompt, all compiled before the first row."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import orjson
+
 from steelyard.errors import UsageError
-from steelyard.evaluation.openai import Encode, Message, chat_encoder, check_sampling, completions_encoder
+from steelyard.evaluation.completions import likelihood_body
+from steelyard.evaluation.openai import (
+    Encode,
+    Message,
+    chat_encoder,
+    check_sampling,
+    completions_encoder,
+    within,
+)
 from steelyard.evaluation.plan import BadInput
+from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.request import TARGETS, PromptSpec
+
+KIND, CONTEXT = "kind", "context"
+"""Columns of rows that say themselves what is asked of the endpoint, and where a continuation begins."""
+GENERATE, LIKELIHOOD, ROLLING = "generate_until", "loglikelihood", "loglikelihood_rolling"
 
 Json = Any
 Row = Mapping[str, Json]
@@ -14,18 +30,44 @@ Render = Callable[[Row], Json]
 """A row's prompt: text, or a list of messages. ValueError when there is none."""
 
 
-def requests(spec: PromptSpec, model: str, columns: Sequence[str], location: str) -> Callable[[Row], bytes]:
+def requests(
+    spec: PromptSpec, model: str, columns: Sequence[str], location: str, most_stops: int = MOST_STOPS
+) -> Callable[[Row], bytes]:
     """Bodies of requests; UsageError for what no row of `location` could be asked with."""
     render = renderer(spec, columns, location)
-    encode = encoder(spec, model, render)
+    encoders = _Encoders(spec, model, render, most_stops)
+    encoders.of(None)  # a setting that no request can have is told now
 
     def request(row: Row) -> bytes:
         try:
-            return encode(render(row))
+            prompt = render(row)
+            if spec.api == "loglikelihood" and row[KIND] != GENERATE:
+                return likelihood_body(model, prompt, row[CONTEXT], rolling=row[KIND] == ROLLING)
+            return encoders.of(None if spec.settings is None else row[spec.settings])(prompt)
         except (ValueError, TypeError) as error:
             raise BadInput(str(error)) from error
 
     return request
+
+
+@dataclass
+class _Encoders:
+    """The encoder of every distinct set of a row's own parameters."""
+
+    spec: PromptSpec
+    model: str
+    render: Render
+    most_stops: int
+    made: dict[str | None, Encode] = field(default_factory=dict)
+
+    def of(self, settings: str | None) -> Encode:
+        if settings not in self.made:
+            own = {} if settings is None else orjson.loads(settings)
+            spec = replace(self.spec, sampling={**own, **self.spec.sampling})
+            self.made[settings] = within(
+                encoder(spec, self.model, self.render), spec.sampling, self.most_stops
+            )
+        return self.made[settings]
 
 
 def check_rows(

@@ -14,6 +14,7 @@ import orjson
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
+from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.judge_spec import JudgeSpec
 
 Json = Any
@@ -87,6 +88,12 @@ class PromptSpec(_Strict):
     """The column of the answer in those rows; by default the first of TARGETS that they have."""
     sampling: Mapping[str, Json] = field(default_factory=dict)
     """Parameters of the request as they are: temperature, max_tokens, stop, …"""
+    settings: str | None = None
+    """The column of each row's own parameters, as JSON; `sampling` wins."""
+    prefix_token_id: int | None = None
+    """The token that stands before a text of which every token counts; by default what the endpoint tells."""
+    max_length: int | None = None
+    """Tokens that the model takes at once, for texts that are counted in windows; by default what it tells."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,8 @@ class Limits(_Strict):
     prices: PriceSpec | None = None
     max_time: float | None = None
     """Seconds."""
+    max_stops: int = MOST_STOPS
+    """How many stop strings the endpoint takes; answers are cut at further ones here."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +181,15 @@ def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Js
         ENDPOINT: sorted(request.urls),
         "replications": request.replications,
         **({"revision": [entry.path for entry in files]} if source.location.startswith(HUB) else {}),
+        **{
+            name: value
+            for name, value in (
+                ("settings", prompt.settings),
+                ("prefix token", prompt.prefix_token_id),
+                ("max_length", prompt.max_length),
+            )
+            if value is not None
+        },
     }
 
 

@@ -17,6 +17,7 @@ from steelyard.runs.calling import call_all
 from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
 from steelyard.runs.plans import api_key, check_urls, new_epoch, plan_of
+from steelyard.runs.probing import prepared
 from steelyard.runs.prompts import check_rows
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_names, check_verdicts
@@ -103,7 +104,7 @@ async def _answers(asked: Asked, plan: Plan, world: World) -> tuple[Manifest, in
     try:
         manifest = await read_manifest(asked.folder.outputs)
     except ObjectMissing:
-        resumed = await call_all(asked, plan, world)
+        resumed = await call_all(asked, await prepared(asked, plan, world), world)
         return await _verified(asked, plan, world), resumed
     except ValueError as error:
         raise UsageError(f"{asked.folder.manifest}: is damaged: {error}") from error

@@ -1,28 +1,45 @@
-"""Tasks of lm-eval's without lm-eval: their names, their rubric, and what is said where it is missing.
+"""Tasks of lm-eval's without lm-eval: names, requests, the rubric over its results, what is said where it is missing.
 
 `make test-engines` runs lm-eval itself and compares every number.
 """
 
 import importlib.util
-from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.report.results import Answer, Json
+from steelyard.report.comparison import Comparison, Scored, compare
+from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import find_rubric
-from steelyard.runs.lm_eval_model import Request, build
-from steelyard.runs.lm_eval_replay import CannotReplay, scored
-from steelyard.runs.lm_eval_rubric import NoTokens, Task, likelihood_of, metrics_of
+from steelyard.report.scoring import summarise
+from steelyard.report.status import counts_of, settled
+from steelyard.runs import lm_eval_process
+from steelyard.runs.lm_eval_documents import bounds_of, document_of, shares_of
+from steelyard.runs.lm_eval_model import _Messages, _prompt, generation_settings
+from steelyard.runs.lm_eval_process import CannotReplay, checked, digest_of
+from steelyard.runs.lm_eval_rubric import NO_ANSWER, Task
 from steelyard.runs.lm_eval_tasks import TaskName, parse_name, task_request
+
+Json = Any
 
 
 def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
-    name = parse_name("lm_eval:arc_easy?num_fewshot=5&limit=100&chat=true&include_path=/a b")
-    assert name == TaskName("arc_easy", "/a b", 5, 100, True)
-    assert find_rubric(name.reference) == Task("arc_easy", "/a b", 5, 100, True)
-    assert find_rubric(parse_name("lm_eval:x?num_fewshot=0").reference) == Task("x", num_fewshot=0)
+    name = parse_name(
+        "lm_eval:arc_easy?num_fewshot=5&limit=100&chat=true&include_path=/a b&max_failed=0.2&prefix_token_id=0"
+    )
+    assert name == TaskName("arc_easy", "/a b", 5, 100, True, 0.2, 0)
+    rubric = find_rubric(name.reference)
+    assert isinstance(rubric, Task)
+    assert rubric.name == name
+    for arguments in ("num_fewshot=0", "max_failed=0", "max_failed=1", "max_length=9"):
+        other = parse_name(f"lm_eval:x?{arguments}")
+        found = find_rubric(other.reference)
+        assert isinstance(found, Task)
+        assert found.name == other
 
 
 @pytest.mark.parametrize(
@@ -32,10 +49,12 @@ def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
         ("lm_eval:", "should name a task"),
         (
             "lm_eval:a?shots=3",
-            "there is no argument 'shots'; there are include_path, num_fewshot, limit, chat",
+            "there is no argument 'shots'; there are include_path, num_fewshot, limit, chat, max_",
         ),
         ("lm_eval:a?limit=few", "limit=few should be a whole number"),
         ("lm_eval:a?chat=yes", "chat=yes should be true or false"),
+        ("lm_eval:a?max_failed=5%", "max_failed=5% should be a number from 0 to 1"),
+        ("lm_eval:a?max_failed=5", "max_failed=5 should be a number from 0 to 1"),
     ],
 )
 def test_a_wrong_name_is_told(text: str, told: str) -> None:
@@ -47,76 +66,217 @@ def test_a_wrong_name_is_told(text: str, told: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("lm_eval") is not None, reason="lm-eval is here")
 def test_without_lm_eval_one_line_says_how_to_have_it() -> None:
+    told = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
     with pytest.raises(UsageError) as raised:
         task_request("lm_eval:arc_easy")
-    said = str(raised.value)
-    assert (
-        said
-        == "--task lm_eval:arc_easy: lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
-    )
+    assert str(raised.value) == f"--task lm_eval:arc_easy: {told}"
     with pytest.raises(UsageError, match="not installed"):
-        build(TaskName("arc_easy"))
-    with pytest.raises(UsageError, match="not installed"):
-        scored(TaskName("arc_easy"), [])
+        lm_eval_process.replay(TaskName("arc_easy"), [], [])
 
 
-def tokens(offsets: list[int], logprobs: list[float | None], tops: list[float | None]) -> str:
-    return orjson.dumps({"offsets": offsets, "logprobs": logprobs, "tops": tops}).decode()
+def test_all_stops_of_a_task_stay() -> None:
+    stops = ["a", "b", "c", "d", "e", "f"]
+    sent = generation_settings({"until": stops, "max_gen_toks": 9, "do_sample": False})
+    assert sent == {"max_tokens": 9, "temperature": 0, "seed": 1234, "stop": stops}
+    assert generation_settings({"until": "\n"})["stop"] == ["\n"]
 
 
-def test_the_likelihood_is_that_of_the_tokens_after_the_context() -> None:
-    told = tokens([0, 3, 7, 11], [None, -1.0, -0.5, -9.0], [None, -0.5, -0.5, -9.0])
-    assert likelihood_of(told, 7, 0) == (-0.5, True)  # the last token was made by the model
-    assert likelihood_of(told, 3, 0) == (-1.5, False)
-    assert likelihood_of(told, 5, 0) == (-1.5, False)  # a token over the border belongs to what follows
-
-
-def test_what_the_endpoint_does_not_tell_is_an_error_that_names_the_row() -> None:
-    with pytest.raises(NoTokens, match=r"row 8: .* no token of the continuation"):
-        likelihood_of(tokens([0, 3], [None, -1.0], [None, -1.0]), 9, 8)
-    with pytest.raises(NoTokens, match=r"row 8: .* no likelihood"):
-        likelihood_of(tokens([0, 3], [None, -1.0], [None, -1.0]), 0, 8)
-
-
-def test_a_share_stays_one_and_what_is_none_is_a_number() -> None:
-    numbers = {
-        "acc,none": 0.99,
-        "acc_stderr,none": 0.02,
-        "f1,none": 81.5,
-        "brier_score,none": 0.4,
-        "alias": "x",
-    }
-    found = metrics_of({"results": {"x": numbers}})
-    assert [(metric.name, metric.unit) for metric in found] == [
-        ("x.acc", "share"),
-        ("x.f1", "number"),
-        ("x.brier_score", "number"),
-    ]
-    assert found[0].estimate.high == 1.0
-    assert found[0].estimate.low == pytest.approx(0.99 - 1.96 * 0.02, abs=1e-4)
-
-
-def test_a_row_is_scored_by_whether_it_was_answered() -> None:
-    row: Json = {"prompt": "Q", "context": 0}
-    assert Task("x").score(Answer(0, "r", row, [{"text": "A"}]))["prediction"] == "A"
-    assert Task("x").score(Answer(0, "r", row, None))["correct"] is False
+def test_only_a_chat_template_makes_messages() -> None:
+    text = '[{"role": "user", "content": "x"}]'
+    assert _prompt(text, "t", chat=False) == text
+    assert _prompt(_Messages(text), "t", chat=True) == [{"role": "user", "content": "x"}]
+    with pytest.raises(UsageError, match="leave out chat=true"):
+        _prompt(text, "t", chat=True)
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("digests", "told"),
     [
-        ([{"_index_": 0, "prompt": "a"}, {"_index_": 0, "prompt": "a"}], "leave out --replications"),
-        ([{"_index_": 1, "prompt": "a"}], "request 0 of lm-eval was not asked"),
-        ([{"_index_": 0, "prompt": "b"}], "row 0: lm-eval builds another request here"),
+        ([digest_of("a"), digest_of("b"), digest_of("c")], "3 requests were asked; lm-eval builds 2 here"),
+        ([None, digest_of("b")], "request 0 of lm-eval was not asked"),
+        ([digest_of("a")], "request 1 of lm-eval was not asked"),
+        ([digest_of("a"), digest_of("a")], "row 1: lm-eval builds another request here"),
     ],
 )
-def test_answers_to_other_requests_are_refused(
-    rows: list[Json], told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def score(name: TaskName, answer: Callable[..., object]) -> object:
-        return answer(0, Request("generate_until", "x", 0, 0, "a", 0, {}))
-
-    monkeypatch.setattr("steelyard.runs.lm_eval_model.score", score)
+def test_answers_to_other_requests_are_refused(digests: list[str | None], told: str) -> None:
     with pytest.raises(CannotReplay) as raised:
-        scored(TaskName("x"), rows)
+        checked(TaskName("x"), ["a", "b"], digests)
     assert told in str(raised.value)
+    checked(TaskName("x"), ["a", "b"], [digest_of("a"), digest_of("b")])
+
+
+# A task of four documents with two choices each: of each document's requests the first row bears its score.
+
+CHOICES = 2
+
+
+def kept(value: float, **changes: Json) -> str:
+    tokens = {"tokens": ["x"], "logprobs": [value], "tops": [value], "context_tokens": 3, "inside": False}
+    return orjson.dumps(tokens | changes).decode()
+
+
+def answers(right: list[bool | None]) -> list[Answer]:
+    """Two rows for each document; None: the second of them got no answer."""
+    rows = []
+    for document, was in enumerate(right):
+        for choice in range(CHOICES):
+            likely = -1.0 if (choice == 0) is bool(was) else -2.0
+            said = None if was is None and choice == 1 else [{"text": kept(likely)}]
+            row = {
+                "prompt": f"{document} {choice}",
+                "kind": "loglikelihood",
+                "task": "x",
+                "document": document,
+            }
+            rows.append(Answer(document * CHOICES + choice, "r", row, said))
+    return rows
+
+
+class Loaded:
+    """A task of lm-eval's, as far as it is looked at."""
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {"acc": True}
+
+
+@dataclass
+class DoubleOfLmEval:
+    """Scores documents as lm-eval's multiple choice does, gold first, without those that lack an answer."""
+
+    documents: int
+
+    def results(self, given: list[Json], digests: list[str | None]) -> dict[str, Json]:
+        pairs = [given[start : start + CHOICES] for start in range(0, len(given), CHOICES)]
+        samples: list[Json] = [
+            {
+                "doc_id": number,
+                "filter": "none",
+                "metrics": ["acc"],
+                "acc": float(pair[0][0] > pair[1][0]),
+                "target": 0,
+                "arguments": [("Q", " yes"), ("Q", " no")],
+                "filtered_resps": [tuple(answer) for answer in pair],
+            }
+            for number, pair in enumerate(pairs)
+            if None not in pair
+        ]
+        size = len(samples)
+        mean = sum(sample["acc"] for sample in samples) / size if size else None
+        numbers = {"sample_len": size, **({} if mean is None else {"acc,none": mean, "acc_stderr,none": 0.1})}
+        results = {"x": numbers}
+        loaded = {"tasks": {"x": Loaded()}, "groups": {}}
+        shares = shares_of(loaded["tasks"], {"x": samples}, results)
+        by_number = {sample["doc_id"]: sample for sample in samples}
+        rows = [list(range(CHOICES * number, CHOICES * (number + 1))) for number in range(len(pairs))]
+        failed = len(pairs) - size
+        return {
+            "results": {"results": results, "n-samples": {"x": {"effective": size}}},
+            "shares": shares,
+            "bounds": bounds_of(results, loaded, shares, {"x": failed} if failed else {}),
+            "documents": [
+                document_of(
+                    ("x", number), (several, "yes"), [*filter(None, [by_number.get(number)])], results, shares
+                )
+                for number, several in enumerate(rows)
+            ],
+        }
+
+
+def scores(right: list[bool | None], rubric: Task | None = None) -> pa.Table:
+    """What the rubric makes of such answers."""
+    rubric = rubric or Task("x")
+    lm_eval_process._waiting[rubric.name] = DoubleOfLmEval(len(right))  # type: ignore[assignment]
+    rows = [
+        {"_index_": answer.index, "_replication_": "r", **settled(rubric, answer, rubric.score(answer))}
+        for answer in answers(right)
+    ]
+    keys = [pa.field("_index_", pa.int64()), pa.field("_replication_", pa.string())]
+    schema = pa.schema([*keys, *rubric.scores, pa.field("status", pa.string())])
+    schema = schema.with_metadata(rubric.scores.metadata)
+    return rubric.together(pa.Table.from_pylist(rows, schema))
+
+
+def results(right: list[bool | None], **changes: Json) -> Results:
+    rubric = replace(Task("x"), **changes)
+    return summarise(rubric, scores(right, rubric))
+
+
+def test_the_score_of_a_document_stands_at_the_first_row_of_its_requests() -> None:
+    table = scores([True, False, True, None])
+    assert table["_index_"].to_pylist() == [0, 2, 4, 6]
+    assert table["score"].to_pylist() == [1.0, 0.0, 1.0, 0.0]
+    assert table["correct"].to_pylist() == [True, False, True, False]
+    assert table["prediction"].to_pylist() == ["yes", "no", "yes", None]
+    assert table["metrics"].to_pylist()[:2] == ['{"acc,none":1.0}', '{"acc,none":0.0}']
+    assert table["likelihoods"].to_pylist()[0] == [-1.0, -2.0]
+    assert table["fault"].to_pylist() == [None, None, None, NO_ANSWER]
+    counts = counts_of(table)
+    assert (counts.scored, counts.failed, counts.left_out, counts.noun) == (3, 1, 0, "document")
+
+
+def test_silence_scores_nothing() -> None:
+    """Gold first, the second choice refused: as "most unlikely" each of these would have been right."""
+    found = results([False, False, None, None], max_failed=0.5)
+    lead = found.metrics[0].estimate
+    assert (lead.value, lead.n) == (0.0, 4)
+    assert found.bounds is not None
+    assert (found.bounds.all_failed_wrong, found.bounds.all_failed_right) == (0.0, 0.5)
+    assert "2 documents failed, counted as wrong: 50.0 % if all were right." in found.headline
+
+
+@pytest.mark.parametrize(("failed", "there"), [(1, True), (2, False)])
+def test_above_a_share_of_failed_documents_there_is_no_number(failed: int, there: bool) -> None:
+    found = results([True] * (10 - failed) + [None] * failed, max_failed=0.1)
+    assert (found.metrics[0].estimate.value is not None) is there
+    assert ("has no number: 2 of 10 documents failed" in found.headline) is not there
+    assert found.bounds is not None
+    assert found.bounds.all_failed_right == 1.0
+    assert found.tables[0].rows == ((NO_ANSWER, failed),)
+
+
+def test_where_nothing_was_answered_there_is_no_number_and_no_error() -> None:
+    found = results([None, None])
+    assert found.metrics[0].estimate.value is None
+    assert "has no number" in found.headline
+
+
+@pytest.mark.parametrize(("right", "value"), [([True] * 5, 1.0), ([False] * 5, 0.0)])
+def test_an_interval_is_never_a_point(right: list[bool | None], value: float) -> None:
+    estimate = results(right).metrics[0].estimate
+    assert estimate.value == value
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.high - estimate.low > 0.3
+
+
+def test_a_document_counts_once_however_many_requests_it_has() -> None:
+    found = results([True, False, True, True])
+    assert found.metrics[0].estimate.n == 4
+    assert "4 questions" in "".join(found.limits)
+
+
+def test_two_runs_are_compared_by_documents() -> None:
+    one, other = scores([True, True, False, False, None]), scores([True, True, True, False, True])
+    found = compare(Scored("lm_eval.Task?task=x", (), "", one), Scored("lm_eval.Task?task=x", (), "", other))
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (5, 0)
+    assert (found.baseline.value, found.system.value) == (0.4, 0.8)
+
+
+def test_a_border_inside_a_token_is_told() -> None:
+    row = {"prompt": "p", "kind": "loglikelihood", "task": "x", "document": 0}
+    told = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, context_tokens=None, inside=True)}]))
+    assert told["inside_token"] is True
+    counted = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, inside=True)}]))
+    assert counted["inside_token"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"fault": "the tokens do not spell the continuation"}', kept(-1.0, logprobs=[None])],
+)
+def test_what_is_no_likelihood_is_a_fault_with_its_reason(text: str) -> None:
+    row = {"prompt": "p", "kind": "loglikelihood", "task": "x", "document": 0}
+    told = Task("x").score(Answer(0, "r", row, [{"text": text}]))
+    assert told["likelihoods"] == []
+    assert told["fault"]

@@ -1,102 +1,210 @@
-"""Runs each task by lm-eval itself and by us, against one server, and compares every number. Runs in lm-eval's own
-environment: `python -m tests.engines.lm_eval.compare FOLDER`; exit status 1 where anything differs.
+"""Runs each task by lm-eval itself and by us, against servers that answer as real ones do, and compares every number.
+Runs in lm-eval's own environment: `python -m tests.engines.lm_eval.compare FOLDER [SCENARIO …]`; exit status 1 where
+anything differs.
+
+lm-eval always asks the double of vLLM, with the same model: the others tell it too little (`/tokenize` of SGLang's and
+llama.cpp's doubles is off, TGI's lists no tokens of a prompt). With a token for the beginning lm-eval's remote
+tokenizer leaves that token away, and so scores another text than its `hf` backend; `with_bos` puts it back, as
+add_bos_token does.
 """
 
+import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
+from lm_eval.utils import RemoteTokenizer
 
-from tests.engines.lm_eval.server import Server
-from tests.engines.lm_eval.tasks import TASKS, write_tasks
+from steelyard.evaluation.model_servers import BOS, EOS, ModelServer
+from tests.engines.lm_eval.server import Served
+from tests.engines.lm_eval.tasks import write_tasks
 
 Json = Any
+VLLM = ModelServer(kind="vllm", tokenizer_info=True)
+WITH_BOS = ModelServer(kind="vllm", bos=True, tokenizer_info=True)
+PLAIN = ("local_sums", "local_choices", "local_endings", "local_lists", "local_stops", "local_group")
+WHOLE = ("local_glued", "local_nothing", "local_texts")
 
 
-def by_lm_eval(task: str, server: Server, folder: Path, chat: bool) -> Json:
+@dataclass(frozen=True)
+class Scenario:
+    """Tasks, and a server that we ask; `refused` says in what words a task is refused before it is paid."""
+
+    name: str
+    server: ModelServer
+    tasks: tuple[str, ...]
+    chat: bool = False
+    refused: str = ""
+    other: str = ""
+    """Why our numbers differ from lm-eval's; then they have to."""
+
+
+def fresh(server: ModelServer, **changes: Json) -> ModelServer:
+    return replace(server, bodies=[], vocabulary=type(server.vocabulary)(), **changes)
+
+
+SCENARIOS = (
+    Scenario("vLLM", VLLM, (*PLAIN, *WHOLE)),
+    Scenario("vLLM with BOS", WITH_BOS, (*PLAIN, *WHOLE)),
+    Scenario("vLLM, four stops", fresh(VLLM, most_stops=4), ("local_stops", "local_group")),
+    Scenario("vLLM, one stop", fresh(VLLM, most_stops=1), ("local_sums", "local_stops")),
+    Scenario("vLLM, short texts", fresh(VLLM, max_length=12), ("local_texts",)),
+    Scenario("vLLM with BOS, short texts", fresh(WITH_BOS, max_length=12), ("local_texts",)),
+    Scenario("chat", fresh(VLLM), ("local_sums",), chat=True),
+    Scenario("SGLang", ModelServer(kind="sglang", tokenize=False), PLAIN),
+    Scenario(
+        "SGLang, whole texts",
+        ModelServer(kind="sglang", tokenize=False),
+        ("local_texts",),
+        refused="/tokenize",
+    ),
+    Scenario("llama.cpp with BOS", ModelServer(kind="llama.cpp", bos=True, tokenize=False), PLAIN),
+    Scenario(
+        "llama.cpp, glued",
+        ModelServer(kind="llama.cpp", tokenize=False),
+        ("local_glued",),
+        other="without a tokenizer the whole token at the border counts, and the report says so",
+    ),
+    Scenario("TGI", ModelServer(kind="tgi", tokenize=False), ("local_sums", "local_stops")),
+    Scenario(
+        "TGI, likelihoods",
+        ModelServer(kind="tgi", tokenize=False),
+        ("local_choices",),
+        refused="lists no tokens",
+    ),
+)
+
+
+@contextlib.contextmanager
+def with_bos(wanted: bool) -> Iterator[None]:
+    """lm-eval's remote tokenizer as its own add_bos_token would have it."""
+    plain = RemoteTokenizer.encode
+
+    def encode(self: Json, text: str) -> list[int]:
+        ids = plain(self, text)
+        return ids if text in (BOS, EOS) else [*plain(self, BOS), *ids]
+
+    if wanted:
+        RemoteTokenizer.encode = encode
+    try:
+        yield
+    finally:
+        RemoteTokenizer.encode = plain
+
+
+def by_lm_eval(task: str, scenario: Scenario, folder: Path) -> Json:
     """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none."""
+    chat = scenario.chat
+    reference = ModelServer(
+        kind="vllm", bos=scenario.server.bos, tokenizer_info=True, max_length=scenario.server.max_length
+    )
+    served = Served(reference)
     kind = "chat-completions" if chat else "completions"
     model_args = {
         "model": "m",
-        "base_url": f"{server.root}/v1/{'chat/' if chat else ''}completions",
+        "base_url": f"{served.root}/v1/{'chat/' if chat else ''}completions",
         "tokenizer_backend": None if chat else "remote",
         "num_concurrent": 4,
+        "max_length": reference.max_length,
     }
-    found = simple_evaluate(
-        model=f"local-{kind}",
-        apply_chat_template=chat,
-        model_args=model_args,
-        tasks=[task],
-        task_manager=TaskManager(include_path=str(folder)),
-        log_samples=False,
-    )
-    return found["results"][task]
+    try:
+        with with_bos(reference.bos and not chat):
+            found = simple_evaluate(
+                model=f"local-{kind}",
+                apply_chat_template=chat,
+                model_args=model_args,
+                tasks=[task],
+                task_manager=TaskManager(include_path=str(folder)),
+                log_samples=False,
+            )
+    finally:
+        served.close()
+    return found["results"]
 
 
-def by_us(task: str, server: Server, folder: Path, chat: bool) -> tuple[int, Json]:
-    """The command, and the numbers of its report."""
-    run = folder / f"run-{task}-{chat}"
+def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, Json]:
+    """The exit status, what was said, and the numbers of the report."""
+    run = folder / f"run-{scenario.name.replace(' ', '-').replace(',', '')}-{task}"
+    arguments = f"?include_path={folder}{'&chat=true' if scenario.chat else ''}"
     command = [
         *(sys.executable, "-c", "from steelyard.cli.main import main; main()"),
-        *("eval", "run", "--task", f"lm_eval:{task}?include_path={folder}{'&chat=true' if chat else ''}"),
-        *("--url", f"{server.root}/v1", "--model", "m", "--output", str(run), "--display", "none"),
+        *("eval", "run", "--task", f"lm_eval:{task}{arguments}"),
+        *("--url", f"{served.root}/v1", "--model", "m", "--output", str(run), "--display", "plain"),
     ]
-    status = subprocess.run(command, check=False).returncode
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     report = run / "report.json"
-    return status, json.loads(report.read_text()) if report.exists() else None
+    numbers = json.loads(report.read_text()) if report.exists() else None
+    return done.returncode, done.stderr + done.stdout, numbers
 
 
-def numbers(results: Json) -> dict[str, float]:
-    return {key: value for key, value in results.items() if "," in key and isinstance(value, int | float)}
+def numbers_of(results: Json) -> dict[str, float]:
+    return {
+        f"{task}: {key}": value
+        for task, numbers in results.items()
+        for key, value in numbers.items()
+        if "," in key and isinstance(value, int | float)
+    }
 
 
-def in_report(report: Json, task: str) -> dict[str, float]:
-    """`lmEval` wherever the report keeps what its rubric found."""
-    found: list[Json] = []
+def same(one: dict[str, float], other: dict[str, float]) -> bool:
+    """Equal to the last digits: sums of likelihoods are added in another order."""
+    return one.keys() == other.keys() and all(
+        math.isclose(value, other[key], rel_tol=1e-12, abs_tol=1e-12) for key, value in one.items()
+    )
 
-    def look(value: Json) -> None:
-        if isinstance(value, dict):
-            if "lmEval" in value:
-                found.append(value["lmEval"]["results"][task])
-            for each in value.values():
-                look(each)
-        elif isinstance(value, list):
-            for each in value:
-                look(each)
 
-    look(report)
-    return numbers(found[0]) if found else {}
+def compared(task: str, scenario: Scenario, folder: Path) -> bool:
+    """True where everything is as it should be; what was found is printed."""
+    served = Served(scenario.server)
+    name = f"{scenario.name}: {task}"
+    try:
+        before = served.asked
+        status, said, report = by_us(task, scenario, served, folder)
+        calls = served.asked - before
+        if scenario.refused:
+            right = status == 2 and scenario.refused in said and calls <= 1
+            print(f"{name}: {'refused' if right else 'NOT REFUSED'} after {calls} calls")
+            return right or _told(said)
+        theirs = numbers_of(by_lm_eval(task, scenario, folder))
+        ours = numbers_of(report["lmEval"]["results"]) if report else {}
+        status_again, _, _ = by_us(task, scenario, served, folder)
+        paid_again = served.asked - before - calls
+    finally:
+        served.close()
+    right = bool(theirs) and (status, status_again, paid_again) == (0, 0, 0)
+    agree = same(ours, theirs)
+    right = right and agree is not bool(scenario.other)
+    told = "are the same" if agree else f"differ: {scenario.other}" if right else "DIFFER"
+    print(f"{name}: {len(theirs)} numbers {told}; {calls} calls, {paid_again} again")
+    return right or _told(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {status_again})\n{said}")
+
+
+def _told(text: str) -> bool:
+    print(text)
+    return False
 
 
 def main() -> int:
     folder = Path(sys.argv[1]).absolute()
     os.chdir(folder)
     write_tasks(folder)
-    server = Server()
-    wrong = 0
-    for task, chat in [*((task, False) for task in TASKS), ("local_sums", True)]:
-        theirs = numbers(by_lm_eval(task, server, folder, chat))
-        asked = len(server.bodies)
-        status, report = by_us(task, server, folder, chat)
-        calls = len(server.bodies) - asked
-        ours = in_report(report, task)
-        same = bool(theirs) and status == 0 and ours == theirs
-        again = by_us(task, server, folder, chat)[0] if task == "local_sums" else 0
-        paid_again = len(server.bodies) - asked - calls
-        same = same and again == 0 and paid_again == 0
-        wrong += not same
-        print(
-            f"{task}{' (chat)' if chat else ''}: {len(theirs)} numbers {'are the same' if same else 'DIFFER'}; "
-            f"{calls} calls, {paid_again} again"
-        )
-        if not same:
-            print(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {again})")
-    server.close()
+    wanted = sys.argv[2:]
+    pairs = [
+        (task, scenario)
+        for scenario in SCENARIOS
+        for task in scenario.tasks
+        if not wanted or scenario.name in wanted or task in wanted
+    ]
+    wrong = sum(not compared(task, scenario, folder) for task, scenario in pairs)
+    print(f"{len(pairs)} tasks compared, {wrong} not as they should be")
     return 1 if wrong else 0
 
 

@@ -50,7 +50,84 @@ metric_list:
   - {{metric: perplexity, aggregation: perplexity, higher_is_better: false}}
   - {{metric: acc, aggregation: mean, higher_is_better: true}}
 """
-TASKS = {"local_sums": SUMS, "local_choices": CHOICES, "local_endings": ENDINGS}
+GLUED = """\
+task: local_glued
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}/glued.jsonl}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{{{question}}}}"
+doc_to_choice: "{{{{choices}}}}"
+doc_to_target: "{{{{label}}}}"
+target_delimiter: ""
+metric_list:
+  - {{metric: acc, aggregation: mean, higher_is_better: true}}
+"""
+"""Continuations without a blank before them: the border lies inside a token."""
+TEXTS = """\
+task: local_texts
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}/texts.jsonl}}}}
+test_split: test
+output_type: loglikelihood_rolling
+doc_to_text: ""
+doc_to_target: "{{{{text}}}}"
+metric_list:
+  - {{metric: word_perplexity, aggregation: weighted_perplexity, higher_is_better: false}}
+  - {{metric: byte_perplexity, aggregation: weighted_perplexity, higher_is_better: false}}
+  - {{metric: bits_per_byte, aggregation: bits_per_byte, higher_is_better: false}}
+"""
+NOTHING = """\
+task: local_nothing
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}/choices.jsonl}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: ""
+doc_to_choice: "{{{{choices}}}}"
+doc_to_target: "{{{{label}}}}"
+target_delimiter: ""
+metric_list:
+  - {{metric: acc, aggregation: mean, higher_is_better: true}}
+"""
+"""Continuations of nothing: every token counts."""
+STOPS = (
+    SUMS.replace("local_sums", "local_stops")
+    .replace('["\\n", "Q:"]', '["one", "two", "three", "four", "it", "\\n"]')
+    .replace("num_fewshot: 3", "num_fewshot: 0")
+)
+"""More stops than an endpoint takes, the two that matter last."""
+LISTS = """\
+task: local_lists
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}/sums.jsonl}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: '[{{{{"{{{{"}}}}"role": "user", "content": "{{{{question}}}}"{{{{"}}}}"}}}}]'
+doc_to_target: "{{{{answer}}}}"
+generation_kwargs: {{until: ["\\n"], max_gen_toks: 24}}
+metric_list:
+  - {{metric: exact_match, aggregation: mean, higher_is_better: true}}
+"""
+"""Prompts that look like a list of messages, and are text."""
+GROUP = """\
+group: local_group
+task: [local_sums, local_stops, local_choices]
+aggregate_metric_list:
+  - {{metric: acc, aggregation: mean, weight_by_size: true}}
+"""
+"""Tasks that differ in the kind of their requests, and in their settings."""
+TASKS = {
+    "local_sums": SUMS,
+    "local_choices": CHOICES,
+    "local_endings": ENDINGS,
+    "local_glued": GLUED,
+    "local_texts": TEXTS,
+    "local_nothing": NOTHING,
+    "local_stops": STOPS,
+    "local_lists": LISTS,
+    "local_group": GROUP,
+}
 WORDS = ["river", "stone", "window", "garden", "lantern", "copper", "velvet", "thunder", "maple", "harbour"]
 
 
@@ -77,6 +154,18 @@ def write_tasks(folder: Path, size: int = 24) -> None:
         {"text": " ".join(chance.choices(WORDS, k=6)), "ending": chance.choice(WORDS)} for _ in range(size)
     ]
     _lines(folder / "endings.jsonl", endings)
+    glued = []
+    for _ in range(size):
+        words = chance.sample(WORDS, 4)
+        glued.append(
+            {
+                "question": f"The word is {words[0][:2]}",
+                "choices": [word[2:] + "s" for word in words],
+                "label": chance.randrange(4),
+            }
+        )
+    _lines(folder / "glued.jsonl", glued)
+    _lines(folder / "texts.jsonl", [{"text": " ".join(chance.choices(WORDS, k=12))} for _ in range(size)])
     for name, text in TASKS.items():
         (folder / f"{name}.yaml").write_text(text.format(data=folder))
 

@@ -196,7 +196,7 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Json], ...]
 def _limits(flags: Flags, base: RunRequest) -> Limits:
     given = flags.given
     changes: dict[str, Json] = flags.take(
-        retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost"
+        retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost", max_stops="max_stops"
     )
     if "concurrency" in given:
         changes["concurrency"] = values.concurrency(given["concurrency"])

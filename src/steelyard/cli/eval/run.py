@@ -93,6 +93,14 @@ def run(
     stop: Annotated[
         Many, typer.Option(metavar="TEXT", help="Text at which an answer ends; may be given again.")
     ] = None,
+    max_stops: Annotated[
+        Number,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Stops that the endpoint takes (4); answers are cut at further ones here.",
+        ),
+    ] = None,
     param: Annotated[
         Many, typer.Option(metavar="NAME=VALUE", help="Any other parameter of the request.")
     ] = None,

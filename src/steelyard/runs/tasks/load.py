@@ -144,6 +144,7 @@ def _limits(limits: TaskLimits) -> Limits:
         max_cost=limits.max_cost,
         prices=prices,
         max_time=limits.max_time,
+        max_stops=limits.max_stops,
     )
 
 

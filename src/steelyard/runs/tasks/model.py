@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
+from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs import notation
 from steelyard.runs.request import API_KEY_ENV, Format
 
@@ -97,6 +98,9 @@ class TaskLimits(Model):
     )
     prices: Prices | None = Field(None, description="What a million tokens cost.")
     max_time: Seconds | None = Field(None, description="Stop after this long.")
+    max_stops: int = Field(
+        MOST_STOPS, ge=0, description="Stops that the endpoint takes; answers are cut at further ones here."
+    )
 
 
 class Judge(Model):

@@ -1,0 +1,200 @@
+"""A client of `/completions` that makes several requests where one row needs them: stops, and likelihoods of texts.
+
+`runs.probing` puts it around an endpoint's plain client. A body that is none of its own passes through untouched.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from steelyard.evaluation import stops
+from steelyard.evaluation.call import Client, Failure, Fault, Outcome
+
+Json = Any
+LIKELIHOOD = b'{"likelihood":'
+"""How the body of a row begins whose likelihood is asked."""
+KEPT_COUNTS = 4096
+"""Contexts whose number of tokens is remembered: the choices of a question share theirs."""
+SEED = 1234
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """What the endpoint tells of its tokens."""
+
+    path: str
+    """Where it tokenizes, relative to the base URL."""
+    prefix: int | None
+    """The token that stands before a text of which every token counts."""
+    max_length: int
+    """Tokens of the longest prompt, the generated token among them."""
+
+
+def likelihood_body(model: str, prompt: str, context: int, *, rolling: bool = False) -> bytes:
+    """The row's request: the likelihood of `prompt` from character `context` on, or of every token (`rolling`)."""
+    asked = {"likelihood": "rolling" if rolling else "continuation", "model": model, "prompt": prompt}
+    return orjson.dumps({**asked, "context": context})
+
+
+def windows(tokens: Sequence[int], prefix: int, longest: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Contexts and continuations that count every token once, each of at most `longest` tokens.
+
+    As lm-eval's rolling windows, made disjoint: a later window has one token of context at least.
+    """
+    first = list(tokens[:longest])
+    if first:
+        yield [prefix], first
+    done = len(first)
+    while done < len(tokens):
+        end = min(done + longest, len(tokens))
+        yield list(tokens[max(0, end - longest - 1) : done]), list(tokens[done:end])
+        done = end
+
+
+@dataclass(eq=False)
+class CompletionsClient:
+    """The calls of one replica."""
+
+    inner: Client
+    tokenizing: Client | None = None
+    tokenizer: Tokenizer | None = None
+    most_stops: int = stops.MOST_STOPS
+    """How many stops the endpoint takes: learnt where it refuses more."""
+    _counts: "OrderedDict[str, asyncio.Task[int | Failure]]" = field(default_factory=OrderedDict)
+
+    @property
+    def closed(self) -> bool:
+        return self.inner.closed
+
+    async def close(self) -> None:
+        await self.inner.close()
+        if self.tokenizing is not None:
+            await self.tokenizing.close()
+
+    async def call(self, body: bytes) -> Outcome:
+        if body.startswith(LIKELIHOOD):
+            return await self._likelihood(body)
+        if body.startswith(stops.ENVELOPE):
+            return await self._stopped(*stops.opened(body))
+        outcome = await self.inner.call(body)
+        if isinstance(outcome, Failure) and outcome.status == 400 and stops.refuses_stops(outcome.body):
+            asked = orjson.loads(body)
+            self._learn(len(stops.stops_of(asked)))
+            return await self._stopped(stops.stops_of(asked), asked)
+        return outcome
+
+    async def _stopped(self, wanted: list[str], asked: Mapping[str, Json]) -> Outcome:
+        """Ask with as many stops as the endpoint takes; the answer goes back beside all of them."""
+        whole = {**asked, "stop": wanted}
+        while True:
+            most = self.most_stops
+            outcome = await self.inner.call(stops.limited(whole, most))
+            if isinstance(outcome, bytes):
+                return stops.envelope(outcome, wanted)
+            if not most or outcome.status != 400 or not stops.refuses_stops(outcome.body):
+                return outcome
+            self._learn(min(most, len(wanted)))
+
+    def _learn(self, refused: int) -> None:
+        self.most_stops = min(self.most_stops, max(0, refused - 1))
+
+    async def _likelihood(self, body: bytes) -> Outcome:
+        asked = orjson.loads(body)
+        prompt, context = asked["prompt"], asked["context"]
+        if asked["likelihood"] == "rolling" or not context:
+            return await self._of_tokens(body, asked)
+        count: int | Failure | None = None
+        if self.tokenizer is not None:
+            count = await self._count(prompt[:context])
+            if isinstance(count, Failure):
+                return count
+        outcome = await self.inner.call(_echo(asked["model"], prompt))
+        if isinstance(outcome, Failure):
+            return outcome
+        return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
+
+    async def _of_tokens(self, body: bytes, asked: Mapping[str, Json]) -> Outcome:
+        """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
+        tokenizer = self.tokenizer
+        if tokenizer is None or tokenizer.prefix is None:  # refused before the run began
+            return Failure(Fault.REFUSED, "the endpoint does not tell its tokens (/tokenize)")
+        rolling = asked["likelihood"] == "rolling"
+        tokens = await self._tokens(asked["prompt"], special=rolling)
+        if isinstance(tokens, Failure):
+            return tokens
+        if not tokens:
+            return Failure(Fault.REFUSED, "the text has no tokens")
+        if not rolling and len(tokens) > tokenizer.max_length - 2:
+            most = tokenizer.max_length - 2
+            return Failure(
+                Fault.REFUSED, f"the text has {len(tokens)} tokens; the model takes {most} at once"
+            )
+        pairs = _pairs(tokens, tokenizer, rolling=rolling)
+        answers = []
+        for before, counted in pairs:
+            outcome = await self.inner.call(_echo(asked["model"], [*before, *counted]))
+            if isinstance(outcome, Failure):
+                return outcome
+            answers.append(outcome)
+        told = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
+        return _answered(body, answers, b'"windows":' + orjson.dumps(told))
+
+    async def _count(self, context: str) -> int | Failure:
+        """The tokens of the context alone, with those that the endpoint puts before every text."""
+        task = self._counts.get(context)
+        if task is None:
+            task = self._counts[context] = asyncio.ensure_future(self._counted(context))
+            while len(self._counts) > KEPT_COUNTS:
+                self._counts.popitem(last=False)
+        count = await asyncio.shield(task)
+        if isinstance(count, Failure):  # another row may have better luck
+            self._counts.pop(context, None)
+        return count
+
+    async def _counted(self, context: str) -> int | Failure:
+        tokens = await self._tokens(context, special=True)
+        return tokens if isinstance(tokens, Failure) else len(tokens)
+
+    async def _tokens(self, text: str, *, special: bool) -> list[int] | Failure:
+        assert self.tokenizing is not None
+        return await tokenized(self.tokenizing, text, special=special)
+
+
+async def tokenized(
+    client: Client, text: str, *, special: bool, model: str | None = None
+) -> list[int] | Failure:
+    """The token ids of a text, as `/tokenize` tells them."""
+    asked = {"prompt": text, "add_special_tokens": special, **({} if model is None else {"model": model})}
+    outcome = await client.call(orjson.dumps(asked))
+    if isinstance(outcome, Failure):
+        return outcome
+    try:
+        tokens: list[int] = orjson.loads(outcome)["tokens"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return Failure(Fault.TRANSIENT, "/tokenize: the answer has no tokens", 200, outcome[:200])
+    return tokens
+
+
+def _pairs(tokens: list[int], tokenizer: Tokenizer, *, rolling: bool) -> list[tuple[list[int], list[int]]]:
+    """What lm-eval asks for such a text: windows over all tokens, or the tokens behind the prefix."""
+    assert tokenizer.prefix is not None
+    if rolling:  # in each window there is room for one token of context, and for the generated one
+        return list(windows(tokens, tokenizer.prefix, tokenizer.max_length - 2))
+    if tokens[0] == tokenizer.prefix:
+        return [(tokens[:1], tokens[1:])]
+    return [([tokenizer.prefix], tokens)]
+
+
+def _echo(model: str, prompt: str | list[int]) -> bytes:
+    """A request for the tokens of the prompt; one is generated behind them."""
+    wanted = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": SEED, "echo": True}
+    return orjson.dumps({"model": model, "prompt": prompt, **wanted})
+
+
+def _answered(body: bytes, answers: Sequence[bytes], told: bytes) -> bytes:
+    """What the reader gets: what was asked, the endpoint's answers as they are, and what was counted."""
+    return b'{"asked":' + body + b"," + told + b',"answers":[' + b",".join(answers) + b"]}"

@@ -1,0 +1,184 @@
+"""Doubles of model servers: a deterministic model behind the APIs of vLLM, SGLang, llama.cpp and TGI.
+
+They differ where real ones do: whether a token for the beginning counts, what they call the places of tokens, whether
+they list the tokens of a prompt at all, how many stops they take. Tests of runs use them, and the suite that runs
+lm-eval beside us.
+"""
+
+import hashlib
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = Any
+Kind = Literal["vllm", "sglang", "llama.cpp", "tgi"]
+Reply = tuple[int, Json]
+BOS, EOS = "<s>", "</s>"
+PIECE = 4
+"""Characters of the longest token."""
+
+
+def chance(text: str) -> float:
+    """A number from 0 to 1 that always belongs to this text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32
+
+
+class Vocabulary:
+    """Tokens are words in pieces of a few characters, a blank before a word with its first; ids as they come."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {EOS: 0, BOS: 1}
+        self._texts = [EOS, BOS]
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def pieces(text: str) -> list[str]:
+        found: list[str] = []
+        for part in re.findall(rf"{BOS}|{EOS}|\s?[^\s<]+|\s|<", text):
+            found += [part] if part in (BOS, EOS) else re.findall(rf"(?s).{{1,{PIECE}}}", part)
+        return found
+
+    def encode(self, text: str) -> list[int]:
+        with self._lock:
+            return [self._id(piece) for piece in self.pieces(text)]
+
+    def _id(self, piece: str) -> int:
+        if piece not in self._ids:
+            self._ids[piece] = len(self._texts)
+            self._texts.append(piece)
+        return self._ids[piece]
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        return [self._texts[number] for number in ids]
+
+
+@dataclass
+class ModelServer:
+    """One server: what it was asked, and its replies."""
+
+    kind: Kind = "vllm"
+    bos: bool = False
+    """Its model wants a token for the beginning before every text."""
+    most_stops: int | None = None
+    max_length: int = 4096
+    tokenize: bool = True
+    tokenizer_info: bool = False
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    bodies: list[Json] = field(default_factory=list)
+    """Bodies of requests for completions and chat."""
+
+    def reply(self, path: str, body: Json = None) -> Reply:
+        """Status and JSON of the answer to a POST, or to a GET without a body."""
+        match path:
+            case "/v1/models":
+                return 200, {"data": [{"id": "m", "max_model_len": self.max_length}]}
+            case "/tokenizer_info" if self.tokenizer_info:
+                return 200, {"eos_token": EOS, "bos_token": BOS if self.bos else None}
+            case "/tokenize" if self.tokenize and body is not None:
+                ids = self._encode(body["prompt"], special=body.get("add_special_tokens", True))
+                return 200, {"tokens": ids, "count": len(ids), "max_model_len": self.max_length}
+            case "/detokenize" if self.tokenize and body is not None:
+                return 200, {"prompt": "".join(self.vocabulary.texts(body["tokens"]))}
+            case "/v1/completions" | "/v1/chat/completions" if body is not None:
+                self.bodies.append(body)
+                return self._completion(body)
+        return 404, {"detail": "Not Found"}
+
+    def _encode(self, text: str, *, special: bool = True) -> list[int]:
+        ids = self.vocabulary.encode(text)
+        return [*self.vocabulary.encode(BOS), *ids] if special and self.bos else ids
+
+    def _completion(self, body: Mapping[str, Json]) -> Reply:
+        stops = body.get("stop") or []
+        stops = [stops] if isinstance(stops, str) else stops
+        if self.most_stops is not None and len(stops) > self.most_stops:
+            told = f"List should have at most {self.most_stops} items after validation, not {len(stops)}"
+            return 400, {
+                "error": {"message": told, "type": "BadRequestError", "param": "body.stop", "code": 400}
+            }
+        if "messages" in body:
+            return 200, self._answer([self._generated(body["messages"][-1]["content"], stops, body)])
+        prompts = body["prompt"]
+        prompts = (
+            [prompts] if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)) else prompts
+        )
+        choices = []
+        for prompt in prompts:
+            ids = self._encode(prompt) if isinstance(prompt, str) else list(prompt)
+            if len(ids) + 1 > self.max_length:
+                told = f"This model's maximum context length is {self.max_length} tokens"
+                return 400, {"error": {"message": told, "param": "input_tokens", "code": 400}}
+            if body.get("echo") and self.kind != "tgi":
+                choices.append(self._echoed(prompt, ids))
+            else:
+                texts = [text for text in self.vocabulary.texts(ids) if text != BOS]
+                choices.append(self._generated("".join(texts), stops, body))
+        return 200, self._answer(choices)
+
+    def _answer(self, choices: list[dict[str, Json]]) -> Json:
+        numbered = [{"index": number, **choice} for number, choice in enumerate(choices)]
+        return {"choices": numbered, "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}}
+
+    def _generated(self, prompt: str, stops: Sequence[str], body: Mapping[str, Json]) -> dict[str, Json]:
+        text = generated(prompt)
+        ends = [place for stop in stops if (place := text.find(stop)) >= 0]
+        text = text[: min(ends)] if ends else text
+        most = body.get("max_tokens") or 16
+        pieces = Vocabulary.pieces(text)
+        if len(pieces) > most:
+            text, reason = "".join(pieces[:most]), "length"
+        else:
+            reason = "stop"
+        message = {"role": "assistant", "content": text}
+        return {"text": text, "message": message, "finish_reason": reason}
+
+    def _echoed(self, prompt: str | list[int], ids: list[int]) -> dict[str, Json]:
+        texts = [*self.vocabulary.texts(ids), " end"]
+        shown = texts
+        if self.kind == "llama.cpp" and self.bos:
+            shown = [" ", *texts[1:]]
+        logprobs, tops = likelihoods(texts)
+        told = "".join(shown[:-1]) if isinstance(prompt, list) else prompt
+        return {
+            "text": told + " end",
+            "finish_reason": "length",
+            "logprobs": {
+                "tokens": shown,
+                "token_logprobs": logprobs,
+                "top_logprobs": tops,
+                "text_offset": [-1] * len(shown) if self.kind == "sglang" else _offsets(shown),
+            },
+        }
+
+
+def _offsets(texts: Sequence[str]) -> list[int]:
+    """The running length of the texts, which counts the token for the beginning: no places in the prompt."""
+    places, length = [], 0
+    for text in texts:
+        places.append(length)
+        length += len(text)
+    return places
+
+
+def generated(prompt: str) -> str:
+    """A sum that is right three times of four, with words around it, and then the next question of the model's own."""
+    numbers = re.findall(r"(\d+) \+ (\d+)", prompt)
+    a, b = map(int, numbers[-1]) if numbers else (0, 0)
+    luck = chance(prompt)
+    return f" {a + b + (luck > 0.75)}" + (" it is" if luck < 0.3 else "") + "\nQ: and then?"
+
+
+def likelihoods(texts: Sequence[str]) -> tuple[list[float | None], list[dict[str, float] | None]]:
+    """Of each token given all before it, and of the likeliest there; the first has none."""
+    logprobs: list[float | None] = [None]
+    tops: list[dict[str, float] | None] = [None]
+    before = texts[0]
+    for text in texts[1:]:
+        value = -0.01 - 5 * chance(before + text)
+        better = {"better": value + 0.005} if chance(before) < 0.5 else {}
+        logprobs.append(value)
+        tops.append({text: value, **better})
+        before += text
+    return logprobs, tops

@@ -1,0 +1,149 @@
+"""Several requests behind one row: stops beyond what an endpoint takes, and likelihoods of texts."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+
+from steelyard.evaluation.call import Failure, Outcome, failure_of
+from steelyard.evaluation.completions import CompletionsClient, Tokenizer, likelihood_body, windows
+from steelyard.evaluation.model_servers import ModelServer, generated
+from steelyard.evaluation.openai import completions_encoder, reader, within
+from steelyard.evaluation.tokens import likelihood
+
+Json = Any
+STOPS = ["zzz", "one", "two", "three", "it", "\n"]
+QUESTION = "Q: 7 + 8\nA:"
+
+
+@dataclass
+class Direct:
+    """A client that asks a double without a network."""
+
+    server: ModelServer
+    path: str = "/v1/completions"
+    closed: bool = False
+    bodies: list[Json] = field(default_factory=list)
+
+    async def call(self, body: bytes) -> Outcome:
+        self.bodies.append(orjson.loads(body))
+        status, answer = self.server.reply(self.path, self.bodies[-1])
+        data = orjson.dumps(answer)
+        return data if status == 200 else failure_of(status, {}, data)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def client(server: ModelServer, *, tokenize: bool = True, **changes: Json) -> CompletionsClient:
+    tokenizer = Tokenizer("../tokenize", 1 if server.bos else 0, server.max_length) if tokenize else None
+    tokenizing = Direct(server, "/tokenize") if tokenize else None
+    return CompletionsClient(Direct(server), tokenizing, tokenizer, **changes)
+
+
+async def asked(server: ModelServer, body: bytes, **changes: Json) -> dict[str, Json]:
+    """The response that the reader makes of it."""
+    outcome = await client(server, **changes).call(body)
+    assert isinstance(outcome, bytes), outcome
+    (response,) = reader("loglikelihood")(outcome)
+    return response
+
+
+def cut_at(text: str) -> str:
+    return text[: min(place for stop in STOPS if (place := text.find(stop)) >= 0)]
+
+
+@pytest.mark.parametrize("takes", [None, 6, 4, 2, 1, 0])
+@pytest.mark.parametrize("sent", [0, 1, 4, 6, 9])
+async def test_an_answer_ends_at_the_first_of_all_stops_whatever_the_endpoint_takes(
+    takes: int | None, sent: int
+) -> None:
+    sampling = {"stop": STOPS, "max_tokens": 60}
+    body = within(completions_encoder("m", sampling), sampling, sent)(QUESTION)
+    server = ModelServer(most_stops=takes)
+    response = await asked(server, body, most_stops=sent)
+    assert response["text"] == cut_at(generated(QUESTION))
+    assert response["finish_reason"] == "stop"
+    whole = response.get("uncut")
+    assert whole is None or (whole.startswith(response["text"]) and whole != response["text"])
+    assert (whole is None) == (min(6, 99 if takes is None else takes, max(sent, 0)) == 6)
+
+
+async def test_what_an_endpoint_refused_it_is_not_asked_again() -> None:
+    sampling = {"stop": STOPS, "max_tokens": 60}
+    server = ModelServer(most_stops=2)
+    body, calls = within(completions_encoder("m", sampling), sampling)(QUESTION), client(server)
+    await calls.call(body)
+    before = len(server.bodies)
+    await calls.call(body)
+    assert [len(asked["stop"]) for asked in server.bodies[before:]] == [2]
+
+
+class Refusing(Direct):
+    """Refuses every request for a parameter that is no stop."""
+
+    async def call(self, body: bytes) -> Outcome:
+        await super().call(body)
+        return failure_of(400, {}, b'{"error": {"message": "no", "param": "temperature"}}')
+
+
+async def test_another_refusal_is_told_as_it_is() -> None:
+    direct = Refusing(ModelServer())
+    body = within(completions_encoder("m", {"stop": STOPS}), {"stop": STOPS})("x")
+    outcome = await CompletionsClient(direct).call(body)
+    assert isinstance(outcome, Failure)
+    assert (outcome.status, len(direct.bodies)) == (400, 1)
+
+
+@pytest.mark.parametrize("server", [ModelServer(), ModelServer(bos=True)], ids=["plain", "with BOS"])
+@pytest.mark.parametrize("tokenize", [True, False])
+async def test_a_continuation_has_the_likelihood_of_its_own_tokens(
+    server: ModelServer, tokenize: bool
+) -> None:
+    prompt = "The river and the stone"
+    response = await asked(server, likelihood_body("m", prompt, len("The river and the")), tokenize=tokenize)
+    kept = orjson.loads(response["text"])
+    assert "".join(kept["tokens"]) == " stone"
+    assert kept["context_tokens"] == ((5 + server.bos) if tokenize else None)
+    assert likelihood(kept["logprobs"], kept["tops"])[0] < 0
+
+
+async def test_a_text_after_nothing_is_asked_as_ids_behind_the_prefix() -> None:
+    server = ModelServer()
+    kept = orjson.loads((await asked(server, likelihood_body("m", "the river", 0)))["text"])
+    assert "".join(kept["tokens"]) == "the river"
+    assert server.bodies[0]["prompt"][0] == 0
+
+
+async def test_a_long_text_is_asked_in_windows_and_every_token_counts_once() -> None:
+    server = ModelServer(max_length=6)
+    text = "one two three four five six seven eight nine ten"
+    kept = orjson.loads((await asked(server, likelihood_body("m", text, 0, rolling=True)))["text"])
+    assert "".join(kept["tokens"]) == text
+    assert kept["windows"] == len(server.bodies) > 2
+    assert all(len(body["prompt"]) < server.max_length for body in server.bodies)
+
+
+async def test_a_text_longer_than_the_model_takes_is_refused_and_not_cut() -> None:
+    outcome = await client(ModelServer(max_length=6)).call(likelihood_body("m", "one two three four five", 0))
+    assert isinstance(outcome, Failure)
+    assert "the model takes 4 at once" in outcome.message
+
+
+async def test_the_choices_of_a_question_count_its_context_once() -> None:
+    server = ModelServer()
+    calls = client(server)
+    for choice in (" one", " two", " three"):
+        await calls.call(likelihood_body("m", f"The answer is{choice}", len("The answer is")))
+    assert isinstance(calls.tokenizing, Direct)
+    assert len(calls.tokenizing.bodies) == 1
+
+
+def test_windows_cover_every_token_once_and_have_a_context() -> None:
+    for size in range(1, 30):
+        tokens = list(range(100, 100 + size))
+        for longest in range(1, 9):
+            pairs = list(windows(tokens, 0, longest))
+            assert [token for _, counted in pairs for token in counted] == tokens
+            assert all(before and len(before) + len(counted) <= longest + 1 for before, counted in pairs)
