@@ -151,6 +151,8 @@ async def make_world(
         if services:
             await stack.enter_async_context(running_services(made))
         await stack.enter_async_context(app.running())
+        if services:
+            await app.api.completeness.wait()  # as `serve` does
         yield World(app, made, await stack.enter_async_context(client_of(app, token)), stack)
 
 

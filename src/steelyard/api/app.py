@@ -74,6 +74,7 @@ class App:
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
         """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
         api = self.api
+        await api.completeness.begin()
         await api.settling.begin()
         runs = (api.outcomes.run(), api.settling.run(), api.quarantine.run())
         tasks = [asyncio.create_task(work) for work in runs]

@@ -6,7 +6,7 @@ entity that cannot be read is left out of a listing, logged and counted: it must
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 
 import orjson
@@ -19,6 +19,10 @@ _log = logging.getLogger(__name__)
 _BEFORE = Position(0, 0)
 _TURN = 500
 """So many entities are looked at before others have a turn."""
+
+
+async def _complete() -> None:
+    return None
 
 
 class Entities:
@@ -34,8 +38,13 @@ class Entities:
         outbox: Outbox,
         left_out: Callable[[str], None],
         shown: Callable[[str, bytes], bytes] = lambda id, json: json,
+        check: Callable[[], Awaitable[None]] = _complete,
     ) -> None:
-        """`shown` is what goes out of an entity's id and JSON; its reason may be a quarantine."""
+        """`shown` is what goes out of an entity's id and JSON; its reason may be a quarantine.
+
+        `check` raises Unavailable, before every read, while the view lacks what it has shown before.
+        """
+        self._check = check
         self._view = view
         self._outbox = outbox
         self._shown = shown
@@ -43,6 +52,7 @@ class Entities:
 
     async def get(self, kind: str, id: str) -> bytes | None:
         """The entity's JSON."""
+        await self._check()
         for _ in range(2):
             if stored := await self._view.get(kind, id):
                 return self._shown(id, stored.json)
@@ -52,6 +62,7 @@ class Entities:
 
     async def query(self, query: Query) -> Sequence[bytes]:
         """Raises BadQuery."""
+        await self._check()
         lacking = [
             Stored(query.kind, id, json, _BEFORE)
             for id, json in (await self._accepted(query.kind)).items()
@@ -62,6 +73,7 @@ class Entities:
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
         """Kind and JSON of an entity of whatever kind."""
+        await self._check()
         for _ in range(2):
             if stored := await self._view.find(id):
                 return stored.kind, stored.json

@@ -11,6 +11,7 @@ from steelyard.accounts.ledger import Accounts
 from steelyard.accounts.open import Ledger
 from steelyard.accounts.tokens import Tokens
 from steelyard.api.commands import Commands
+from steelyard.api.completeness import Completeness
 from steelyard.api.entities import Entities
 from steelyard.api.logs import FolderPodLogs, PodLogs
 from steelyard.api.metrics import Metrics
@@ -54,7 +55,10 @@ class Api:
         self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
         self.metrics = Metrics(platform.registry)
         self.quarantine = QuarantineWatch(log, self.metrics.registry)
-        self.entities = Entities(view, outbox, self.metrics.left_out, self.quarantine.shown)
+        self.completeness = Completeness(log, view)
+        self.entities = Entities(
+            view, outbox, self.metrics.left_out, self.quarantine.shown, self.completeness.check
+        )
         self.commands = Commands(
             log, view, outbox, self.outcomes, self.settling, platform.settings, platform.new_id
         )

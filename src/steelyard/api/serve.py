@@ -48,6 +48,7 @@ async def serve(
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{listening.getsockname()[1]}"
         async with app.running() as tasks:
+            await app.api.completeness.wait()
             server = _Server(config, lambda: ready(url) if ready else None)
             serving = asyncio.create_task(server.serve([listening]))
             stopping = asyncio.create_task(_told(stop, server))
