@@ -5,7 +5,7 @@ first; then one line for each thing that was looked at.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from steelyard.errors import UsageError
 from steelyard.report.attest_report import statement_of
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.report.verify_again import recounted, scored_again, summarised_again
-from steelyard.report.verify_files import Check, Places, digests, extra_files, fault
+from steelyard.report.verify_files import Check, Places, digests, elsewhere, extra_files, fault
 from steelyard.report.verify_page import page_alone, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 
@@ -83,7 +83,7 @@ async def verify_report(
         return
     statement = Signature(places.report, key, lambda: statement_of(found.page or b"", found.raw or b""))
     warning = () if vouched else vouching(statement)
-    for check in (*warning, *_not_here(found, places), *extra_files(numbers["evidence"], places)):
+    for check in (*warning, *_not_here(found, places), *_beside(numbers["evidence"], places)):
         yield check
     yield same_numbers(found.page, found.raw, "report", NUMBERS)
     for check in digests(numbers["evidence"], places):
@@ -138,6 +138,11 @@ def _not_here(found: _Found, places: Places) -> Iterator[Check]:
             "steelyard report download ID --evidence DIR, or name their folder with --results DIR",
             "left out",
         )
+
+
+def _beside(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+    yield from elsewhere(evidence, places)
+    yield from extra_files(evidence, places)
 
 
 def _numbers(raw: bytes) -> Json | None:

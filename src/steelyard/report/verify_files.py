@@ -66,11 +66,10 @@ class Places:
 
 
 def digests(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
-    """A line for each file that evidence names; files whose folder is not here are left out."""
+    """A line for each file that evidence names, and whose folder is here."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
         entries = [entry for entry in evidence if entry["what"] == what]
         if not _here(what, places):
-            yield Check(f"{what}: {count(len(entries))} {_files(entries)} not here", "left out")
             continue
         faults = 0
         for entry in entries:
@@ -85,8 +84,13 @@ def digests(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
             yield Check(f"{what}: {count(right)} of {count(len(entries))} files have their SHA-256")
 
 
-def _files(entries: Sequence[Json]) -> str:
-    return "file is" if len(entries) == 1 else "files are"
+def elsewhere(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+    """Files that the evidence names and that are no part of a report's folder: a model's."""
+    for what in dict.fromkeys(entry["what"] for entry in evidence):
+        if places.of(what, "x") is None:
+            entries = [entry for entry in evidence if entry["what"] == what]
+            files = "file, whose digest is" if len(entries) == 1 else "files, whose digests are"
+            yield Check(f"not here: {what}: {count(len(entries))} {files} not computed again", "left out")
 
 
 def _here(what: str, places: Places) -> bool:
