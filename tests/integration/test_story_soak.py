@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.demo.digits import make
+from steelyard.cli.demo.digits import Digits, make
 from steelyard.cli.demo.story import Story
 from steelyard.cli.display import NoDisplay
 from steelyard.errors import SteelyardError
@@ -76,6 +76,11 @@ Fault = Callable[[Place, random.Random], bool]
 def disk(tmp_path: Path) -> Iterator[Disk]:
     with small_disk(tmp_path / "state", MEBIBYTES) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    return make(tmp_path_factory.mktemp("digits"))
 
 
 @pytest.fixture
@@ -144,6 +149,7 @@ def lose_a_file(place: Place, chance: random.Random) -> bool:
     kept = machine.state.path.parent / "kept"
     kept.mkdir(exist_ok=True)
     lost = [path for path in (machine.state.path / name).parent.glob(f"{Path(name).name}*") if path.is_file()]
+    print(f"lost: {name}")
     for path in lost:
         shutil.move(path, kept / path.name)
     try:
@@ -177,18 +183,18 @@ FAULTS: tuple[Fault, ...] = (kill, kill, fill, step_the_clock, step_the_clock, f
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_the_story_ends_well_whatever_befalls_the_machine(
-    place: Place, tmp_path: Path, number: int
+    place: Place, digits: Digits, tmp_path: Path, number: int
 ) -> None:
     print(f"\nSTEELYARD_KILL_SEED={SEED}, round {number}")
     if place.clock is None:
         print("the clock is not stepped: there is no C compiler (cc)")
     with kept_if_it_fails(place.disk.folder, tmp_path / "as it failed"):
-        await tell(place, random.Random(f"{SEED} {number}"), tmp_path)
+        await tell(place, random.Random(f"{SEED} {number}"), digits)
 
 
-async def tell(place: Place, chance: random.Random, folder: Path) -> None:
+async def tell(place: Place, chance: random.Random, digits: Digits) -> None:
     """One round: the story, the faults, and what must hold afterwards."""
-    machine, digits, begun_again = place.machine, make(folder / "digits"), False
+    machine, begun_again = place.machine, False
     machine.up()
     with machine.client(tries=60) as client, machine.client(tries=60) as editor:
         story = Story(client, NoDisplay(), timeout=600)
