@@ -1,6 +1,6 @@
 """The questions that got wrong answers: which of them a page shows, and how."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -77,9 +77,20 @@ def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str
         wrong=len(wrong),
         asked=len(scored),
         probability=max(certain, default=None),
-        texts=texts_of(question, wrong[0]["label"] or ""),
+        texts=(*_graded(wrong[0]), *texts_of(question, wrong[0]["label"] or "")),
         picture=_picture(question, index),
     )
+
+
+def _graded(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The grade that each judge gave a wrong answer, with the reason."""
+    for title, before in (("Grade", ""), ("Second judge", "second_")):
+        if row.get(f"{before}judge") is None:
+            continue
+        grade = row.get(f"{before}verdict") or row.get(f"{before}fault") or "none"
+        yield title, f"{grade}, by {row[f'{before}judge']}"
+        if reason := row.get(f"{before}reason"):
+            yield "Reason", _shortened(reason)
 
 
 def _cut(text: str) -> str:

@@ -20,6 +20,7 @@ Status: TypeAlias = Literal["scored", "failed", "left out"]
 SCORED: Status = "scored"
 FAILED: Status = "failed"
 LEFT_OUT: Status = "left out"
+STATUSES: tuple[Status, ...] = (SCORED, FAILED, LEFT_OUT)
 COLUMN = "status"
 UNIT = b"unit"
 """Key in the schema's metadata: the noun of what a row of scores is, where it is not a question."""
@@ -30,7 +31,8 @@ def settled(rubric: Rubric, answer: Answer, row: Mapping[str, Any]) -> dict[str,
 
     A rubric that knows better gives the status itself. Silence never earns anything: a score above 0 is taken away.
     """
-    status = row.get(COLUMN) or _derived(rubric, answer, row.get("score"))
+    told = row.get(COLUMN)  # an older rubric's column of this name may hold anything
+    status = told if told in STATUSES else _derived(rubric, answer, row.get("score"))
     if status == LEFT_OUT:
         return {**row, "score": None, "correct": None, COLUMN: status}
     if status == FAILED:

@@ -85,6 +85,13 @@ def test_a_rubric_may_say_the_status_itself() -> None:
     assert (row["status"], row["score"], row["correct"]) == ("left out", None, None)
 
 
+def test_an_older_column_of_this_name_is_no_status() -> None:
+    asked = Answer(0, "r0", ROW, [{"text": "x"}])
+    assert (
+        settled(ExactMatch(), asked, {**ExactMatch().score(asked), "status": "200 OK"})["status"] == "scored"
+    )
+
+
 def test_a_share_is_of_scored_and_failed_rows() -> None:
     scores = make_scores(*[(1.0, True, "scored")] * 5, (0.0, False, "scored"), *[(0.0, False, "failed")] * 2)
     scores = pa.concat_tables([scores, make_scores(*[(None, None, "left out")] * 4)])

@@ -124,9 +124,10 @@ def set_aside(asked: Asked) -> Path | None:
 
 
 def check_grouping(asked: Asked) -> None:
-    """UsageError for a column to group or cluster by that there is not."""
+    """UsageError for a column to group or cluster by, or for judges to compare with, that there is not."""
     request = asked.request
     flags = [*(("--group-by", name) for name in request.group_by), ("--cluster-by", request.cluster_by)]
+    flags += [("--judge-against", judge.against) for judge in request.judges]
     for flag, name in flags:
         if name is not None and name not in asked.columns:
             raise UsageError(

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from steelyard.errors import UsageError
-from steelyard.runs.folder import Run, RunFolder
+from steelyard.runs.folder import Run, RunFolder, RunRow
 from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.judge_verdicts import Verdicts, read_verdicts
 from steelyard.runs.judged import write_judged
@@ -62,7 +62,9 @@ def check_specs(specs: Sequence[JudgeSpec]) -> None:
             raise UsageError(
                 f"judge {spec.name}: there are several of this name; each has a folder of its own"
             )
-        Template(spec.template, f"judge {spec.name}, template")
+        if spec.times < 1:
+            raise UsageError(f"judge {spec.name}, times: is {spec.times}; should be 1 or more")
+        Template(spec.settled().template, f"judge {spec.name}, template")
 
 
 async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
@@ -81,6 +83,7 @@ async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
         api_key_env=spec.api_key_env,
         limits=run.request.limits,
         policy="Skip",
+        replications=spec.times,
     )
     try:
         outcome = await bring_to_its_end(request, folder.path, world)
@@ -115,6 +118,7 @@ def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
 def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
     from steelyard.runs.prompts import renderer
 
+    spec = spec.settled()
     template = Template(spec.template, f"judge {spec.name}, template")
     render = None
     for row in run.rows():
@@ -132,11 +136,30 @@ def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
             "criteria": spec.criteria,
             "grades": _either(sorted(spec.grades, key=lambda name: (-spec.grades[name], name))),
         }
-        try:
-            prompt = template(asked)
-        except ValueError as error:
-            raise UsageError(f"row {row.index}: {error}") from error
-        yield {"index": row.index, "replication": row.replication, "prompt": prompt}
+        for order in _orders(spec, row, str(said)):
+            try:
+                prompt = template(asked | order)
+            except ValueError as error:
+                raise UsageError(f"row {row.index}: {error}") from error
+            place = {"order": order["order"]} if order else {}
+            yield {"index": row.index, "replication": row.replication, **place, "prompt": prompt}
+
+
+def _orders(spec: JudgeSpec, row: RunRow, said: str) -> Iterator[dict[str, Json]]:
+    """What the prompts about one answer differ in: nothing, or the order in which a pair is shown."""
+    if spec.against is None:
+        yield {}
+        return
+    if spec.against not in row.row:
+        there = ", ".join(row.row)
+        raise UsageError(
+            f"judge {spec.name}: should have answers in the column {spec.against!r}; there are {there}"
+        )
+    other = row.row[spec.against]
+    if other is None:
+        raise UsageError(f"judge {spec.name}: row {row.index} has no answer in the column {spec.against!r}")
+    yield {"order": 0, "first": said, "second": str(other)}
+    yield {"order": 1, "first": str(other), "second": said}
 
 
 def _target(spec: JudgeSpec, row: Mapping[str, Json]) -> str | None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from steelyard.runs.folder import Run, RunFolder
+from steelyard.runs.judge_pairs import Said, merged
 from steelyard.runs.judge_spec import JudgeSpec
 
 Json = Any
@@ -21,9 +22,14 @@ _FIELDS: dict[str, pa.DataType] = {
     "score": pa.float64(),
     "reason": pa.string(),
     "error": pa.string(),
+    "pairs": pa.int32(),
+    "flips": pa.int32(),
 }
 VERDICT = pa.struct(list(pa.schema(_FIELDS)))
-"""One judge's word on one answer: `verdict` and its worth `score`, or `error`; `reason` is all that it said."""
+"""One judge's word on one answer: `verdict` and its worth `score`, or `error`; `reason` is all that it said.
+
+Of pairs: how many were read in both orders, and of how many the verdict changed with the order.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,24 +65,28 @@ def read_verdicts(folder: RunFolder, run: Run, spec: JudgeSpec) -> Verdicts:
     """The verdicts of the finished run in `folder` on the answers of `run`."""
     judged = Run(folder)
     replications = run.request.replications
-    errors = {index: error for (index, _), error in judged.row_errors.items()}
-    parser = Parser(spec)
-    keys: list[int] = []
-    columns: dict[str, list[Json]] = {name: [] for name in _FIELDS}
+    errors = {(index, judged.replication(name)): error for (index, name), error in judged.row_errors.items()}
+    parser = Parser(spec.settled())
+    said: dict[int, list[Said]] = {}
     for row in judged.rows():
-        keys.append(row.row["index"] * replications + row.row["replication"])
         if row.responses is None:
-            told = errors.get(row.index, {})
-            found: Mapping[str, Json] = {
-                "error": f"the judge gave no answer: {told.get('message', 'unknown')}"
-            }
+            told = errors.get((row.index, row.replication), {})
+            verdict = {"error": f"the judge gave no answer: {told.get('message', 'unknown')}"}
         else:
-            found = parser(row.responses[0])
-        for name, column in columns.items():
-            column.append(spec.name if name == "judge" else found.get(name))
-    order = np.argsort(np.asarray(keys, dtype=np.int64), kind="stable")
+            verdict = parser(row.responses[0])
+        key = row.row["index"] * replications + row.row["replication"]
+        said.setdefault(key, []).append(Said(row.row.get("order") or 0, row.replication, verdict))
+    keys = sorted(said)
+    found = [merged(_in_order(said[key]), spec.pairwise) for key in keys]
+    columns = {
+        name: [spec.name if name == "judge" else verdict.get(name) for verdict in found] for name in _FIELDS
+    }
     table = pa.table({name: pa.array(columns[name], kind) for name, kind in _FIELDS.items()})
-    return Verdicts(spec.name, np.asarray(keys, dtype=np.int64)[order], table.take(order), replications)
+    return Verdicts(spec.name, np.asarray(keys, dtype=np.int64), table, replications)
+
+
+def _in_order(said: list[Said]) -> list[Said]:
+    return sorted(said, key=lambda one: (one.time, one.order))
 
 
 class Parser:

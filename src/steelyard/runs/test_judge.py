@@ -60,6 +60,8 @@ async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_p
         "score": 0.0,
         "reason": "Because.\nVERDICT: Incorrect",
         "error": None,
+        "pairs": None,
+        "flips": None,
     }
     assert told[7]["error"] == "there is no verdict in: I would rather not say."
     nested = RunFolder(tmp_path / "run").judge("judge")

@@ -33,6 +33,17 @@ JudgePromptOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The judges' prompt: Jinja of question, response, target, criteria."),
 ]
+JudgeAgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Ask which is better, the answer or the one in this column: in both orders, a win counts in both.",
+    ),
+]
+JudgeTimesOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=100, metavar="N", help="How often each answer, or each order, is judged."),
+]
 JudgeKeyOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The variable with their key; by default the model's."),

@@ -80,9 +80,19 @@ def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
     return changes
 
 
+JUDGING = (
+    "judge_url",
+    "judge_criteria",
+    "judge_prompt",
+    "judge_against",
+    "judge_times",
+    "judge_api_key_env",
+)
+
+
 def check_judging(flags: Flags) -> None:
     """UsageError for what is said of a judge where none is named."""
-    for flag in ("judge_url", "judge_criteria", "judge_prompt", "judge_api_key_env"):
+    for flag in JUDGING:
         if flag in flags.given and "judge_model" not in flags.given:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
 
@@ -92,6 +102,7 @@ def judges_of(flags: Flags, request: RunRequest) -> dict[str, Json]:
     changes: dict[str, Json] = {}
     if "judge_prompt" in flags.given:
         changes["template"] = values.read("--judge-prompt", flags.given["judge_prompt"])
+    changes |= flags.take(against="judge_against", times="judge_times")
     urls = values.urls(flags.given.get("judge_url", []), "--judge-url") or request.urls
     criteria = values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
     judges = tuple(

@@ -8,10 +8,12 @@ import typer
 from steelyard.cli.eval.arguments import (
     ClusterOption,
     GroupOption,
+    JudgeAgainstOption,
     JudgeCriteriaOption,
     JudgeKeyOption,
     JudgeModelOption,
     JudgePromptOption,
+    JudgeTimesOption,
     JudgeUrlOption,
     ReducerOption,
     SignKeyOption,
@@ -142,6 +144,8 @@ def run(
     judge_url: JudgeUrlOption = None,
     judge_criteria: JudgeCriteriaOption = None,
     judge_prompt: JudgePromptOption = None,
+    judge_against: JudgeAgainstOption = None,
+    judge_times: JudgeTimesOption = None,
     judge_api_key_env: JudgeKeyOption = None,
     task: Annotated[
         Text, typer.Option(metavar="TASK", help="lm_eval:NAME, a task of the installed lm-eval.")

@@ -7,10 +7,12 @@ import typer
 from steelyard.cli.eval.arguments import (
     ClusterOption,
     GroupOption,
+    JudgeAgainstOption,
     JudgeCriteriaOption,
     JudgeKeyOption,
     JudgeModelOption,
     JudgePromptOption,
+    JudgeTimesOption,
     JudgeUrlOption,
     ReducerOption,
     RunArgument,
@@ -34,6 +36,8 @@ def score(
     judge_url: JudgeUrlOption = None,
     judge_criteria: JudgeCriteriaOption = None,
     judge_prompt: JudgePromptOption = None,
+    judge_against: JudgeAgainstOption = None,
+    judge_times: JudgeTimesOption = None,
     judge_api_key_env: JudgeKeyOption = None,
     sign_key: SignKeyOption = None,
 ) -> None:
@@ -59,6 +63,8 @@ def score(
         "judge_url": judge_url,
         "judge_criteria": judge_criteria,
         "judge_prompt": judge_prompt,
+        "judge_against": judge_against,
+        "judge_times": judge_times,
         "judge_api_key_env": judge_api_key_env,
     }
     given = {name: value for name, value in judging.items() if value}

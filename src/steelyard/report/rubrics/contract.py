@@ -16,6 +16,8 @@ import pyarrow as pa
 from steelyard.report.results import Answer, Json, Results, Rubric
 from steelyard.report.rubrics.columns import optional, value
 from steelyard.report.rubrics.rows import COLUMNS
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import LEFT_OUT, STATUSES
 
 KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))
 
@@ -67,7 +69,8 @@ def check_schema(rubric: Rubric) -> None:
         there = name in rubric.scores.names and rubric.scores.field(name).type.equals(kind)
         _must(there, f"`scores` has {name}: {kind}")
     for name in rubric.scores.names:
-        _must(not name.startswith(("_", "group:")), f"{name}: names with _ and group: are taken")
+        taken = name.startswith(("_", "group:")) or name == STATUS
+        _must(not taken, f"{name}: names with _ and group: are taken, and status")
 
 
 def check_pure(rubric: Rubric, answer: Answer) -> None:
@@ -76,12 +79,13 @@ def check_pure(rubric: Rubric, answer: Answer) -> None:
     first, second = rubric.score(answer), rubric.score(answer)
     _must(first == second, "the same answer scores the same twice")
     _must(answer == before, "scoring changes nothing")
-    _must(
-        set(first) == set(rubric.scores.names), f"the row has just the columns of `scores`: {sorted(first)}"
-    )
+    columns = set(first) - {STATUS}
+    _must(columns == set(rubric.scores.names), f"the row has just the columns of `scores`: {sorted(first)}")
     pa.Table.from_pylist([first], rubric.scores)
-    score = first["score"]
-    _must(score is not None and math.isfinite(score), "the score is a finite number")
+    status, score = first.get(STATUS), first["score"]
+    _must(status is None or status in STATUSES, f"a status is one of {', '.join(STATUSES)}")
+    finite = score is not None and math.isfinite(score)
+    _must(finite or status == LEFT_OUT, "the score is a finite number, unless the row is left out")
 
 
 def check_skipped(scored: Json) -> None:

@@ -4,6 +4,7 @@ It calls nobody: it reads the verdicts that `steelyard.runs.judge` stored beside
 of each response. An answer without a verdict that could be read has no score; it is left out, and counted.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -25,17 +26,24 @@ from steelyard.report.statistics import (
     proportion,
     wilson,
 )
-from steelyard.report.summary import What, summarise_scores
+from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
 
 VERDICTS = "verdicts"
 _SCHEMA = schema(
+    ("judge", pa.string()),
     ("verdict", pa.string()),
     ("reason", pa.string()),
     ("fault", pa.string()),
+    ("pairs", pa.int32()),
+    ("flips", pa.int32()),
+    ("second_judge", pa.string()),
     ("second_verdict", pa.string()),
     ("second_score", pa.float64()),
+    ("second_reason", pa.string()),
+    ("second_fault", pa.string()),
 )
+_UNREAD = "could not be read"
 _REASON = 2000  # characters that are kept
 
 
@@ -77,11 +85,17 @@ class Verdict:
         first, second = self._of(answer.responses[0], answer.index)
         worth = first.get("score")
         told = {
+            "judge": first.get("judge"),
             "verdict": first.get("verdict"),
-            "reason": (first.get("reason") or "")[:_REASON] or None,
+            "reason": _reason(first),
             "fault": first.get("error"),
+            "pairs": first.get("pairs"),
+            "flips": first.get("flips"),
+            "second_judge": second.get("judge"),
             "second_verdict": second.get("verdict"),
             "second_score": second.get("score"),
+            "second_reason": _reason(second),
+            "second_fault": second.get("error"),
         }
         if worth is None:  # nobody graded it: it is neither right nor wrong
             return judged(0.0, shown, said, False) | {"score": None, "correct": None} | told
@@ -105,9 +119,14 @@ class Verdict:
         return first, second or {}
 
     def summarise(self, scores: pa.Table) -> Results:
+        pairs = scores.filter(pc.is_valid(scores["pairs"]))
         note = "the mean worth of the verdicts; a model gave them, and may be wrong"
-        results = summarise_scores(scores, What("verdict", "Judged", binary=False, note=note))
+        if pairs.num_rows:
+            note = "wins over the other answer, in both orders; ties count half; a model said so, and may be wrong"
+        title = "Win rate" if pairs.num_rows else "Judged"
+        results = summarise_scores(scores, What("verdict", title, binary=False, note=note))
         metrics, tables, limits = [*results.metrics], [*results.tables, *_counts(scores)], [*results.limits]
+        metrics += [*_order(pairs), *_second(scores)]
         unread = scores.num_rows - scores["fault"].null_count
         if unread:
             limits.append(
@@ -120,8 +139,10 @@ class Verdict:
             metrics += agreement.metrics
             tables.append(agreement.table)
             numbers["agreement"] = agreement.numbers
-        else:
+        elif _name(scores, "second_judge") is None:
             limits.append("No second judge was asked: how far judges agree here is unknown.")
+        else:
+            limits.append("Two judges were asked, and of no answer could the verdicts of both be read.")
         return replace(
             results, metrics=tuple(metrics), tables=tuple(tables), limits=tuple(limits), numbers=numbers
         )
@@ -207,7 +228,49 @@ def _codes(column: Any, names: Sequence[str]) -> Integers:
 
 
 def _counts(scores: pa.Table) -> tuple[Table, ...]:
-    counted: Any = pc.value_counts(scores["verdict"].drop_null())
-    found: list[Json] = counted.to_pylist()
-    rows = sorted(((row["values"], row["counts"]) for row in found), key=lambda row: (-row[1], row[0]))
-    return (Table("Verdicts", ("Verdict", "Answers"), tuple(rows)),) if rows else ()
+    """How often each judge gave each verdict, and how often none could be read."""
+    sides = [("verdict", "fault", _name(scores, "judge") or "Answers")]
+    if second := _name(scores, "second_judge"):
+        sides.append(("second_verdict", "second_fault", second))
+    told = [_told(scores, verdict, fault) for verdict, fault, _ in sides]
+    verdicts = sorted({name for side in told for name in side}, key=lambda name: (-told[0][name], name))
+    rows: tuple[tuple[Cell, ...], ...] = tuple((name, *(side[name] for side in told)) for name in verdicts)
+    return (Table("Verdicts", ("Verdict", *(name for *_, name in sides)), rows),) if rows else ()
+
+
+def _told(scores: pa.Table, verdict: str, fault: str) -> Counter[str]:
+    counts = Counter(str(name) for name in scores[verdict].drop_null().to_pylist())
+    unread = scores.num_rows - scores[fault].null_count
+    return counts + Counter({_UNREAD: unread})
+
+
+def _order(pairs: pa.Table) -> tuple[Metric, ...]:
+    """The share of pairs whose verdict changed with the order in which the answers were shown."""
+    if not pairs.num_rows:
+        return ()
+    shares: Any = pc.divide(pc.cast(pairs["flips"], pa.float64()), pc.cast(pairs["pairs"], pa.float64()))
+    estimate = score_mean(pa.table({"score": shares}), clusters_of(pairs))
+    note = "pairs on which the judge said something else in the other order: they count as ties"
+    return (Metric("order", "Verdict changed with the order", estimate, note=note),)
+
+
+def _second(scores: pa.Table) -> tuple[Metric, ...]:
+    """The mean worth of the second judge's verdicts, of the answers that it gave one on."""
+    name = _name(scores, "second_judge")
+    if name is None:
+        return ()
+    read = scores.filter(pc.is_valid(scores["second_score"]))
+    estimate = score_mean(pa.table({"score": read["second_score"]}), clusters_of(read))
+    return (
+        Metric("second", f"By the second judge ({name})", estimate, note="its verdicts that could be read"),
+    )
+
+
+def _name(scores: pa.Table, column: str) -> str | None:
+    """The name of a judge: the first that stands in the column."""
+    names: list[Any] = scores[column].unique().drop_null().to_pylist()
+    return str(names[0]) if names else None
+
+
+def _reason(verdict: Mapping[str, Any]) -> str | None:
+    return (verdict.get("reason") or "")[:_REASON] or None

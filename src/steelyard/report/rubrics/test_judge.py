@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from steelyard.report.results import Answer, Json
+from steelyard.report.failures import describe, wrong_questions
+from steelyard.report.results import Answer, Counts, Json
 from steelyard.report.rubrics.contract import check_rubric
 from steelyard.report.rubrics.judge import NoVerdicts, Verdict, kappa_estimate
+from steelyard.report.scoring import summarise
+from steelyard.report.status import with_status
 
 
 def answered(*said: str | None, text: str = "an answer", index: int = 0) -> Answer:
@@ -22,6 +25,7 @@ def answered(*said: str | None, text: str = "an answer", index: int = 0) -> Answ
             "verdict": name,
             "score": worth.get(name or ""),
             "error": None if name else "?",
+            "reason": f"{'abc'[number]} thinks so",
         }
         for number, name in enumerate(said)
     ]
@@ -112,3 +116,45 @@ def test_judges_that_always_agreed_are_not_sure_to() -> None:
     assert found.high == 1
     assert found.low is not None
     assert 0.6 < found.low < 0.75  # Wilson's lower bound of 20 of 20 is 0.839: (0.839 − 0.5) / 0.5
+
+
+def test_two_judges_are_two_also_where_no_answer_has_a_verdict_of_both() -> None:
+    """The report said that no second judge was asked."""
+    answers = [answered("good", None), answered(None, "bad"), answered("bad", None)]
+    results = summarise(Verdict(), table(Verdict(), answers))
+    assert results.tables[-1].columns == ("Verdict", "a", "b")
+    assert {row[0]: row[1:] for row in results.tables[-1].rows} == {
+        "good": (1, 0),
+        "bad": (1, 1),
+        "could not be read": (1, 2),
+    }
+    assert results.counts == Counts(scored=2, failed=0, left_out=1)
+    assert [(metric.name, metric.estimate.value, metric.estimate.n) for metric in results.metrics] == [
+        ("verdict", 0.5, 2),
+        ("second", 0.0, 1),
+    ]
+    assert any("of no answer could the verdicts of both be read" in limit for limit in results.limits)
+    assert not any("No second judge" in limit for limit in results.limits)
+
+
+def test_a_card_says_the_grade_and_the_reason_of_each_judge() -> None:
+    scores = with_status(table(Verdict(), [answered("bad", "good")]))
+    shown = describe(scores, wrong_questions(scores), 1, {0: {"prompt": "q"}}).shown
+    assert shown[0].texts == (
+        ("Grade", "bad, by a"),
+        ("Reason", "a thinks so"),
+        ("Second judge", "good, by b"),
+        ("Reason", "b thinks so"),
+        ("prompt", "q"),
+    )
+
+
+def test_the_share_of_pairs_that_the_order_decides_is_told() -> None:
+    answers = [answered("good"), answered("fair"), answered("bad")]
+    for number, answer in enumerate(answers):
+        answer.responses[0]["verdicts"][0] |= {"pairs": 2, "flips": number}  # type: ignore[index]
+    results = Verdict().summarise(table(Verdict(), answers))
+    assert [(metric.title, metric.estimate.value) for metric in results.metrics] == [
+        ("Win rate", 0.5),
+        ("Verdict changed with the order", pytest.approx(0.5)),
+    ]

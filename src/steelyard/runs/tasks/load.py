@@ -163,5 +163,7 @@ def _judge(judge: Judge, task: Task) -> JudgeSpec:
         api_key_env=judge.api_key_env,
         target=task.target,
         sampling=sent(judge.sampling),
+        against=judge.against,
+        times=judge.times,
         **given,
     )

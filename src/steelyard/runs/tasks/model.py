@@ -122,6 +122,13 @@ class Judge(Model):
         None, description="A regular expression with a group `verdict`; the last match counts."
     )
     sampling: Sampling = Field(Sampling(temperature=0), description="Parameters of the judge's requests.")
+    against: Text | None = Field(
+        None,
+        description="The column of another answer to each question: which one is better, in both orders?",
+    )
+    times: Annotated[int, Field(ge=1, le=100)] = Field(
+        1, description="How often each answer, or each order of a pair, is judged."
+    )
 
 
 class Task(Model):
