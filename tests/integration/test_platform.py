@@ -11,7 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from typer.testing import CliRunner
 
+from steelyard.cli.main import app
 from steelyard.client import Client, WaitTimeout, presets
 from steelyard.client.errors import Invalid, NotFound, Unavailable
 from steelyard.local.state import StateDir
@@ -80,6 +84,42 @@ def test_commands_show_and_change_what_there_is(machine: Machine, tmp_path: Path
     first = steelyard("apply", "-f", str(procedure), folder=folder)
     assert first.returncode == 0, first.stderr
     assert steelyard("apply", "-f", str(procedure), folder=folder).stdout == first.stdout
+
+
+def test_what_is_downloaded_is_verified_and_signed(machine: Machine, tmp_path: Path) -> None:
+    machine.up()
+    state = machine.state.path
+    with machine.client() as client:
+        small = make(client, tmp_path / "rows", rows=10)
+        client.reports.wait(small.report, timeout=120)
+        requirements = [{"dataset": small.dataset, "rubric": "classification.Classification"}]
+        procedure = client.auditprocedures.create(account=ACCOUNT, name="small", requirements=requirements)
+        audit = client.audits.create(
+            account=ACCOUNT,
+            auditProcedure=procedure.id,
+            inferenceService=small.service,
+            useCase="sorting letters",
+            author="the postmaster",
+        )
+        client.audits.wait(audit.id, timeout=120)
+    private, public = tmp_path / "key.pem", tmp_path / "public.pem"
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    for kind, id in (("report", small.report), ("audit", audit.id)):
+        folder = tmp_path / kind
+        done = steelyard(kind, "download", id, "--evidence", str(folder), folder=state)
+        assert done.returncode == 0, done.stderr
+        unsigned = CliRunner().invoke(app, [kind, "verify", str(folder)])
+        assert unsigned.exit_code == 0, unsigned.output
+        assert unsigned.output.startswith("left out  nobody vouches for these digests: it is not signed")
+        assert "rows counted again: 10 rows of the dataset" in unsigned.output
+        assert CliRunner().invoke(app, [kind, "sign", str(folder), "--sign-key", str(private)]).exit_code == 0
+        signed = CliRunner().invoke(app, [kind, "verify", str(folder), "--key", str(public)])
+        assert signed.exit_code == 0, signed.output
+        assert "is signed by the key" in signed.output
+    page = (tmp_path / "audit/index.html").read_text()
+    assert all(said in page for said in ("sorting letters", "the postmaster", f"reports/{small.report}/"))
 
 
 @contextmanager

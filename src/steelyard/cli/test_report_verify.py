@@ -74,7 +74,7 @@ def test_a_page_alone_is_checked_as_far_as_it_goes(folder: Path) -> None:
     done = verify(page)
     assert done.exit_code == 0, done.output
     assert done.output.startswith("left out  nobody vouches for this page: it lies alone")
-    assert "steelyard report download ID --evidence DIR" in done.output
+    assert "They lie in the folder of the run: name it with --results DIR" in done.output
     text = page.read_text()
     for old, new in (("<h1>", "<h1>Not "), ("</body>", "<script>alert(1)</script></body>")):
         assert old in text

@@ -5,7 +5,7 @@ first; then one line for each thing that was looked at.
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from steelyard.report.attest_report import statement_of
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.report.verify_again import recounted, scored_again, summarised_again
 from steelyard.report.verify_files import Check, Places, digests, elsewhere, extra_files, fault
-from steelyard.report.verify_page import page_alone, same_numbers
+from steelyard.report.verify_page import how_to_get, page_alone, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 
 __all__ = ["Check", "NotAReport", "Places", "folder_of", "verify_report"]
@@ -61,11 +61,11 @@ class _Found:
 
 
 async def verify_report(
-    places: Places, key: Ed25519PublicKey | None = None, *, vouched: bool = False
+    places: Places, key: Ed25519PublicKey | None = None, *, part: bool = False
 ) -> AsyncIterator[Check]:
     """Every check: first what cannot be checked, then the rest in order. No fault: the report is as it was made.
 
-    `vouched` says that somebody else answers for the digests: an audit for those of its reports.
+    As `part` of an audit, without what cannot be checked: the audit says that of all its reports (`unchecked`).
     """
     found = _look(places)
     if found.page is not None and found.alone:
@@ -82,9 +82,9 @@ async def verify_report(
         yield fault(f"{NUMBERS}: is not the JSON of a report")
         return
     statement = Signature(places.report, key, lambda: statement_of(found.page or b"", found.raw or b""))
-    warning = () if vouched else vouching(statement)
-    for check in (*warning, *_not_here(found, places), *_beside(numbers["evidence"], places)):
-        yield check
+    if not part:
+        for check in (*vouching(statement), *unchecked(places)):
+            yield check
     yield same_numbers(found.page, found.raw, "report", NUMBERS)
     for check in digests(numbers["evidence"], places):
         yield check
@@ -92,6 +92,17 @@ async def verify_report(
         yield check
     for check in attested(statement):
         yield check
+
+
+def unchecked(places: Places) -> Iterator[Check]:
+    """What of the report cannot be checked, since its files are not here; and files that are no part of it."""
+    found = _look(places)
+    numbers = None if found.raw is None else _numbers(found.raw)
+    if numbers is None:
+        return
+    yield from _not_here(found, numbers)
+    yield from elsewhere(numbers["evidence"], places)
+    yield from extra_files(numbers["evidence"], places)
 
 
 async def _made_again(numbers: Json, places: Places, found: _Found) -> AsyncIterator[Check]:
@@ -123,7 +134,7 @@ def _look(places: Places) -> _Found:
     )
 
 
-def _not_here(found: _Found, places: Places) -> Iterator[Check]:
+def _not_here(found: _Found, numbers: Json) -> Iterator[Check]:
     missing = [
         name
         for name, there in (
@@ -134,15 +145,9 @@ def _not_here(found: _Found, places: Places) -> Iterator[Check]:
     ]
     if missing:
         yield Check(
-            f"not here: {' and '.join(missing)}: no row can be counted or scored again. Download them with "
-            "steelyard report download ID --evidence DIR, or name their folder with --results DIR",
+            f"not here: {' and '.join(missing)}: no row can be counted or scored again. {how_to_get(numbers)}",
             "left out",
         )
-
-
-def _beside(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
-    yield from elsewhere(evidence, places)
-    yield from extra_files(evidence, places)
 
 
 def _numbers(raw: bytes) -> Json | None:

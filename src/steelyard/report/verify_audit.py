@@ -22,10 +22,10 @@ from steelyard.report.audit import Audit, Request, make_audit
 from steelyard.report.audit_subject import Subject
 from steelyard.report.joined import sha256_of
 from steelyard.report.report import NUMBERS, PAGE
-from steelyard.report.verify import verify_report
+from steelyard.report.verify import unchecked, verify_report
 from steelyard.report.verify_again import UNREADABLE, compared, first_difference
 from steelyard.report.verify_files import Check, Places, fault
-from steelyard.report.verify_page import page_alone, parsed, same_numbers
+from steelyard.report.verify_page import how_to_get, page_alone, parsed, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 from steelyard.storage.files import FileStore
 
@@ -112,16 +112,19 @@ def _is_audit(numbers: Json) -> bool:
 
 
 def _not_here(numbers: Json, folder: Path) -> Iterator[Check]:
-    """One line for each report that cannot be checked, and one for an earlier audit that is not here."""
-    how = "download it with steelyard audit download ID --evidence DIR"
+    """A line for each report, and for an earlier audit, that cannot be checked; then what of the others cannot be."""
+    how = how_to_get(numbers, "audit")
     for requirement in numbers["requirements"]:
         report = requirement["report"]
-        if not (folder / "reports" / report / NUMBERS).is_file():
+        if (folder / "reports" / report / NUMBERS).is_file():
+            for check in unchecked(_places(requirement, folder)):
+                yield replace(check, what=f"report {report[:8]}…: {check.what}")
+        else:
             yield Check(
-                f"not here: reports/{report}/: no number of this report can be checked; {how}", "left out"
+                f"not here: reports/{report}/: no number of this report can be checked. {how}", "left out"
             )
     if numbers["baseline"] and not (folder / BASELINE / AUDIT_NUMBERS).is_file():
-        yield Check(f"not here: {BASELINE}/: the comparison cannot be made again; {how}", "left out")
+        yield Check(f"not here: {BASELINE}/: the comparison cannot be made again. {how}", "left out")
 
 
 def _own_files(requirement: Json, folder: Path) -> Iterator[Check]:
@@ -200,7 +203,7 @@ async def _report(requirement: Json, folder: Path) -> AsyncIterator[Check]:
     if not (places.report / NUMBERS).is_file():
         return
     yield _same_evidence(requirement, places)
-    async for check in verify_report(places, vouched=True):
+    async for check in verify_report(places, part=True):
         yield replace(check, what=f"report {report[:8]}…: {check.what}")
 
 

@@ -106,6 +106,9 @@ def _here(what: str, places: Places) -> bool:
 
 
 def _digest_fault(entry: Json, places: Places) -> str:
+    inside = Path(entry["path"])
+    if inside.is_absolute() or ".." in inside.parts:
+        return f"{entry['path']} leads out of the folder"
     path = places.of(entry["what"], entry["path"])
     if path is None or not path.is_file():
         return f"{entry['path']} is missing" + (f" ({path})" if path else "")

@@ -29,13 +29,14 @@ def page_alone(page: bytes, kind: str) -> Iterator[Check]:
         "Whoever edits it with care is not noticed",
         "left out",
     )
+    numbers = parsed(numbers_inside(page, kind))
+    known = numbers if isinstance(numbers, dict) else {}
     yield Check(
-        f"not here: everything that the numbers were made from: no digest, row or number can be checked. "
-        f"Download it with steelyard {kind} download ID --evidence DIR",
+        "not here: everything that the numbers were made from: no digest, row or number can be checked. "
+        + how_to_get(known, kind),
         "left out",
     )
-    numbers = parsed(numbers_inside(page, kind))
-    if not isinstance(numbers, dict):
+    if not known:
         yield fault(f"the page: has no numbers of {'an' if kind == 'audit' else 'a'} {kind} in it")
         return
     leaves = sum(1 for _ in _values(numbers))
@@ -43,6 +44,15 @@ def page_alone(page: bytes, kind: str) -> Iterator[Check]:
         f"the page: holds {count(leaves)} numbers and words as JSON, format {numbers.get('schemaVersion')}"
     )
     yield from (_format(numbers), *_scripts(page), *_shown(page, numbers), *_rows(numbers))
+
+
+def how_to_get(numbers: Json, kind: str = "report") -> str:
+    """Where a reader gets the rest: by its id from the platform, or from who made the run."""
+    names = numbers.get("names") if kind == "report" else numbers
+    identity = names.get(kind) if isinstance(names, dict) else None
+    if kind == "report" and not identity:
+        return "They lie in the folder of the run: name it with --results DIR"
+    return f"Download it with: steelyard {kind} download {identity or 'ID'} --evidence DIR"
 
 
 def same_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:

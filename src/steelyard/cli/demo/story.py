@@ -65,6 +65,8 @@ class Story:
                 auditProcedure=procedure.id,
                 inferenceService=service,
                 baseline=done[-1].audit if done else None,
+                useCase="reading digits that people have written by hand",
+                author="the demo of Steelyard",
             )
             self._note(audit)
             self._wait([(self.client.audits.get, audit.id)])
