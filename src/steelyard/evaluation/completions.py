@@ -17,8 +17,8 @@ from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 Json = Any
 LIKELIHOOD = b'{"likelihood":'
 """How the body of a row begins whose likelihood is asked."""
-KEPT_COUNTS = 4096
-"""Contexts whose number of tokens is remembered: the choices of a question share theirs."""
+KEPT_CONTEXTS = 256
+"""Contexts whose tokens are remembered: the choices of a question share theirs."""
 SEED = 1234
 
 
@@ -64,7 +64,7 @@ class CompletionsClient:
     tokenizer: Tokenizer | None = None
     most_stops: int = stops.MOST_STOPS
     """How many stops the endpoint takes: learnt where it refuses more."""
-    _counts: "OrderedDict[str, asyncio.Task[int | Failure]]" = field(default_factory=OrderedDict)
+    _contexts: "OrderedDict[str, asyncio.Task[list[int] | Failure]]" = field(default_factory=OrderedDict)
 
     @property
     def closed(self) -> bool:
@@ -107,15 +107,42 @@ class CompletionsClient:
         prompt, context = asked["prompt"], asked["context"]
         if asked["likelihood"] == "rolling" or not context:
             return await self._of_tokens(body, asked)
-        count: int | Failure | None = None
-        if self.tokenizer is not None:
-            count = await self._count(prompt[:context])
-            if isinstance(count, Failure):
-                return count
-        outcome = await self.inner.call(_echo(asked["model"], prompt))
+        if self.tokenizer is None:
+            return await self._of_text(body, asked, None)
+        before = await self._context(prompt[:context])
+        whole = await self._tokens(prompt, special=True)
+        if isinstance(before, Failure):
+            return before
+        if isinstance(whole, Failure):
+            return whole
+        count = len(before)
+        if whole[:count] == before:
+            return await self._of_text(body, asked, count)
+        # The border lies inside a token. lm-eval asks for the context's own tokens, then those that the whole has more.
+        if len(whole) <= count:
+            return (
+                b'{"asked":' + body + b',"answers":[],"fault":"no token is left beside those of the context"}'
+            )
+        return await self._of_ids(body, asked, [(before, whole[count:])])
+
+    async def _of_text(self, body: bytes, asked: Mapping[str, Json], count: int | None) -> Outcome:
+        outcome = await self.inner.call(_echo(asked["model"], asked["prompt"]))
         if isinstance(outcome, Failure):
             return outcome
         return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
+
+    async def _of_ids(
+        self, body: bytes, asked: Mapping[str, Json], pairs: Sequence[tuple[list[int], list[int]]]
+    ) -> Outcome:
+        """Contexts and continuations as token ids, a request each."""
+        answers = []
+        for before, counted in pairs:
+            outcome = await self.inner.call(_echo(asked["model"], [*before, *counted]))
+            if isinstance(outcome, Failure):
+                return outcome
+            answers.append(outcome)
+        told = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
+        return _answered(body, answers, b'"windows":' + orjson.dumps(told))
 
     async def _of_tokens(self, body: bytes, asked: Mapping[str, Json]) -> Outcome:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
@@ -133,31 +160,19 @@ class CompletionsClient:
             return Failure(
                 Fault.REFUSED, f"the text has {len(tokens)} tokens; the model takes {most} at once"
             )
-        pairs = _pairs(tokens, tokenizer, rolling=rolling)
-        answers = []
-        for before, counted in pairs:
-            outcome = await self.inner.call(_echo(asked["model"], [*before, *counted]))
-            if isinstance(outcome, Failure):
-                return outcome
-            answers.append(outcome)
-        told = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
-        return _answered(body, answers, b'"windows":' + orjson.dumps(told))
+        return await self._of_ids(body, asked, _pairs(tokens, tokenizer, rolling=rolling))
 
-    async def _count(self, context: str) -> int | Failure:
+    async def _context(self, context: str) -> list[int] | Failure:
         """The tokens of the context alone, with those that the endpoint puts before every text."""
-        task = self._counts.get(context)
+        task = self._contexts.get(context)
         if task is None:
-            task = self._counts[context] = asyncio.ensure_future(self._counted(context))
-            while len(self._counts) > KEPT_COUNTS:
-                self._counts.popitem(last=False)
-        count = await asyncio.shield(task)
-        if isinstance(count, Failure):  # another row may have better luck
-            self._counts.pop(context, None)
-        return count
-
-    async def _counted(self, context: str) -> int | Failure:
-        tokens = await self._tokens(context, special=True)
-        return tokens if isinstance(tokens, Failure) else len(tokens)
+            task = self._contexts[context] = asyncio.ensure_future(self._tokens(context, special=True))
+            while len(self._contexts) > KEPT_CONTEXTS:
+                self._contexts.popitem(last=False)
+        tokens = await asyncio.shield(task)
+        if isinstance(tokens, Failure):  # another row may have better luck
+            self._contexts.pop(context, None)
+        return tokens
 
     async def _tokens(self, text: str, *, special: bool) -> list[int] | Failure:
         assert self.tokenizing is not None

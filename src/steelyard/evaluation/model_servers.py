@@ -65,6 +65,8 @@ class ModelServer:
     max_length: int = 4096
     tokenize: bool = True
     tokenizer_info: bool = False
+    refuses: str = ""
+    """A pattern: prompts with it are refused for good."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     bodies: list[Json] = field(default_factory=list)
     """Bodies of requests for completions and chat."""
@@ -107,6 +109,8 @@ class ModelServer:
         choices = []
         for prompt in prompts:
             ids = self._encode(prompt) if isinstance(prompt, str) else list(prompt)
+            if self.refuses and re.search(self.refuses, "".join(self.vocabulary.texts(ids))):
+                return 400, {"error": {"message": "not this one", "type": "BadRequestError", "code": 400}}
             if len(ids) + 1 > self.max_length:
                 told = f"This model's maximum context length is {self.max_length} tokens"
                 return 400, {"error": {"message": told, "param": "input_tokens", "code": 400}}

@@ -182,6 +182,8 @@ def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
     asked, bodies = answer["asked"], answer["answers"]
     response: dict[str, Json] = {RESPONSE_INDEX: 0, "finish_reason": None}
     try:
+        if "fault" in answer:
+            raise tokens.NoLikelihood(answer["fault"])
         choices = [body["choices"][0] for body in bodies]
         lists = [tokens.listed(choice) for choice in choices]
         told = _continuation(asked, answer, lists)

@@ -109,6 +109,23 @@ async def test_a_continuation_has_the_likelihood_of_its_own_tokens(
     assert likelihood(kept["logprobs"], kept["tops"])[0] < 0
 
 
+async def test_where_the_border_lies_inside_a_token_the_context_keeps_its_own_tokens() -> None:
+    """Whole: "The", " cop", "pers"; the context alone: "The", " co". lm-eval asks for "The", " co", "pers"."""
+    server = ModelServer()
+    kept = orjson.loads((await asked(server, likelihood_body("m", "The coppers", len("The co"))))["text"])
+    assert kept["tokens"] == ["pers"]
+    assert server.vocabulary.texts(server.bodies[0]["prompt"]) == ["The", " co", "pers"]
+
+
+async def test_a_continuation_without_a_token_of_its_own_has_no_likelihood() -> None:
+    kept = orjson.loads(
+        (await asked(ModelServer(), likelihood_body("m", "The copp", len("The cop"))))["text"]
+    )
+    assert "p" in kept["tokens"]
+    kept = orjson.loads((await asked(ModelServer(), likelihood_body("m", "The cop", len("The co"))))["text"])
+    assert kept == {"fault": "no token is left beside those of the context"}
+
+
 async def test_a_text_after_nothing_is_asked_as_ids_behind_the_prefix() -> None:
     server = ModelServer()
     kept = orjson.loads((await asked(server, likelihood_body("m", "the river", 0)))["text"])
@@ -137,7 +154,7 @@ async def test_the_choices_of_a_question_count_its_context_once() -> None:
     for choice in (" one", " two", " three"):
         await calls.call(likelihood_body("m", f"The answer is{choice}", len("The answer is")))
     assert isinstance(calls.tokenizing, Direct)
-    assert len(calls.tokenizing.bodies) == 1
+    assert len(calls.tokenizing.bodies) == 4  # the context, and each whole text
 
 
 def test_windows_cover_every_token_once_and_have_a_context() -> None:

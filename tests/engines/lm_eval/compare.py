@@ -24,6 +24,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.utils import RemoteTokenizer
 
 from steelyard.evaluation.model_servers import BOS, EOS, ModelServer
+from steelyard.runs.compare import compare_runs
 from tests.engines.lm_eval.server import Served
 from tests.engines.lm_eval.tasks import write_tasks
 
@@ -42,6 +43,7 @@ class Scenario:
     server: ModelServer
     tasks: tuple[str, ...]
     chat: bool = False
+    arguments: str = ""
     refused: str = ""
     other: str = ""
     """Why our numbers differ from lm-eval's; then they have to."""
@@ -100,8 +102,11 @@ def with_bos(wanted: bool) -> Iterator[None]:
         RemoteTokenizer.encode = plain
 
 
-def by_lm_eval(task: str, scenario: Scenario, folder: Path) -> Json:
-    """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none."""
+def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int] | None = None) -> Json:
+    """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none.
+
+    All documents are asked, or those alone.
+    """
     chat = scenario.chat
     reference = ModelServer(
         kind="vllm", bos=scenario.server.bos, tokenizer_info=True, max_length=scenario.server.max_length
@@ -124,6 +129,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path) -> Json:
                 tasks=[task],
                 task_manager=TaskManager(include_path=str(folder)),
                 log_samples=False,
+                samples=None if documents is None else {task: documents},
             )
     finally:
         served.close()
@@ -133,16 +139,18 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path) -> Json:
 def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, Json]:
     """The exit status, what was said, and the numbers of the report."""
     run = folder / f"run-{scenario.name.replace(' ', '-').replace(',', '')}-{task}"
-    arguments = f"?include_path={folder}{'&chat=true' if scenario.chat else ''}"
-    command = [
-        *(sys.executable, "-c", "from steelyard.cli.main import main; main()"),
-        *("eval", "run", "--task", f"lm_eval:{task}{arguments}"),
-        *("--url", f"{served.root}/v1", "--model", "m", "--output", str(run), "--display", "plain"),
-    ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
+    asked = ("--task", f"lm_eval:{task}{arguments}", "--url", f"{served.root}/v1", "--model", "m")
+    status, said = steelyard("eval", "run", *asked, "--output", str(run), "--display", "plain")
     report = run / "report.json"
-    numbers = json.loads(report.read_text()) if report.exists() else None
-    return done.returncode, done.stderr + done.stdout, numbers
+    return status, said, json.loads(report.read_text()) if report.exists() else None
+
+
+def steelyard(*arguments: str) -> tuple[int, str]:
+    """The exit status of a command of ours, and what it said."""
+    command = (sys.executable, "-c", "from steelyard.cli.main import main; main()", *arguments)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.returncode, done.stderr + done.stdout
 
 
 def numbers_of(results: Json) -> dict[str, float]:
@@ -171,11 +179,11 @@ def compared(task: str, scenario: Scenario, folder: Path) -> bool:
         calls = served.asked - before
         if scenario.refused:
             right = status == 2 and scenario.refused in said and calls <= 1
-            print(f"{name}: {'refused' if right else 'NOT REFUSED'} after {calls} calls")
+            print(f"{name}: {'refused' if right else 'NOT REFUSED'} after {calls} calls", flush=True)
             return right or _told(said)
         theirs = numbers_of(by_lm_eval(task, scenario, folder))
         ours = numbers_of(report["lmEval"]["results"]) if report else {}
-        status_again, _, _ = by_us(task, scenario, served, folder)
+        status_again = by_us(task, scenario, served, folder)[0] if task == "local_sums" else 0
         paid_again = served.asked - before - calls
     finally:
         served.close()
@@ -183,8 +191,54 @@ def compared(task: str, scenario: Scenario, folder: Path) -> bool:
     agree = same(ours, theirs)
     right = right and agree is not bool(scenario.other)
     told = "are the same" if agree else f"differ: {scenario.other}" if right else "DIFFER"
-    print(f"{name}: {len(theirs)} numbers {told}; {calls} calls, {paid_again} again")
+    print(f"{name}: {len(theirs)} numbers {told}; {calls} calls, {paid_again} again", flush=True)
     return right or _told(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {status_again})\n{said}")
+
+
+SILENT = ModelServer(kind="vllm", refuses="river.* at last$")
+"""Refuses one choice of the documents whose question names the river."""
+
+
+def silence_is_told(folder: Path) -> bool:
+    """Documents that lack an answer are wrong, bounded and counted; show, compare and verify say the same."""
+    rows = [json.loads(line) for line in (folder / "choices.jsonl").read_text().splitlines()]
+    answered = [
+        number for number, row in enumerate(rows) if not {"river", "river at last"} & {*row["choices"]}
+    ]
+    lenient = Scenario("silence", SILENT, (), arguments="&max_failed=1")
+    strict, whole = replace(lenient, name="strict", arguments=""), replace(lenient, name="whole", server=VLLM)
+    numbers = {}
+    for scenario in (lenient, strict, whole):
+        served = Served(fresh(scenario.server))
+        numbers[scenario.name] = by_us("local_choices", scenario, served, folder)
+        served.close()
+    theirs = numbers_of(by_lm_eval("local_choices", whole, folder, answered))
+    status, said, found = numbers["silence"]
+    run, other = (folder / f"run-{name}-local_choices" for name in ("silence", "whole"))
+    compared_with = compare_runs([other, run]).others[0].found
+    lead, share = found["metrics"][0], len(answered) / len(rows)
+    checks = {
+        "exit status 3": (status, numbers["strict"][0], numbers["whole"][0]) == (3, 3, 0),
+        "lm-eval's own numbers of the others": same(numbers_of(found["lmEval"]["results"]), theirs),
+        "failed documents count as wrong": math.isclose(
+            lead["value"], theirs["local_choices: acc,none"] * share, rel_tol=1e-9
+        ),
+        "bounds": math.isclose(
+            found["bounds"]["allFailedRight"] - found["bounds"]["allFailedWrong"], 1 - share, rel_tol=1e-9
+        ),
+        "counts": found["counts"]
+        == {"scored": len(answered), "failed": len(rows) - len(answered), "leftOut": 0},
+        "no headline above max_failed": numbers["strict"][2]["metrics"][0]["value"] is None,
+        "compare counts documents": compared_with.questions == len(rows)
+        and math.isclose(compared_with.system.value or -1, lead["value"], rel_tol=1e-9),
+        "verify": steelyard("report", "verify", str(run / "report.html"))[0] == 0,
+    }
+    wrong = [name for name, right in checks.items() if not right]
+    print(
+        f"silence: {len(rows) - len(answered)} of {len(rows)} documents failed; {wrong or 'all as it should be'}",
+        flush=True,
+    )
+    return not wrong or _told(f"{said}\n{json.dumps(found['metrics'])}\n{theirs}")
 
 
 def _told(text: str) -> bool:
@@ -204,6 +258,8 @@ def main() -> int:
         if not wanted or scenario.name in wanted or task in wanted
     ]
     wrong = sum(not compared(task, scenario, folder) for task, scenario in pairs)
+    if not wanted or "silence" in wanted:
+        wrong += not silence_is_told(folder)
     print(f"{len(pairs)} tasks compared, {wrong} not as they should be")
     return 1 if wrong else 0
 
