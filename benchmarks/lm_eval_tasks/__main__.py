@@ -62,10 +62,10 @@ def ours(python: Path, task: str, root: str, folder: Path, number: int) -> list[
 def theirs(python: Path, task: str, root: str, folder: Path, number: int) -> list[str]:
     """lm-eval's own command; generations need no tokenizer there, likelihoods the server's."""
     tokenizer = "remote" if task == "local_choices" else "None"
-    told = f"model=m,base_url={root}/v1/completions,num_concurrent=64,tokenizer_backend={tokenizer}"
-    told += ",tokenized_requests=False" if tokenizer == "None" else ""
+    model_args = f"model=m,base_url={root}/v1/completions,num_concurrent=64,tokenizer_backend={tokenizer}"
+    model_args += ",tokenized_requests=False" if tokenizer == "None" else ""
     return [
-        *(str(python), "-m", "lm_eval", "run", "--model", "local-completions", "--model_args", told),
+        *(str(python), "-m", "lm_eval", "run", "--model", "local-completions", "--model_args", model_args),
         *("--tasks", task, "--include_path", str(folder), "--output_path", str(folder / f"theirs-{number}")),
         "--log_samples",
     ]

@@ -141,8 +141,8 @@ class CompletionsClient:
             if isinstance(outcome, Failure):
                 return outcome
             answers.append(outcome)
-        told = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
-        return _answered(body, answers, b'"windows":' + orjson.dumps(told))
+        sizes = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
+        return _answered(body, answers, b'"windows":' + orjson.dumps(sizes))
 
     async def _of_tokens(self, body: bytes, asked: Mapping[str, Json]) -> Outcome:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
@@ -210,6 +210,6 @@ def _echo(model: str, prompt: str | list[int]) -> bytes:
     return orjson.dumps({"model": model, "prompt": prompt, **wanted})
 
 
-def _answered(body: bytes, answers: Sequence[bytes], told: bytes) -> bytes:
+def _answered(body: bytes, answers: Sequence[bytes], facts: bytes) -> bytes:
     """What the reader gets: what was asked, the endpoint's answers as they are, and what was counted."""
-    return b'{"asked":' + body + b"," + told + b',"answers":[' + b",".join(answers) + b"]}"
+    return b'{"asked":' + body + b"," + facts + b',"answers":[' + b",".join(answers) + b"]}"

@@ -186,15 +186,15 @@ def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
             raise tokens.NoLikelihood(answer["fault"])
         choices = [body["choices"][0] for body in bodies]
         lists = [tokens.listed(choice) for choice in choices]
-        told = _continuation(asked, answer, lists)
+        kept = _continuation(asked, answer, lists)
         response["finish_reason"] = _text(choices[0].get("finish_reason"))
     except tokens.NoLikelihood as fault:
-        told = {"fault": str(fault)}
+        kept = {"fault": str(fault)}
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise Malformed(
             f"an answer has not the shape of one ({type(error).__name__} {error}): {_short(bodies)}"
         ) from error
-    response["text"] = orjson.dumps(told).decode()
+    response["text"] = orjson.dumps(kept).decode()
     for body in bodies:
         usage: dict[str, Json] = {}
         _count(body.get("usage"), usage)
@@ -204,7 +204,7 @@ def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
 
 
 def _continuation(asked: Json, answer: Json, lists: Sequence[tokens.Listed]) -> dict[str, Json]:
-    """What is kept: the tokens that count, in order, with what the endpoint told of each."""
+    """What is kept: the tokens that count, in order, with what the endpoint says of each."""
     if "windows" in answer:
         spans = [
             tokens.by_ids(one.texts, length, count)

@@ -93,20 +93,20 @@ def by_count(texts: Sequence[str], prompt: str, length: int, context_tokens: int
     """
     end = prompt_end(texts, prompt)
     spelled = sum(len(text) for text in texts[context_tokens:end])
-    found = Continuation(min(context_tokens, end), end, spelled != length)
-    return _checked(texts, found, prompt, min(length, spelled))
+    span = Continuation(min(context_tokens, end), end, spelled != length)
+    return _checked(texts, span, prompt, min(length, spelled))
 
 
-def _checked(texts: Sequence[str], found: Continuation, prompt: str, length: int) -> Continuation:
+def _checked(texts: Sequence[str], span: Continuation, prompt: str, length: int) -> Continuation:
     """NoLikelihood unless these tokens spell at least the last `length` characters of the prompt, and nothing else."""
-    spelled = "".join(texts[found.start : found.end])
-    if found.start >= found.end:
+    spelled = "".join(texts[span.start : span.end])
+    if span.start >= span.end:
         raise NoLikelihood("no token of the continuation is left beside those of the context")
     if REPLACED in spelled and REPLACED not in prompt:
         raise NoLikelihood("the endpoint lists tokens of the continuation without their texts")
     if len(spelled) < length or not prompt.endswith(spelled):
         raise NoLikelihood("the tokens that the endpoint lists do not spell the continuation")
-    return found
+    return span
 
 
 def by_ids(texts: Sequence[str], prompt_tokens: int, count: int) -> Continuation:

@@ -49,9 +49,9 @@ def shares_of(
     tasks: Mapping[str, Json], samples: Mapping[str, Sequence[Json]], results: Mapping[str, Json]
 ) -> dict[str, list[str]]:
     """Of each task, the metrics that are shares: means over documents of numbers from 0 to 1, where more is better."""
-    found: dict[str, list[str]] = {}
+    shares: dict[str, list[str]] = {}
     for task, several in samples.items():
-        found[task] = []
+        shares[task] = []
         for key in keys_of(results.get(task, {})):
             metric, _, kept = key.partition(",")
             values = [
@@ -61,8 +61,8 @@ def shares_of(
             ]
             better = tasks[task].higher_is_better().get(metric, True)
             if better is not False and _is_share(metric, values, results[task][key]):
-                found[task].append(key)
-    return found
+                shares[task].append(key)
+    return shares
 
 
 def _is_share(metric: str, values: Sequence[Json], mean: float) -> bool:
@@ -165,10 +165,10 @@ def _with_failed(
     """A task's shares over all documents, and how many these are; errors are lm-eval's, of those that were scored."""
     scored = int(numbers.get("sample_len", 0))
     size = scored + failed
-    told: dict[str, Json] = {"sample_len": size}
+    adjusted: dict[str, Json] = {"sample_len": size}
     for key in shares:
         metric, _, kept = key.partition(",")
         right = scored * float(numbers.get(key, 0.0)) + (failed if side == _HIGH else 0)
-        told[key] = right / size if size else 0.0
-        told[f"{metric}_stderr,{kept}"] = numbers.get(f"{metric}_stderr,{kept}", 0.0)
-    return told
+        adjusted[key] = right / size if size else 0.0
+        adjusted[f"{metric}_stderr,{kept}"] = numbers.get(f"{metric}_stderr,{kept}", 0.0)
+    return adjusted

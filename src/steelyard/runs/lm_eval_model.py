@@ -76,7 +76,7 @@ def evaluated(name: TaskName, exchange: Exchange) -> dict[str, Json]:
 
     manager.load = keep
     evaluation = _Evaluation(name, exchange, loaded)
-    found: dict[str, Json] = simple_evaluate(
+    results: dict[str, Json] = simple_evaluate(
         model=_model(evaluation),
         tasks=[name.task],
         num_fewshot=name.num_fewshot,
@@ -85,7 +85,7 @@ def evaluated(name: TaskName, exchange: Exchange) -> dict[str, Json]:
         apply_chat_template=name.chat,
         log_samples=True,
     )
-    return evaluation.told(found)
+    return evaluation.outcome(results)
 
 
 @dataclass
@@ -134,27 +134,27 @@ class _Evaluation:
             return str(choices[target]).strip()[:MOST_TEXT]
         return str(target)[:MOST_TEXT]
 
-    def told(self, found: dict[str, Json]) -> dict[str, Json]:
+    def outcome(self, results: dict[str, Json]) -> dict[str, Json]:
         rows: dict[tuple[str, int], list[int]] = {}
         for number, instance in enumerate(self.instances):
             rows.setdefault((str(instance.task_name), int(instance.doc_id)), []).append(number)
         labels = {key: self._label(key[0], [self.instances[number] for number in rows[key]]) for key in rows}
-        samples = found.pop("samples", {})
-        shares = shares_of(self.loaded["tasks"], samples, found["results"])
+        samples = results.pop("samples", {})
+        shares = shares_of(self.loaded["tasks"], samples, results["results"])
         by_document: dict[tuple[str, int], list[Json]] = {}
         for task, several in samples.items():
             for sample in several:
                 by_document.setdefault((str(task), int(sample["doc_id"])), []).append(sample)
         documents: list[Document] = [
-            document_of(key, (numbers, labels[key]), by_document.get(key, ()), found["results"], shares)
+            document_of(key, (numbers, labels[key]), by_document.get(key, ()), results["results"], shares)
             for key, numbers in rows.items()
         ]
         failed = {task: len(missing) for task, missing in self.failed.items()}
         kept = ("results", "groups", "versions", "n-shot", "n-samples", "higher_is_better")
         return {
-            "results": {key: found[key] for key in kept if key in found},
+            "results": {key: results[key] for key in kept if key in results},
             "shares": shares,
-            "bounds": bounds_of(found["results"], self.loaded, shares, failed),
+            "bounds": bounds_of(results["results"], self.loaded, shares, failed),
             "documents": documents,
         }
 

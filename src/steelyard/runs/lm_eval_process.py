@@ -51,23 +51,23 @@ class LmEval:
 
     def requests(self) -> list[dict[str, Json]]:
         """The rows that it asks, and waits for; UsageError says why there are none."""
-        told = self._read()
-        if "error" in told:
+        reply = self._read()
+        if "error" in reply:
             self.close()
-            raise UsageError(told["error"])
-        rows: list[dict[str, Json]] = told["requests"]
+            raise UsageError(reply["error"])
+        rows: list[dict[str, Json]] = reply["requests"]
         return rows
 
     def results(self, answers: Sequence[Json], digests: Sequence[str | None]) -> dict[str, Json]:
         """What lm-eval finds in the answers to its requests; ReportFailed says why nothing."""
         try:
             self._send({"answers": list(answers), "digests": list(digests)})
-            told = self._read()
+            reply = self._read()
         finally:
             self.close()
-        if "error" in told:
-            raise ReportFailed("LmEvalFailed", told["error"])
-        return told
+        if "error" in reply:
+            raise ReportFailed("LmEvalFailed", reply["error"])
+        return reply
 
     def close(self) -> None:
         """End it; it leaves nothing behind."""
@@ -93,8 +93,8 @@ class LmEval:
             self._log.seek(0)
             last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
             raise ReportFailed("LmEvalFailed", f"lm-eval ended: {(last or [f'exit status {status}'])[0]}")
-        told: dict[str, Json] = orjson.loads(line)
-        return told
+        reply: dict[str, Json] = orjson.loads(line)
+        return reply
 
 
 def build(name: TaskName) -> list[dict[str, Json]]:
@@ -143,12 +143,12 @@ def main() -> int:
     """The process itself: requests out, answers in, results out."""
     from steelyard.runs.lm_eval_model import Request, evaluated
 
-    told = os.fdopen(os.dup(1), "wb")
+    channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever lm-eval and its tasks print
     name = TaskName(**orjson.loads(sys.stdin.buffer.readline()))
 
     def exchange(requests: Sequence[Request]) -> Sequence[Json]:
-        _tell(told, {"requests": [asdict(request) for request in requests]})
+        _tell(channel, {"requests": [asdict(request) for request in requests]})
         line = sys.stdin.buffer.readline()
         if not line:  # nobody wants the results any more
             raise SystemExit(0)
@@ -158,12 +158,12 @@ def main() -> int:
         return answers
 
     try:
-        found = evaluated(name, exchange)
-        if not found["documents"]:
+        outcome = evaluated(name, exchange)
+        if not outcome["documents"]:
             raise UsageError(f"--task lm_eval:{name.task}: has no requests")
     except SteelyardError as error:
-        found = {"error": str(error)}
-    _tell(told, found)
+        outcome = {"error": str(error)}
+    _tell(channel, outcome)
     return 0
 
 

@@ -30,10 +30,10 @@ _MOST_REASONS = 10
 
 @dataclass(frozen=True)
 class _Documents:
-    """The scores of all documents, beside what lm-eval found of them together."""
+    """The scores of all documents, beside what lm-eval made of them together."""
 
     table: pa.Table
-    found: Mapping[str, Any]
+    outcome: Mapping[str, Any]
     failed: Any
     """Mask of the documents that failed."""
 
@@ -49,8 +49,8 @@ class _Documents:
         """Each document's number of a metric, 0 where it failed, and its cluster. None where one has no number."""
         names = pa.array(sorted(tasks), pa.string())
         mine = np.asarray(pc.is_in(self.table["task"], value_set=names).to_numpy(), dtype=np.bool_)
-        told = self.table.filter(pa.array(mine))["metrics"].to_pylist()
-        numbers = [0.0 if text is None else orjson.loads(text).get(key) for text in told]
+        metrics = self.table.filter(pa.array(mine))["metrics"].to_pylist()
+        numbers = [0.0 if text is None else orjson.loads(text).get(key) for text in metrics]
         if not numbers or any(number is None for number in numbers):
             return None
         return np.asarray(numbers, dtype=np.float64), clusters_of(self.table)[mine]
@@ -58,9 +58,9 @@ class _Documents:
 
 def results_of(name: TaskName, scores: pa.Table) -> Results:
     """Everything that the report says, from the rows with the scores of documents."""
-    found = orjson.loads((scores.schema.metadata or {})[FOUND])
+    outcome = orjson.loads((scores.schema.metadata or {})[FOUND])
     failed = np.asarray(has_status(scores, FAILED).to_numpy(), dtype=np.bool_)
-    documents = _Documents(scores, found, failed)
+    documents = _Documents(scores, outcome, failed)
     metrics = [metric for metric, _ in _metrics(name, documents)]
     bounds = _bounds(name, documents)
     too_many = documents.failures > name.max_failed * documents.total
@@ -78,8 +78,8 @@ def results_of(name: TaskName, scores: pa.Table) -> Results:
         tables=tuple(_tables(documents)),
         limits=tuple(_limits(documents)),
         numbers={
-            "lmEval": found["results"],
-            "lmEvalBounds": found["bounds"],
+            "lmEval": outcome["results"],
+            "lmEvalBounds": outcome["bounds"],
             "documents": {"scored": documents.total - documents.failures, "failed": documents.failures},
             "maxFailed": name.max_failed,
         },
@@ -103,22 +103,23 @@ def _headline(
             else ""
         )
         return f"lm-eval's task {name.task} has no number: {failed}, and {allowed}{between}."
+    what = lead.title.removeprefix(f"{name.task}: ")
     value = "nothing" if lead.estimate.value is None else f"{lead.estimate.value:.4f}"
     if lead.estimate.low is None or lead.estimate.high is None:
-        return f"lm-eval's task {name.task}: {lead.title} {value}."
+        return f"lm-eval's task {name.task}: {what} {value}."
     between = f"{lead.estimate.low:.4f} to {lead.estimate.high:.4f}"
-    return f"lm-eval's task {name.task}: {lead.title} {value} (95 % interval {between})."
+    return f"lm-eval's task {name.task}: {what} {value} (95 % interval {between})."
 
 
 def _numbers(documents: _Documents) -> dict[str, dict[str, Any]]:
     """lm-eval's numbers by task and group; the shares are those of all documents."""
-    results = documents.found["results"]
-    told = {
+    results = documents.outcome["results"]
+    numbers = {
         task: dict(numbers) for task, numbers in {**results["results"], **results.get("groups", {})}.items()
     }
-    for task, shares in (documents.found["bounds"].get("low") or {}).items():
-        told.setdefault(task, {}).update(shares)
-    return told
+    for task, shares in (documents.outcome["bounds"].get("low") or {}).items():
+        numbers.setdefault(task, {}).update(shares)
+    return numbers
 
 
 def _ordered(name: TaskName, numbers: Mapping[str, Any]) -> list[str]:
@@ -128,7 +129,7 @@ def _ordered(name: TaskName, numbers: Mapping[str, Any]) -> list[str]:
 
 def _metrics(name: TaskName, documents: _Documents) -> Iterator[tuple[Metric, str]]:
     """Every number that lm-eval found, and its task; a pooled one first where a run of several tasks has no number."""
-    numbers, results = _numbers(documents), documents.found["results"]["results"]
+    numbers, results = _numbers(documents), documents.outcome["results"]["results"]
     tasks = [str(task) for task in pc.unique(documents.table["task"]).to_pylist()]
     if len(tasks) > 1 and not keys_of(numbers.get(name.task, {})):
         yield from _pooled(name, documents, tasks)
@@ -137,7 +138,7 @@ def _metrics(name: TaskName, documents: _Documents) -> Iterator[tuple[Metric, st
             metric, _, kept = key.partition(",")
             error = results.get(task, numbers[task]).get(f"{metric}_stderr,{kept}")
             members = [task] if task in tasks else tasks
-            share = any(key in documents.found["shares"].get(member, ()) for member in members)
+            share = any(key in documents.outcome["shares"].get(member, ()) for member in members)
             share = share and 0 <= numbers[task][key] <= 1
             estimate = _estimate(
                 documents, (task in tasks, members, key), float(numbers[task][key]), error, share
@@ -158,7 +159,7 @@ def _title(task: str, key: str) -> str:
 def _pooled(name: TaskName, documents: _Documents, tasks: Sequence[str]) -> Iterator[tuple[Metric, str]]:
     """The mean over the documents of all tasks, where lm-eval itself has no number for the group."""
     scores = documents.table["score"]
-    shares = documents.found["shares"]
+    shares = documents.outcome["shares"]
     leads = {next(iter(shares.get(task, ())), None) for task in tasks}
     if None in leads or scores.null_count:
         return
@@ -175,12 +176,14 @@ def _estimate(
     """The number with its interval: of a share by the documents' own numbers, else by lm-eval's standard error."""
     one_task, tasks, key = of
     known = float(error) if isinstance(error, int | float) else None
-    told = documents.values(tasks, key) if share else None
-    if told is not None:
-        values, clusters = told
+    known_values = documents.values(tasks, key) if share else None
+    if known_values is not None:
+        values, clusters = known_values
         if one_task or abs(float(values.mean()) - value) < 1e-9:
             return replace(_share(values, clusters), value=value)
-    size = documents.total if not one_task else len(told[0]) if told else _size(documents, tasks)
+    size = (
+        documents.total if not one_task else len(known_values[0]) if known_values else _size(documents, tasks)
+    )
     if share:
         spread = value * (1 - value)
         effective = min(float(size), spread / known**2) if known and spread else float(size)
@@ -193,7 +196,7 @@ def _estimate(
 
 
 def _size(documents: _Documents, tasks: Sequence[str]) -> int:
-    counts = documents.found["results"].get("n-samples", {})
+    counts = documents.outcome["results"].get("n-samples", {})
     return sum(int(counts.get(task, {}).get("effective", 0)) for task in tasks)
 
 
@@ -201,15 +204,15 @@ def _share(values: Floats, clusters: Integers) -> Estimate:
     """The mean of numbers from 0 to 1; its interval stays there, and is never a point."""
     if np.isin(values, (0.0, 1.0)).all():
         return proportion(values == 1, clusters)
-    found = mean(values, clusters)
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    estimate = mean(values, clusters)
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _bounds(name: TaskName, documents: _Documents) -> Bounds | None:
     """The leading share if all documents that failed were wrong, and if all were right."""
-    bounds = documents.found["bounds"]
+    bounds = documents.outcome["bounds"]
     if not bounds or not documents.failures:
         return None
     for task in _ordered(name, bounds["low"]):
@@ -225,7 +228,7 @@ def _tables(documents: _Documents) -> Iterator[Table]:
     several = Counter(str(reason) for reason in reasons).most_common(_MOST_REASONS)
     rows = tuple((reason, number) for reason, number in several)
     yield Table("Why documents failed", ("Reason", "Documents"), rows)
-    low, high = (documents.found["bounds"].get(side, {}) for side in ("low", "high"))
+    low, high = (documents.outcome["bounds"].get(side, {}) for side in ("low", "high"))
     open_ones = tuple(
         (_title(task, key), percent(value), percent(high[task][key]))
         for task, shares in low.items()
@@ -244,9 +247,9 @@ def _limits(documents: _Documents) -> Iterator[str]:
             "answer that counts. They are wrong in every share, and in no other number; under lmEval in report.json "
             "stand lm-eval's numbers of the others alone."
         )
-    if inside := documents.found.get("inside", 0):
+    if inside := documents.outcome.get("inside", 0):
         yield (
-            f"In {count(inside)} of {count(documents.found['requests'])} requests the border between question and "
+            f"In {count(inside)} of {count(documents.outcome['requests'])} requests the border between question and "
             "answer lies inside a token. The whole token counts, since the endpoint has no /tokenize; lm-eval with "
             "the model's tokenizer may count otherwise there."
         )

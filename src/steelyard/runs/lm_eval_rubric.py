@@ -71,25 +71,25 @@ class Task:
     def score(self, answer: Answer) -> Json:
         """What one request got; `together` makes scores of documents from these."""
         row = answer.row
-        told: Json = {
+        columns: Json = {
             "task": row["task"],
             "document": row["document"],
             "metrics": None,
             "prompt_digest": digest_of(row["prompt"]),
         }
-        return judged(0.0, (), None, False) | told | _said(answer)
+        return judged(0.0, (), None, False) | columns | _reply(answer)
 
     def together(self, scores: pa.Table) -> pa.Table:
-        """lm-eval's score of each document, at the first row of its requests, and what it found of all."""
+        """lm-eval's score of each document, at the first row of its requests, and what it made of all."""
         rows = scores.to_pylist()
         answers = sorted(rows, key=lambda row: int(row["_index_"]))
-        found = replay(self.name, [_answer(row) for row in answers], _digests(answers))
+        outcome = replay(self.name, [_answer(row) for row in answers], _digests(answers))
         first = {int(row["_index_"]): row for row in rows}
         documents = [
             _scored(document, [first[number] for number in document["rows"]])
-            for document in found["documents"]
+            for document in outcome["documents"]
         ]
-        kept = {key: found[key] for key in ("results", "bounds", "shares")} | {
+        kept = {key: outcome[key] for key in ("results", "bounds", "shares")} | {
             "requests": len(rows),
             "inside": sum(bool(row["inside_token"]) for row in rows),
         }
@@ -102,23 +102,23 @@ class Task:
         return results_of(self.name, scores)
 
 
-def _said(answer: Answer) -> Json:
+def _reply(answer: Answer) -> Json:
     """The text of a generation, or the likelihood of a text, or why there is neither."""
-    told: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None, "fault": None}
+    columns: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None, "fault": None}
     if not answer.responses:
-        return told | {"fault": NO_ANSWER}
+        return columns | {"fault": NO_ANSWER}
     text = str(answer.responses[0]["text"])
     if answer.row["kind"] == GENERATE:
-        return told | {"prediction": text}
+        return columns | {"prediction": text}
     kept = orjson.loads(text)
     try:
         if "fault" in kept:
             raise NoLikelihood(kept["fault"])
         value, greedy = likelihood(kept["logprobs"], kept["tops"])
     except NoLikelihood as fault:
-        return told | {"fault": str(fault)}
+        return columns | {"fault": str(fault)}
     inside = kept.get("inside") if kept.get("context_tokens") is None else False
-    return told | {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
+    return columns | {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
 
 
 def _answer(row: Mapping[str, Any]) -> object:

@@ -55,12 +55,12 @@ class TaskName:
     def reference(self) -> str:
         """The rubric that scores it."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        told = {
+        arguments = {
             name: "true" if value is True else value
             for name, value in given.items()
             if value is not None and value is not False and value != _DEFAULTS.get(name)
         }
-        return f"lm_eval.Task?{urlencode(told, quote_via=quote)}"
+        return f"lm_eval.Task?{urlencode(arguments, quote_via=quote)}"
 
 
 def parse_name(text: str) -> TaskName:

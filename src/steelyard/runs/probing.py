@@ -185,9 +185,9 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
         )
     offsets = answer["choices"][0]["logprobs"].get("text_offset")
     if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
-        told = "tells no places of tokens (text_offset is -1 or missing)"
+        lacks = "tells no places of tokens (text_offset is -1 or missing)"
         world.listener.warning(
-            f"{endpoint.url}: {told}; continuations are found by the texts of the tokens, and a row whose tokens "
+            f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
             "do not spell its text has no score"
         )
 
@@ -195,9 +195,9 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
 def _fault(prompt: str, answer: Json) -> str | None:
     """Why the likelihood of the end of the probe's prompt cannot be read."""
     asked = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
-    told = {"asked": asked, "context_tokens": None, "answers": [answer]}
+    reply = {"asked": asked, "context_tokens": None, "answers": [answer]}
     try:
-        (response,) = reader("loglikelihood")(orjson.dumps(told))
+        (response,) = reader("loglikelihood")(orjson.dumps(reply))
         kept = orjson.loads(response["text"])
         if "fault" in kept:
             return str(kept["fault"])
