@@ -9,12 +9,13 @@ import aiohttp
 from yarl import URL
 
 from steelyard.discovery import IDENTITY_PORT, Discovery, Identity, unpinned
-from steelyard.evaluation.backlog import Backlog
+from steelyard.evaluation.backlog import Backlog, Work
 from steelyard.evaluation.call import Client, Failure
 from steelyard.evaluation.clients import open_client
 from steelyard.evaluation.endings import judged
 from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.feed import feed
+from steelyard.evaluation.meter import Meter, NoMeter
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.pool import Pool, Replica, Stopped
@@ -36,6 +37,7 @@ class World:
     identity_port: int | None = IDENTITY_PORT
     """None where replicas have no identity to tell: without a cluster."""
     absence: Absence = field(default_factory=Absence)
+    meter: Meter = field(default_factory=NoMeter)
     watch: Callable[[Progress], None] = lambda _: None
     """Gets the progress when an attempt begins: its `snapshot()` may be taken whenever."""
 
@@ -59,7 +61,8 @@ class Attempt:
             plan.wait_for_server,
         )
         self._pool = Pool(plan.concurrency, policy, world.chance, self._open)
-        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance)
+        self._settler = Settler(plan, policy, self._backlog, writer, progress, world.chance, world.meter)
+        self._alone = asyncio.Lock()
         self._identity: Identity | None = None
         self._workers = 0
         self._absent_since: float | None = None
@@ -115,39 +118,52 @@ class Attempt:
             self._workers += 1
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        calls, durations = self._progress.calls, self._progress.durations
         while (work := await self._backlog.take()) is not None:
             if work.unsendable is not None:
                 self._settler.unsendable(work)
                 continue
             try:
-                replica = await self._pool.acquire()
+                if self._settler.unmeasured:
+                    async with self._alone:  # the first call says what a call uses; then more may go at once
+                        await self._call(work)
+                else:
+                    await self._call(work)
             except Stopped:
                 return
-            calls[work] = sent_at = loop.time()
-            work.attempts += 1
-            outcome = await replica.client.call(work.body)
-            if isinstance(outcome, bytes):
-                outcome = judged(outcome)
-            del calls[work]
-            durations.append(loop.time() - sent_at)
-            self._pool.release(replica, outcome, sent_at)
-            if isinstance(outcome, Failure):
-                self._judge_pool(outcome, replica)
-            elif self._clock is None:
-                self._start_clock(loop)
-            self._settler.settle(work, replica.address, outcome)
             if self._writer.behind:
                 await self._writer.caught_up()
+
+    async def _call(self, work: Work) -> None:
+        """Ask one row once, and settle what came of it; Stopped where no more calls are made."""
+        loop, progress = asyncio.get_running_loop(), self._progress
+        replica = await self._pool.acquire()
+        if self._settler.capped and self._settler.judge_caps(beside=1):
+            self._pool.give_back(replica)
+            raise Stopped
+        progress.calls[work] = sent_at = loop.time()
+        work.attempts += 1
+        self._world.meter.sent()
+        outcome = await replica.client.call(work.body)
+        if isinstance(outcome, bytes):
+            outcome = judged(outcome)
+        del progress.calls[work]
+        progress.durations.append(loop.time() - sent_at)
+        self._pool.release(replica, outcome, sent_at)
+        if isinstance(outcome, Failure):
+            self._judge_pool(outcome, replica)
+        elif self._clock is None:
+            self._start_clock(loop)
+        self._settler.settle(work, replica.address, outcome)
 
     def _watch_caps(self) -> None:
         """What earlier attempts used counts; so a cap may be reached before the first call."""
         if self._settler.capped:
             self._settler.judge_caps()
-        if (seconds := self._plan.caps.max_seconds) is not None:
+        caps = self._plan.caps
+        if (seconds := caps.max_seconds) is not None:
+            left = seconds if caps.seconds_left is None else caps.seconds_left
             self._cap_clock = asyncio.get_running_loop().call_later(
-                seconds, self._backlog.stop, f"the cap of {seconds:g} s is reached"
+                left, self._backlog.stop, f"the cap of {seconds:g} s is reached"
             )
 
     def _check_stopped(self) -> None:

@@ -36,6 +36,21 @@ class Prices:
 
 
 @dataclass(frozen=True)
+class Others:
+    """What others have taken from the same budget."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    names: tuple[str, ...] = ()
+
+    def __add__(self, other: "Others") -> "Others":
+        return Others(self.tokens + other.tokens, self.cost + other.cost, self.names + other.names)
+
+    def share(self, amount: str) -> str:
+        return f", {amount} of it by {', '.join(self.names)}" if self.names else ""
+
+
+@dataclass(frozen=True)
 class Caps:
     """Tokens and cost count over all attempts of an output, seconds from where this attempt begins to call."""
 
@@ -44,6 +59,14 @@ class Caps:
     prices: Prices | None = None
     """Needed for `max_cost`; without a cap they only make progress say what was spent."""
     max_seconds: float | None = None
+    seconds_left: float | None = None
+    """What is left of `max_seconds` where others have used some; None: all of it."""
+    others: Others = Others()
+
+    @property
+    def counted(self) -> bool:
+        """Whether answers have to be counted."""
+        return self.max_tokens is not None or self.max_cost is not None
 
     def __post_init__(self) -> None:
         if self.max_cost is not None and self.prices is None:
@@ -59,9 +82,13 @@ class Caps:
         What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
         is at the cap, not beyond it by everything that was in flight.
         """
-        paid, rows = max(rows + in_flight, 1), max(rows, 1)
-        if self.max_tokens is not None and used.total * paid >= self.max_tokens * rows:
-            return f"the cap of {self.max_tokens} tokens is reached: {used.total} are used"
-        if self.max_cost is not None and (spend := self.spend(used) or 0.0) * paid >= self.max_cost * rows:
-            return f"the cap of {self.max_cost:g} is reached: {spend:.4g} are spent"
+        paid, rows, others = max(rows + in_flight, 1), max(rows, 1), self.others
+        if self.max_tokens is not None and used.total * paid >= (self.max_tokens - others.tokens) * rows:
+            total = used.total + others.tokens
+            share = others.share(str(others.tokens))
+            return f"the cap of {self.max_tokens} tokens is reached: {total} are used{share}"
+        spend = self.spend(used) or 0.0
+        if self.max_cost is not None and spend * paid >= (self.max_cost - others.cost) * rows:
+            share = others.share(f"{others.cost:.4g}")
+            return f"the cap of {self.max_cost:g} is reached: {spend + others.cost:.4g} are spent{share}"
         return None

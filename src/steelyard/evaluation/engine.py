@@ -66,7 +66,8 @@ async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str,
         total,
         world.now,
         done=len(resumed.rows),
-        tokens=resumed.tokens or Usage(),
+        tokens=max(resumed.tokens or Usage(), world.meter.before, key=lambda usage: usage.total),
+        lost=world.meter.lost,
         caps=plan.caps,
     )
     world.watch(progress)

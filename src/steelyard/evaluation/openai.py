@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from steelyard.evaluation import tokens
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
 from steelyard.evaluation.stops import MOST_STOPS, cut, envelope, limited, stops_of
 
@@ -97,6 +98,17 @@ def completions_encoder(model: str, sampling: Mapping[str, Json], before: str = 
 def reader(api: Api) -> Read:
     """Answers as responses; Malformed says what is wrong with one."""
     return _reader(_CHOICES[api])
+
+
+def usage_in(body: bytes) -> Usage:
+    """The tokens of an answer that cannot be used, where it tells them all the same."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return Usage()
+    response: dict[str, Json] = {}
+    _count(answer.get("usage") if type(answer) is dict else None, response)
+    return Usage(response.get("prompt_tokens", 0), response.get("completion_tokens", 0))
 
 
 def _rest(sampling: Mapping[str, Json]) -> bytes:

@@ -52,6 +52,8 @@ class Plan:
     usage: Callable[[list[dict[str, Json]]], Usage] | None = None
     """The tokens of a row's responses, where the service tells them."""
     caps: Caps = field(default_factory=Caps)
+    wasted: Callable[[bytes], Usage] | None = None
+    """The tokens of an answer that cannot be used, as far as it tells them: they are paid all the same."""
     concurrency: Concurrency = field(default_factory=Concurrency)
     wait_for_server: float = WAIT_FOR_SERVER_SECONDS
     """Seconds for which every replica may refuse connections before the evaluation ends."""
@@ -59,7 +61,7 @@ class Plan:
     """Makes the client of a replica, given a way to open one for a path below its base URL. None: the endpoint's."""
 
     def __post_init__(self) -> None:
-        if self.usage is None and (self.caps.max_tokens is not None or self.caps.max_cost is not None):
+        if self.usage is None and self.caps.counted:
             raise ValueError("a cap of tokens or cost needs a usage to count")
 
 

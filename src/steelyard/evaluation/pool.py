@@ -153,6 +153,13 @@ class Pool:
             self._close(replica)
         self._serve_waiting()
 
+    def give_back(self, replica: Replica) -> None:
+        """The call for which `replica` was acquired is not made."""
+        replica.in_flight -= 1
+        if replica.gone:
+            self._close(replica)
+        self._serve_waiting()
+
     async def close(self) -> None:
         """Close every connection, also of calls that have been cancelled."""
         self._replicas.clear()

@@ -41,6 +41,8 @@ class Progress:
     """Calls that a replica did not admit (429)."""
     tokens: Usage = field(default_factory=Usage)
     """Of all attempts so far."""
+    lost: int = 0
+    """Calls whose answer nobody saw, in all attempts: a cap counts them as the others."""
     caps: Caps = field(default_factory=Caps)
     pool: Pool | None = None
     clock: Callable[[], float] = time.monotonic

@@ -7,8 +7,10 @@ from functools import cached_property
 from steelyard.discovery import unpinned
 from steelyard.evaluation.backlog import Backlog, Try, Work
 from steelyard.evaluation.call import KEPT_BODY_BYTES, Failure, Fault, Outcome
+from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.endings import unknown_reasons
 from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.meter import Meter
 from steelyard.evaluation.output import Writer
 from steelyard.evaluation.parts import RETRIED, Finished, RowError
 from steelyard.evaluation.plan import Plan
@@ -36,11 +38,17 @@ class Settler:
     writer: Writer
     progress: Progress
     chance: Callable[[], float]
+    meter: Meter
 
     @cached_property
     def capped(self) -> bool:
         """Whether answers have to be counted against a cap."""
-        return self.plan.caps.max_tokens is not None or self.plan.caps.max_cost is not None
+        return self.plan.caps.counted
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether there is a cap, and nobody knows yet what a call uses."""
+        return self.capped and self.progress.tokens.total == 0
 
     @cached_property
     def _key(self) -> str:
@@ -57,16 +65,25 @@ class Settler:
             case bytes():
                 self._answered(work, address, outcome)
             case Failure(fault=Fault.REFUSED):
+                self.meter.answered(self._wasted(outcome.answer))
                 self._give_up(work, address, "BadRequest", outcome)
             case Failure(fault=Fault.FOREIGN):
+                self.meter.unsent()
                 self._note(work, address, outcome)
                 self._again(work, 1)  # no fault of the row's
             case Failure(fault=Fault.UNREACHABLE):
                 work.attempts -= 1  # nothing was sent
+                self.meter.unsent()
                 self._note(work, address, outcome)
                 self._again(work, 1)
             case Failure():
                 work.tries += 1
+                if outcome.fault is Fault.UNTRUSTED:
+                    self.meter.unsent()
+                elif outcome.status is not None:  # else the connection ended first: perhaps it is paid
+                    self.meter.answered(self._wasted(outcome.answer))
+                else:
+                    self.progress.lost += 1
                 self.progress.refused += outcome.status == 429
                 self._note(work, address, outcome)
                 if self.policy.exhausted(work.tries):
@@ -74,12 +91,22 @@ class Settler:
                 else:
                     self._again(work, work.tries, outcome.retry_after)
 
-    def judge_caps(self) -> None:
-        """Stop when a cap is reached, unless all is done."""
+    def judge_caps(self, beside: int = 0) -> bool:
+        """Stop when a cap is reached, unless all is done; whether it is. `beside` calls are not sent yet."""
         progress = self.progress
-        reached = self.plan.caps.reached(progress.tokens, progress.done, progress.in_flight)
+        open_calls = progress.in_flight + progress.lost - beside
+        reached = self.plan.caps.reached(progress.tokens, progress.done, open_calls)
         if reached is not None and progress.done < progress.total:
             self.backlog.stop(reached)
+        return reached is not None
+
+    def _wasted(self, body: bytes) -> Usage:
+        """Count the tokens of an answer that cannot be used."""
+        if self.plan.wasted is None or not body:
+            return Usage()
+        usage = self.plan.wasted(body)
+        self.progress.tokens += usage
+        return usage
 
     def unsendable(self, work: Work) -> None:
         """The row of `work` cannot be turned into a request."""
@@ -90,6 +117,7 @@ class Settler:
             responses = self.plan.read(body)
         except Malformed as error:
             work.malformed += 1
+            self.meter.answered(self._wasted(body))
             failure = Failure(Fault.REFUSED, str(error), 200, body[:KEPT_BODY_BYTES])
             self._note(work, address, failure)
             if work.malformed >= MALFORMED_TRIES:
@@ -101,6 +129,12 @@ class Settler:
         if self.plan.usage is not None:
             tokens = self.plan.usage(responses)
             self.progress.tokens += tokens
+            if self.capped and not tokens.total:
+                message = (
+                    "the endpoint does not tell its tokens (usage), so a cap of tokens or cost cannot be kept"
+                )
+                raise EvaluationFailed("NoUsage", message, permanent=True)
+        self.meter.answered(tokens or Usage())
         replication = self.plan.replications[work.replication]
         retried = None
         if work.failed is not None:

@@ -28,6 +28,29 @@ def calls_of(manifest: Manifest, tokens: Tokens) -> Iterator[tuple[str, str]]:
         yield "Asked elsewhere", f"{count(sum(rows for _, rows in asked[MOST_ADDRESSES:]))} rows"
 
 
+def spending_of(spending: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Lines of the page: who used how many tokens at what cost, and the total of the model and its judges."""
+    if not spending:
+        return
+    for account in spending["accounts"]:
+        label = (
+            f"Used by the model, {account['model']}"
+            if account["name"] == "model"
+            else (f"Used by {account['name']}, {account['model']}")
+        )
+        lost = account["lostCalls"]
+        estimated = (
+            f"; {count(account['lostTokens'])} of them estimated: {count(lost)} calls lost" if lost else ""
+        )
+        yield label, f"{_amount(account)} in {count(account['calls'])} calls{estimated}"
+    yield "Used in total", _amount(spending)
+
+
+def _amount(account: Mapping[str, Any]) -> str:
+    cost = "" if account["cost"] is None else f", {account['cost']:.4g} spent"
+    return f"{count(account['tokens'])} tokens{cost}"
+
+
 def endings(manifest: Manifest, tokens: Tokens) -> list[tuple[str, int]]:
     """Answers by their reason of ending, the most frequent first.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.manifest import FileEntry, Manifest
-from steelyard.report.calls import calls_numbers, calls_of
+from steelyard.report.calls import calls_numbers, calls_of, spending_of
 from steelyard.report.page import FORMAT, Document, Evidence, Section
 from steelyard.report.results import Results
 from steelyard.report.rows import Rows
@@ -52,6 +52,7 @@ class Subject:
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     row_pages: bool = False
+    spending: Mapping[str, Any] | None = None
     rubric_files: Mapping[str, str] = field(default_factory=dict)
     """Copies beside the report of the files that rubrics have read, by the name that was given for each."""
 
@@ -82,7 +83,11 @@ def make_document(subject: Subject, found: Found) -> Document:
         facts=tuple(_facts(subject, found)),
         sections=found.sections,
         errors=found.errors,
-        tokens=(*_tokens(found.tokens), *calls_of(subject.manifest, found.tokens)),
+        tokens=(
+            *_tokens(found.tokens),
+            *calls_of(subject.manifest, found.tokens),
+            *spending_of(subject.spending),
+        ),
         rows=found.rows,
         evidence=evidence,
         identifiers=tuple(names.items()),
@@ -220,6 +225,7 @@ def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> di
         "rowErrors": found.errors.numbers(),
         "tokens": found.tokens.numbers(),
         "calls": calls_numbers(subject.manifest),
+        "spending": subject.spending,
         "rowsShown": {
             "rows": found.rows.shown,
             "sentence": found.rows.sentence,

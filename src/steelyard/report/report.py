@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -68,6 +69,8 @@ class Request:
     beside: Store | None = None
     rubric_files: Mapping[str, str] = field(default_factory=dict)
     """Where a file lies now that a rubric reads, by the name that was given for it; by default at that name."""
+    spending: Mapping[str, Any] | None = None
+    """Tokens and cost of the model, of each judge and in total, where somebody counted them."""
     row_pages: bool = False
     """Whether all rows are written as pages beside the report, where they do not fit into it."""
 
@@ -291,6 +294,7 @@ def _subject(scored: Scored) -> Subject:
         group_by=request.group_by,
         cluster_by=request.cluster_by,
         row_pages=request.row_pages,
+        spending=request.spending,
         rubric_files={given: f"{RUBRIC_FOLDER}/{path.name}" for given, path in scored.rubric_files.items()},
     )
 

@@ -204,6 +204,7 @@ def _request(numbers: Json, places: Places) -> Request:
         cluster_by=scoring["clusterBy"],
         records={path: _read(places.report / path) or b"" for path in asked},
         row_pages=scoring["rowPages"],
+        spending=numbers.get("spending"),
         further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},
         beside=FileStore(places.base),
         rubric_files=_rubric_files(numbers, places),

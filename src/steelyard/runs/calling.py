@@ -6,7 +6,7 @@ in the first second, not after the last row.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from steelyard.discovery import Discovery, UrlDiscovery
 from steelyard.evaluation.attempt import World as EngineWorld
@@ -15,6 +15,7 @@ from steelyard.evaluation.errors import EvaluationFailed, Fenced
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.progress import Progress
 from steelyard.runs.asked import Asked
+from steelyard.runs.ledger import Ledger
 from steelyard.runs.plans import new_epoch
 from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import RunRequest
@@ -90,6 +91,7 @@ class _Calling:
             watch=self._begin,
         )
         epoch = await new_epoch(stores.output, self.world.now())
+        engine = replace(engine, meter=await asyncio.to_thread(Ledger, self.asked.folder, epoch))
         sampling = self.asked.request.prompt.sampling
         self.refusals = Refusals(self.asked.folder, epoch, shared=sampling.keys())
         calls = asyncio.ensure_future(evaluate(plan, stores, self.replicas, epoch, engine))

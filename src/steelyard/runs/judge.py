@@ -7,7 +7,7 @@ the verdicts in it, laid out as an output is, for the rubric `judge.Verdict`.
 import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.judge_verdicts import Verdicts, read_verdicts
 from steelyard.runs.judged import write_judged
 from steelyard.runs.request import TARGETS, PromptSpec, RunRequest, SourceSpec
+from steelyard.runs.spending import accounts, check_prices, others_of
 from steelyard.runs.template import Template
 from steelyard.runs.world import World
 
@@ -40,10 +41,13 @@ class Judged:
 async def judge(run: Run, specs: Sequence[JudgeSpec], world: World) -> Judged:
     """Have every answer judged by every judge; the same errors as `run`. Asked again, it goes on."""
     check_specs(specs)
+    check_prices(replace(run.request, judges=tuple(specs)))
+    world = world.limited(run.request.limits.max_time)
     found: list[Verdicts] = []
     for spec in specs:
         world.listener.step(f"judging by {spec.model} ({spec.name})")
-        stopped = await _ask(run, spec, world)
+        spent = await asyncio.to_thread(accounts, run.folder, replace(run.request, judges=tuple(specs)))
+        stopped = await _ask(run, spec, replace(world, others=others_of(spent, spec.name)))
         if stopped is not None:
             return Judged(0, 0, stopped)
         found.append(await asyncio.to_thread(read_verdicts, run.folder.judge(spec.name), run, spec))
@@ -81,7 +85,7 @@ async def _ask(run: Run, spec: JudgeSpec, world: World) -> str | None:
         same_model_at=run.request.same_model_at if urls == run.request.urls else (),
         prompt=PromptSpec(sampling=spec.sampling),
         api_key_env=spec.api_key_env,
-        limits=run.request.limits,
+        limits=replace(run.request.limits, prices=spec.prices),
         policy="Skip",
         replications=spec.times,
     )

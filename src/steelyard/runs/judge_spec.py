@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from steelyard.runs.prices import PriceSpec
+
 Json = Any
 
 TEMPLATE = """\
@@ -82,6 +84,8 @@ class JudgeSpec:
     parse: str = PARSE
     """A regular expression with a group `verdict`; of several matches the last one counts."""
     sampling: Mapping[str, Json] = field(default_factory=lambda: {"temperature": 0})
+    prices: PriceSpec | None = None
+    """What its tokens cost: they come from the budget of the run."""
     against: str | None = None
     """The column with another answer to each question: the judge says which of the two is better, in both orders.
     Grades are then worth what they say for the answer that is shown first.

@@ -69,6 +69,7 @@ def _record(run: Run, spec: JudgeSpec) -> dict[str, Json]:
     """How the judge was asked, and the manifest of its own run by its digest."""
     manifest = run.folder.judge(spec.name).manifest.read_bytes()
     settings: dict[str, Json] = orjson.loads(canonical(spec.__dict__))
+    del settings["prices"]  # no verdict depends on them
     return {**settings, "manifestSha256": hashlib.sha256(manifest).hexdigest()}
 
 

@@ -11,7 +11,7 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Caps, Prices, Usage
 from steelyard.evaluation.epoch import highest_epoch
 from steelyard.evaluation.limit import AUTO, Concurrency
-from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader
+from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader, usage_in
 from steelyard.evaluation.plan import Plan
 from steelyard.runs.prompts import requests
 from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, digest_of
@@ -49,6 +49,7 @@ def plan_of(
         settings=settings_of(request),
         headers={} if key is None else {"Authorization": f"Bearer {key}"},
         usage=usage,
+        wasted=usage_in,
         caps=caps_of(limits),
         wait_for_server=limits.wait_for_server,
         concurrency=AUTO if limits.concurrency is None else Concurrency(limits.concurrency, adaptive=True),
@@ -56,7 +57,7 @@ def plan_of(
 
 
 def caps_of(limits: Limits) -> Caps:
-    """UsageError for a cap that cannot be kept."""
+    """The caps of the whole run; what others have taken from them comes later."""
     if limits.max_cost is not None and limits.prices is None:
         raise UsageError("--max-cost: needs --prices, a file of what a million tokens of the model cost")
     prices = None if limits.prices is None else Prices(limits.prices.prompt, limits.prices.completion)

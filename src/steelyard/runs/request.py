@@ -16,6 +16,7 @@ from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.runs.prices import PriceSpec
 
 Json = Any
 Api = Literal["chat", "completions", "loglikelihood"]
@@ -101,14 +102,6 @@ class RubricSpec(_Strict):
     """One way to score: `exact-match`, or with arguments `exact-match?target=answer`."""
 
     reference: str
-
-
-@dataclass(frozen=True)
-class PriceSpec(_Strict):
-    """What a million tokens cost, in any currency."""
-
-    prompt: float
-    completion: float
 
 
 @dataclass(frozen=True)

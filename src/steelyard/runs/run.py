@@ -4,9 +4,12 @@ The command line calls `run`, and so do runs of judge models. Whatever it ends b
 """
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from steelyard.errors import UsageError
+from steelyard.evaluation.caps import Caps
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
@@ -21,11 +24,13 @@ from steelyard.runs.probing import prepared
 from steelyard.runs.prompts import check_rows
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_names, check_verdicts
+from steelyard.runs.spending import MODEL, accounts, check_prices, others_of, spending
 from steelyard.runs.world import Interrupted, Outcome, RunFailed, World
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 
 __all__ = ["CAP_REACHED", "Interrupted", "Outcome", "RunFailed", "World", "run"]
 
+Json = Any
 CAP_REACHED = "CapReached"
 
 
@@ -49,7 +54,7 @@ async def run(
         if fresh and (aside := await asyncio.to_thread(set_aside, asked)) is not None:
             world.listener.step(f"the run that was there is now {aside}")
         with seldom_collecting():
-            return await _run(asked, world, sign_key)
+            return await _run(asked, world.limited(request.limits.max_time), sign_key)
     except StorageFull as error:
         raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
     except StorageError as error:
@@ -65,6 +70,7 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     check_names(asked.request.rubrics)
     check_verdicts(asked.request)
     check_grouping(asked)
+    check_prices(asked.request)
     if sign_key is not None:  # a key that is none is told before the calls are paid
         from steelyard.report.attest import signing_key
 
@@ -77,16 +83,18 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
         await asyncio.to_thread(check_rubrics, asked.request, asked.columns)
     key = None if asked.folder.verified else api_key(asked.request, world.environment)
     plan = plan_of(asked.request, asked.identity, asked.columns, key)
+    plan = replace(plan, caps=await asyncio.to_thread(_budget, asked, plan.caps, world))
     await _settle_folder(asked, plan)
     try:
         manifest, resumed = await _answers(asked, plan, world)
     except EvaluationFailed as error:
         if error.code == CAP_REACHED:
-            return Outcome(asked.folder, None, stopped=error.message)
+            return Outcome(asked.folder, None, stopped=error.message, spending=await _spending(asked))
         raise
     judge_errors, stopped = await _judge(asked, world)
+    spent = await _spending(asked)
     if stopped is not None:
-        return Outcome(asked.folder, None, stopped=stopped)
+        return Outcome(asked.folder, None, stopped=stopped, spending=spent)
     headlines: tuple[tuple[str, str], ...] = ()
     if asked.request.rubrics:
         from steelyard.runs.scores import score
@@ -96,7 +104,18 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
         if made.warning:
             world.listener.warning(made.warning)
         headlines = made.headlines
-    return Outcome(asked.folder, manifest, resumed, headlines, judge_errors=judge_errors)
+    return Outcome(asked.folder, manifest, resumed, headlines, spending=spent, judge_errors=judge_errors)
+
+
+def _budget(asked: Asked, caps: Caps, world: World) -> Caps:
+    """The caps beside what others took from them: the judges of earlier attempts, and whoever asks for this run."""
+    others = world.others + others_of(accounts(asked.folder, asked.request), MODEL)
+    left = None if world.ends_at is None else max(0.0, world.ends_at - world.clock())
+    return replace(caps, others=others, seconds_left=left)
+
+
+async def _spending(asked: Asked) -> dict[str, Json]:
+    return spending(await asyncio.to_thread(accounts, asked.folder, asked.request))
 
 
 async def _answers(asked: Asked, plan: Plan, world: World) -> tuple[Manifest, int]:

@@ -20,6 +20,7 @@ from steelyard.runs.judge_evidence import judged_from
 from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
+from steelyard.runs.spending import accounts, spending
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
@@ -84,6 +85,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         more=tuple(rubric.reference for rubric in request.rubrics[1:]),
         records={RUN_FILE: request_text(request).encode()},
         row_pages=True,
+        spending=spending(accounts(folder, request)),
         further=judged_from(folder, request),
         beside=folder.root,
     )

@@ -7,9 +7,9 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
+from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import (
     Limits,
-    PriceSpec,
     PromptSpec,
     RubricSpec,
     RunRequest,

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import random
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from steelyard.errors import SteelyardError
+from steelyard.evaluation.caps import Others
 from steelyard.evaluation.manifest import Manifest
 from steelyard.runs.folder import RunFolder
 
@@ -61,6 +63,17 @@ class World:
     listener: Listener = field(default_factory=Silence)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to make no more calls; those in flight are awaited, and what was answered is kept."""
+    clock: Callable[[], float] = time.monotonic
+    ends_at: float | None = None
+    """By `clock`: when the time of the whole run is up, its judges included."""
+    others: Others = field(default_factory=Others)
+    """What others have taken from the budget of this run."""
+
+    def limited(self, seconds: float | None) -> "World":
+        """The same, with `seconds` from now on; where an end is fixed already, that stays."""
+        if seconds is None or self.ends_at is not None:
+            return self
+        return replace(self, ends_at=self.clock() + seconds)
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,8 @@ class Outcome:
     """Each rubric and its headline, the leading one first."""
     stopped: str | None = None
     """Which cap was reached, in a sentence."""
+    spending: Mapping[str, Json] | None = None
+    """Tokens and cost of the model, of each judge and in total, as report.json has them."""
     judge_errors: int = 0
     """Answers that a judge gave no verdict on."""
 

@@ -9,6 +9,7 @@ from steelyard.cli.eval import values
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RUN_FILE, RunFolder
 from steelyard.runs.judge_spec import CRITERIA, JudgeSpec
+from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import (
     KIND,
     Format,
@@ -224,5 +225,14 @@ def _priced(flags: Flags, request: RunRequest) -> RunRequest:
     """Prices are of a model, so its name has to be known first."""
     if "prices" not in flags.given:
         return request
-    prices = values.prices(flags.given["prices"], request.model)
-    return replace(request, limits=replace(request.limits, prices=prices))
+    path = flags.given["prices"]
+    judges = tuple(replace(judge, prices=_judge_price(path, judge, request)) for judge in request.judges)
+    prices = values.prices(path, request.model)
+    return replace(request, limits=replace(request.limits, prices=prices), judges=judges)
+
+
+def _judge_price(path: Path, judge: JudgeSpec, request: RunRequest) -> PriceSpec | None:
+    """The price of a judge, by its model's name; without a cap of cost it may be missing."""
+    if judge.model == request.model:
+        return values.prices(path, judge.model)
+    return values.named_prices(path, judge.model, needed=request.limits.max_cost is not None)

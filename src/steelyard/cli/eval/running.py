@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,16 +122,35 @@ def _result(outcome: Outcome, seconds: float) -> dict[str, Json]:
         "headline": outcome.headline,
         "headlines": dict(outcome.headlines),
         "stopped": outcome.stopped,
+        "spending": outcome.spending,
         "report": str(outcome.folder.page) if outcome.headlines else None,
         "seconds": round(seconds, 3),
     }
+
+
+def _spent(outcome: Outcome) -> list[str]:
+    """One line: tokens and cost in total, and of each account where there are several."""
+    spending = outcome.spending
+    if not spending or not spending["tokens"]:
+        return []
+    accounts = spending["accounts"]
+    shares = [f"{account['name']} {_amount(account)}" for account in accounts] if len(accounts) > 1 else []
+    lost = sum(account["lostCalls"] for account in accounts)
+    words = f"used {_amount(spending)}" + (f" ({'; '.join(shares)})" if shares else "")
+    return [words + (f"; {count(lost, 'call')} without an answer at the mean of the others" if lost else "")]
+
+
+def _amount(account: Mapping[str, Json]) -> str:
+    cost = "" if account["cost"] is None else f", {account['cost']:.4g} spent"
+    return f"{count(account['tokens'], 'token')}{cost}"
 
 
 def _words(outcome: Outcome, seconds: float) -> str:
     """The last lines: what came of it, and what to do next."""
     path = outcome.folder.path
     if outcome.manifest is None:
-        return f"stopped: {outcome.stopped}\nto go on: steelyard eval run {path}, with a higher cap"
+        lines = [f"stopped: {outcome.stopped}", *_spent(outcome)]
+        return "\n".join([*lines, f"to go on: steelyard eval run {path}, with a higher cap"])
     rows = outcome.manifest.rows
     new = rows.present - outcome.resumed
     told = f", {count(new)} of them new" if outcome.resumed else ""
@@ -143,6 +162,7 @@ def _words(outcome: Outcome, seconds: float) -> str:
         lines.append(
             f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {judges}/NAME"
         )
+    lines += _spent(outcome)
     if outcome.headlines:
         lines += [*headline_lines(outcome.headlines), f"report: {outcome.folder.page}"]
     else:

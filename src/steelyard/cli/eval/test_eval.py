@@ -14,7 +14,8 @@ from steelyard.cli.main import app
 from steelyard.errors import UsageError
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.request import Limits, PriceSpec
+from steelyard.runs.prices import PriceSpec
+from steelyard.runs.request import Limits
 from steelyard.runs.run import run
 
 SNAPSHOT = {

@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.cli.eval import values
 from steelyard.errors import UsageError
-from steelyard.runs.request import PriceSpec
+from steelyard.runs.prices import PriceSpec
 
 
 @pytest.mark.parametrize(

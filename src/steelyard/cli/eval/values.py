@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.errors import UsageError
 from steelyard.runs import notation
-from steelyard.runs.request import PriceSpec
+from steelyard.runs.prices import PriceSpec
 
 Json = Any
 
@@ -83,14 +83,31 @@ def read(flag: str, path: Path) -> str:
 
 
 def prices(path: Path, model: str) -> PriceSpec:
-    """What a million tokens of `model` cost, from a YAML or JSON file: `MODEL: {prompt: 0.15, completion: 0.6}`."""
+    """What a million tokens of `model` cost, from a YAML or JSON file: `MODEL: {prompt: 0.15, completion: 0.6}`.
+
+    A file that holds one price, and no name, is of the model.
+    """
+    content = _price_file(path)
+    return _price(path, model, content.get(model, content))
+
+
+def named_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
+    """The price that stands under the name of `model`; None where there is none and it is not needed."""
+    entry = _price_file(path).get(model)
+    return None if entry is None and not needed else _price(path, model, entry)
+
+
+def _price_file(path: Path) -> Mapping[str, Json]:
     import yaml
 
     try:
-        found = yaml.safe_load(read("--prices", path))
+        content = yaml.safe_load(read("--prices", path))
     except yaml.YAMLError as error:
         raise UsageError(f"--prices {path}: is not YAML: {error}") from error
-    entry = found.get(model, found) if isinstance(found, Mapping) else None
+    return content if isinstance(content, Mapping) else {}
+
+
+def _price(path: Path, model: str, entry: Json) -> PriceSpec:
     if not isinstance(entry, Mapping) or not {"prompt", "completion"} <= entry.keys():
         raise UsageError(
             f"--prices {path}: has no price of {model!r}; it should hold "

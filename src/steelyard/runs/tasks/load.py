@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from steelyard.errors import UsageError
 from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.request import Limits, PriceSpec, PromptSpec, RubricSpec, RunRequest, SourceSpec
+from steelyard.runs.prices import PriceSpec
+from steelyard.runs.request import Limits, PromptSpec, RubricSpec, RunRequest, SourceSpec
 from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
-from steelyard.runs.tasks.model import Data, Judge, Task, TaskLimits, sent
+from steelyard.runs.tasks.model import Data, Judge, Prices, Task, TaskLimits, sent
 from steelyard.runs.tasks.places import Document, Fault, Place, read
 
 Json = Any
@@ -134,7 +135,6 @@ def _argument(value: Json) -> str:
 
 
 def _limits(limits: TaskLimits) -> Limits:
-    prices = None if limits.prices is None else PriceSpec(limits.prices.prompt, limits.prices.completion)
     return Limits(
         concurrency=None if limits.concurrency == "auto" else limits.concurrency,
         timeout=limits.timeout,
@@ -142,10 +142,14 @@ def _limits(limits: TaskLimits) -> Limits:
         retries=limits.retries,
         max_tokens_total=limits.max_tokens_total,
         max_cost=limits.max_cost,
-        prices=prices,
+        prices=_prices(limits.prices),
         max_time=limits.max_time,
         max_stops=limits.max_stops,
     )
+
+
+def _prices(prices: Prices | None) -> PriceSpec | None:
+    return None if prices is None else PriceSpec(prices.prompt, prices.completion)
 
 
 def _judges(task: Task) -> dict[str, Json]:
@@ -165,5 +169,6 @@ def _judge(judge: Judge, task: Task) -> JudgeSpec:
         sampling=sent(judge.sampling),
         against=judge.against,
         times=judge.times,
+        prices=_prices(judge.prices),
         **given,
     )

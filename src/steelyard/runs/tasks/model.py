@@ -129,6 +129,7 @@ class Judge(Model):
     times: Annotated[int, Field(ge=1, le=100)] = Field(
         1, description="How often each answer, or each order of a pair, is judged."
     )
+    prices: Prices | None = Field(None, description="What a million of its tokens cost.")
 
 
 class Task(Model):

@@ -1,0 +1,42 @@
+"""Counts what calls cost, so that it is known although the process dies: the attempt counts, a caller keeps."""
+
+from typing import Protocol
+
+from steelyard.evaluation.caps import Usage
+
+
+class Meter(Protocol):
+    """Counts the calls of one attempt, and those that earlier attempts left behind."""
+
+    @property
+    def before(self) -> Usage:
+        """Tokens of earlier attempts, also of answers that were never kept."""
+
+    @property
+    def lost(self) -> int:
+        """Calls of earlier attempts that were sent and whose answer nobody saw: they are paid all the same."""
+
+    def sent(self) -> None:
+        """A call is about to be sent."""
+
+    def unsent(self) -> None:
+        """It could not be: there was no connection."""
+
+    def answered(self, usage: Usage) -> None:
+        """It was answered, for so many tokens; a refusal uses none."""
+
+
+class NoMeter:
+    """Keeps nothing: what was used is what the durable answers say."""
+
+    before = Usage()
+    lost = 0
+
+    def sent(self) -> None:
+        return None
+
+    def unsent(self) -> None:
+        return None
+
+    def answered(self, usage: Usage) -> None:
+        return None

@@ -1,0 +1,76 @@
+"""RUN/.spent/: what the calls of a run cost, one small file an attempt.
+
+The counters lie in memory that is the file's (a shared mapping): they outlive the process whatever kills it, without a
+system call for each answer. After a power loss the tokens of the durable answers are the least that was spent.
+"""
+
+import mmap
+import struct
+from dataclasses import dataclass, field
+
+from steelyard.evaluation.caps import Usage
+from steelyard.runs.folder import RunFolder
+
+FOLDER = ".spent"
+_SENT, _ANSWERED, _PROMPT, _COMPLETION = range(4)
+_COUNTERS = struct.Struct("<4Q")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What calls have cost."""
+
+    calls: int = 0
+    lost: int = 0
+    """Calls that were sent and whose answer nobody saw: the process or the connection ended before."""
+    tokens: Usage = field(default_factory=Usage)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.calls + other.calls, self.lost + other.lost, self.tokens + other.tokens)
+
+    @property
+    def lost_tokens(self) -> int:
+        """What the lost calls cost, at the mean of the answered ones."""
+        answered = self.calls - self.lost
+        return round(self.tokens.total * self.lost / answered) if answered > 0 else 0
+
+
+def spent_in(folder: RunFolder) -> Spent:
+    """Sums the ledgers of all attempts of the run in `folder`, without the runs of its judges."""
+    paths = sorted((folder.path / FOLDER).glob("*"))
+    return sum((_read(path.read_bytes()) for path in paths), Spent())
+
+
+def _read(data: bytes) -> Spent:
+    if len(data) < _COUNTERS.size:
+        return Spent()  # its writer died before its first call
+    sent, answered, prompt, completion = _COUNTERS.unpack_from(data)
+    return Spent(sent, sent - answered, Usage(prompt, completion))
+
+
+class Ledger:
+    """The meter of one attempt. Each attempt has a file of its own, so that two of them never count over each other."""
+
+    def __init__(self, folder: RunFolder, epoch: str) -> None:
+        earlier = spent_in(folder)
+        self.before = earlier.tokens
+        self.lost = earlier.lost
+        path = folder.path / FOLDER / epoch
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb+") as file:
+            file.write(bytes(_COUNTERS.size))
+            file.flush()
+            self._memory = mmap.mmap(file.fileno(), _COUNTERS.size)
+        self._counters = memoryview(self._memory).cast("Q")
+
+    def sent(self) -> None:
+        self._counters[_SENT] += 1
+
+    def unsent(self) -> None:
+        self._counters[_SENT] -= 1
+
+    def answered(self, usage: Usage) -> None:
+        # Tokens first: a process that dies in between has a lost call too many, never a token too few.
+        self._counters[_PROMPT] += usage.prompt
+        self._counters[_COMPLETION] += usage.completion
+        self._counters[_ANSWERED] += 1
