@@ -1,7 +1,12 @@
-"""The clock that the story's soak steps is what every process of a machine sees; else a soak of it proves nothing."""
+"""A machine whose clock is set: that every process of it sees the step (else a soak of it proves nothing), and that an
+evaluation ends well over it.
+"""
 
 import asyncio
+import os
+import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -9,12 +14,17 @@ from steelyard.kube.resource import CONFIG_MAPS, LEASES, PODS, Json
 from steelyard.local.controllers.decision import parse_time
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.sleeps import read_sleeps
+from steelyard.local.state import read_record
+from tests.integration import small
 from tests.integration.conftest import Machine
+from tests.integration.test_full_disk import client_runs, complete
+from tests.integration.test_platform_kills import jobs_of, strike
 from tests.stepped_clock import SteppedClock, stepped_clock
 
 pytestmark = pytest.mark.e2e
 AHEAD = timedelta(hours=3)
 NEAR = timedelta(minutes=10)
+HOUR = 3600.0
 
 
 @pytest.fixture
@@ -42,12 +52,34 @@ async def test_every_process_of_a_machine_sees_the_step(machine: Machine, clock:
         "the shim": parse_time(ended["startedAt"]),
         "the container": datetime.fromtimestamp(float(ended["message"]), UTC),
         "the supervisor": await slept(machine),
-        **await leaders(machine),
+        **await leaders(machine, AHEAD),
     }
     now = datetime.now(UTC)
     assert [who for who, time in seen.items() if abs(time - AHEAD - now) > NEAR] == [], seen
     before = await machine.until(CONFIG_MAPS, "before", bool)
     assert abs(parse_time(before["metadata"]["creationTimestamp"]) - now) < NEAR, "it stood where it should"
+
+
+@pytest.mark.timeout(400)
+async def test_an_evaluation_ends_well_though_the_clock_is_set(
+    machine: Machine, clock: SteppedClock, tmp_path: Path
+) -> None:
+    """Ahead, when nobody writes it down before a kill; then back, before connections are made anew."""
+    machine.up()
+    with machine.client(tries=60) as client:
+        made = await asyncio.to_thread(
+            small.make, client, tmp_path / "rows", rows=100, arguments=("--latency-ms", "1000")
+        )
+        await client_runs(machine)
+        os.kill(read_record(machine.state).pid, signal.SIGSTOP)
+        clock.step(20 * HOUR)
+        await asyncio.to_thread(strike, machine, "supervisor")
+        clock.step(-23 * HOUR)
+        await asyncio.to_thread(strike, machine, "platform")
+        await leaders(machine, timedelta(hours=-3))
+        await complete(client, made)
+    attempts = [job["metadata"]["name"].rpartition("-")[2] for job in await jobs_of(machine)]
+    assert attempts == ["a1"] * 3
 
 
 async def slept(machine: Machine) -> datetime:
@@ -58,13 +90,17 @@ async def slept(machine: Machine) -> datetime:
     return sleeps[-1].until
 
 
-async def leaders(machine: Machine) -> dict[str, datetime]:
-    """When, by their own clocks, the operator and the platform's services have last renewed their leases."""
-    async with asyncio.timeout(60), machine.cluster() as cluster:
+async def leaders(machine: Machine, ahead: timedelta) -> dict[str, datetime]:
+    """When, by their own clocks, the operator and the platform's services have last renewed their leases.
+
+    Returned once all have done so while their clocks were so far ahead.
+    """
+    async with asyncio.timeout(120), machine.cluster() as cluster:
         while True:
             leases = (await cluster.list(LEASES)).items
             renewed = {lease["metadata"]["name"]: renewal(lease) for lease in leases}
-            if renewed and min(renewed.values()) - datetime.now(UTC) > NEAR:
+            late = [abs(time - ahead - datetime.now(UTC)) > NEAR for time in renewed.values()]
+            if renewed and not any(late):
                 return renewed
             await asyncio.sleep(0.05)
 
