@@ -326,6 +326,7 @@ REPORTS, RUN, AUDIT = ("run", "report"), ("run",), ("audit",)
 TAMPERINGS: list[tuple[Callable[[Folder], None], tuple[str, ...], str]] = [
     (dropped, ALL, r"Outputs: part-\d+\.parquet has the SHA-256|Answers before judging: outputs/part"),
     (dropped_and_told, ("report", "audit"), r"counting rows again: .* rows in all; the manifest says \d+"),
+    (dropped_and_told, RUN, r"outputs/, before judging: .* in all; the manifest says 4"),
     (dropped_and_told, RUN, r"judges/one/questions\.jsonl: is not what the judge is to be asked"),
     (swapped, ALL, r"Dataset: .*part-.*\.parquet has the SHA-256"),
     (swapped_anew, ("report", "audit"), r"scored|differs|computed again|run\.json names other files"),
@@ -410,8 +411,11 @@ def test_an_extra_file_is_told(kind: str, originals: dict[str, Path], tmp_path: 
 def test_dropped_rows_are_not_scored_again(originals: dict[str, Path], tmp_path: Path) -> None:
     folder = copied(originals, "run", tmp_path)
     drop_rows(folder.outputs, folder.root)
+    schema = originals["run"].parent / "schema.json"  # the rubrics of before are scored again, too
+    schema.write_text(SCHEMA)
     done = CliRunner().invoke(app, ["eval", "score", str(folder.root), "--rubric", "exact-match"])
     assert done.exit_code != 0
     assert "the dataset has 6 rows, asked 1 time each, which is 6 rows in all; the manifest says 4" in str(
         done.exception
     )
+    schema.unlink()

@@ -15,6 +15,7 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.recount import recount
 from steelyard.report.document import FURTHER
+from steelyard.report.errors import ReportFailed
 from steelyard.report.verify_again import UNREADABLE
 from steelyard.report.verify_files import Check, fault
 from steelyard.runs.folder import RUN_FILE, Run, RunFolder
@@ -62,12 +63,21 @@ async def verdicts_again(folder: RunFolder, request: RunRequest) -> AsyncIterato
         return
     try:
         run = Run(folder)
+        for sentence in (await recount(run.manifest, folder.inputs, folder.outputs)).faults:
+            yield fault(f"outputs/, before judging: {sentence}")
         for judge in request.judges:
             async for check in _asked_again(run, judge):
                 yield check
         yield await _judged_again(run, request)
     except (*UNREADABLE, ValidationError) as error:
         yield fault(f"reading verdicts again: {error}")
+
+
+async def check_judged(folder: RunFolder, request: RunRequest) -> None:
+    """ReportFailed where the verdicts are not those that the judges gave on the answers of the run."""
+    async for check in verdicts_again(folder, request):
+        if check.state == "fault":
+            raise ReportFailed("OutputInvalid", check.what)
 
 
 async def _asked_again(run: Run, judge: JudgeSpec) -> AsyncIterator[Check]:
@@ -80,7 +90,8 @@ async def _asked_again(run: Run, judge: JudgeSpec) -> AsyncIterator[Check]:
     for sentence in counted.faults:
         yield fault(f"{name}: {sentence}")
     if not counted.faults:
-        yield Check(f"{name}: was asked about {counted.questions} answers, each once, as the template says")
+        times = "once" if judge.times == 1 else f"{judge.times} times"
+        yield Check(f"{name}: was asked {counted.questions} questions, each {times}, as its template says")
 
 
 async def _judged_again(run: Run, request: RunRequest) -> Check:

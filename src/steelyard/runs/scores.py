@@ -16,7 +16,7 @@ from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
-from steelyard.runs.judge_evidence import judged_from
+from steelyard.runs.judge_evidence import check_judged, judged_from
 from steelyard.runs.judged import judged_output
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
@@ -55,6 +55,7 @@ class Made:
 async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Made:
     """Score by these rubrics, which `run.yaml` names from then on."""
     check_verdicts(request)
+    await check_judged(folder, request)
     made = await score(folder, request, sign_key)
     await folder.write(request)
     return made

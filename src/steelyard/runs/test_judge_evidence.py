@@ -88,3 +88,19 @@ async def test_an_edited_judges_run_is_found(
 ) -> None:
     edit(judged)
     assert any(fault.startswith(named) for fault in await faults(judged))
+
+
+async def test_pairs_asked_several_times_give_the_same_verdicts_again(tmp_path: Path) -> None:
+    rows = [{"prompt": f"say {number}", "target": str(number), "other": "8"} for number in range(4)]
+    prompts = write_prompts(tmp_path / "p.parquet", rows)
+    async with endpoint(lambda prompt: "VERDICT: A" if "VERDICT" in prompt else "7") as asked:
+        request = make_request(
+            prompts,
+            asked.url,
+            judges=(JudgeSpec("grader", name="one", against="other", times=2),),
+            rubrics=(RubricSpec("judge.Verdict"),),
+        )
+        await run(request, tmp_path / "run")
+    checks = [check async for check in verdicts_again(RunFolder(tmp_path / "run"), request)]
+    assert [check.state for check in checks] == ["fine", "fine"], checks
+    assert checks[0].what == "judges/one: was asked 8 questions, each 2 times, as its template says"
