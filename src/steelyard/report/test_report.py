@@ -285,3 +285,17 @@ async def test_without_a_manifest_there_is_no_report(
     await output.delete(layout.MANIFEST)
     with pytest.raises(ObjectMissing, match="manifest"):
         await _report(tmp_path, dataset, output)
+
+
+async def test_dropped_rows_and_an_edited_manifest_make_no_report(
+    tmp_path: Path, dataset: FileStore, output: FileStore
+) -> None:
+    manifest = await make_verified(dataset, output)
+    whole = manifest.rows.total
+    kept = manifest.files[:1]
+    rows = manifest.rows.model_copy(update={"total": kept[0].rows, "present": kept[0].rows})
+    edited = manifest.model_copy(update={"files": kept, "rows": rows})
+    await output.put(layout.MANIFEST, edited.model_dump_json().encode())
+    with pytest.raises(ReportFailed, match=f"which is {whole} rows in all; the manifest says") as failure:
+        await _report(tmp_path, dataset, output)
+    assert failure.value.code == "OutputInvalid"
