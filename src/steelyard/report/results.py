@@ -134,6 +134,8 @@ class Rubric(Protocol):
     The status of a row (see status.py) follows from the answer and the score: no answer is `failed`, a score of null is
     `left out`. A rubric that knows better gives `status` beside the columns. `summarise` sees the rows that count; a
     rubric with `sees_left_out = True` gets all of them.
+
+    A rubric that reads files names them in a property `files` (paths): a report keeps a copy of each, with its digest.
     """
 
     @property
