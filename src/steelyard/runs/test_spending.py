@@ -1,10 +1,5 @@
 """One budget for the model and its judges: what is counted, where it ends, and what a dead process leaves."""
 
-import asyncio
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,46 +124,6 @@ async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
         with pytest.raises(EvaluationFailed, match="does not tell its tokens"):
             await run(asked_with(tmp_path, server, max_tokens_total=100), tmp_path / "run")
     assert len(server.bodies) <= 2  # calls go one by one until one says what it used
-
-
-async def test_calls_in_flight_at_a_kill_count_as_the_others_do(tmp_path: Path) -> None:
-    """Killed with answers unwritten and calls in flight, the next attempt knows of all that was paid."""
-    cap = 20 * A_CALL
-    context = multiprocessing.get_context("spawn")
-
-    async with endpoint(judging) as server:
-        folder = RunFolder(tmp_path / "run")
-        request = asked_with(tmp_path, server, max_tokens_total=cap)
-        process = context.Process(target=_die_after, args=(request, folder.path, 8))
-        process.start()
-        await asyncio.to_thread(process.join, 60)
-        assert process.exitcode == -signal.SIGKILL
-        before = len(server.bodies)
-        assert 8 <= before < 20
-        left = spent_in(folder)
-        assert left.calls >= before - WORKERS
-        assert left.tokens.total + left.lost_tokens >= (before - WORKERS) * A_CALL
-        outcome = await run(request, folder.path)
-        assert outcome.exit_code == 4
-        assert (
-            len(server.bodies) <= 20
-        )  # rows that were answered and lost are asked again, from the same budget
-
-
-def _die_after(request: RunRequest, path: Path, answers: int) -> None:
-    """A process that runs until so many answers were counted, and is killed before they are written."""
-    counted = 0
-    kept: Callable[[Ledger, Usage], None] = Ledger.answered
-
-    def answered(ledger: Ledger, usage: Usage) -> None:
-        nonlocal counted
-        kept(ledger, usage)
-        counted += 1
-        if counted == answers:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    Ledger.answered = answered  # type: ignore[method-assign, assignment]  # the process dies with it
-    asyncio.run(run(request, path))
 
 
 def test_a_ledger_is_of_one_attempt(tmp_path: Path) -> None:

@@ -16,6 +16,21 @@ ClusterOption = Annotated[
 SignKeyOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
 ]
+MaxTokensOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Stop at so many tokens, of the model and its judges together."),
+]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option(metavar="COST", min=0, help="Stop at this cost, likewise; needs --prices."),
+]
+PricesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What a million tokens cost, by the name of the model (YAML)."),
+]
+MaxTimeOption = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Stop after this long: 90s, 15m, 2h.")
+]
 JudgeModelOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -205,6 +205,11 @@ def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Json], ...]
     )
 
 
+def budgeted(flags: Flags, request: RunRequest) -> RunRequest:
+    """The request with the caps and prices of the flags."""
+    return _priced(flags, replace(request, limits=_limits(flags, request)))
+
+
 def _limits(flags: Flags, base: RunRequest) -> Limits:
     given = flags.given
     changes: dict[str, Json] = flags.take(

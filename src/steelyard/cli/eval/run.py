@@ -15,6 +15,10 @@ from steelyard.cli.eval.arguments import (
     JudgePromptOption,
     JudgeTimesOption,
     JudgeUrlOption,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
+    PricesOption,
     ReducerOption,
     SignKeyOption,
 )
@@ -127,18 +131,10 @@ def run(
     bad_rows: Annotated[
         Text, typer.Option(metavar="POLICY", help="skip (the default) or abort: after a refused row.")
     ] = None,
-    max_tokens_total: Annotated[
-        Number, typer.Option(metavar="N", min=1, help="Stop at so many tokens.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(metavar="COST", min=0, help="Stop at this cost; needs --prices.")
-    ] = None,
-    prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What a million tokens cost (YAML).")
-    ] = None,
-    max_time: Annotated[
-        Text, typer.Option(metavar="TIME", help="Stop after this long: 90s, 15m, 2h.")
-    ] = None,
+    max_tokens_total: MaxTokensOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
+    max_time: MaxTimeOption = None,
     sign_key: SignKeyOption = None,
     judge_model: JudgeModelOption = None,
     judge_url: JudgeUrlOption = None,

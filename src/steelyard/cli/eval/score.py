@@ -14,6 +14,10 @@ from steelyard.cli.eval.arguments import (
     JudgePromptOption,
     JudgeTimesOption,
     JudgeUrlOption,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
+    PricesOption,
     ReducerOption,
     RunArgument,
     SignKeyOption,
@@ -39,20 +43,24 @@ def score(
     judge_against: JudgeAgainstOption = None,
     judge_times: JudgeTimesOption = None,
     judge_api_key_env: JudgeKeyOption = None,
+    max_tokens_total: MaxTokensOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
+    max_time: MaxTimeOption = None,
     sign_key: SignKeyOption = None,
 ) -> None:
     """Score a run by further rubrics, and make its report anew. Only judges are called."""
     import asyncio
     from dataclasses import replace
 
-    from steelyard.cli.eval.asking import Flags, check_judging, judges_of
+    from steelyard.cli.eval.asking import Flags, budgeted, check_judging, judges_of
     from steelyard.cli.eval.wording import headline_lines
     from steelyard.errors import UsageError
     from steelyard.runs.folder import open_run
     from steelyard.runs.request import RubricSpec
     from steelyard.runs.rubric_names import check_names
     from steelyard.runs.scores import Made, score_again
-    from steelyard.runs.world import RunFailed
+    from steelyard.runs.world import EXIT_CAP
 
     done = open_run(run)
     before = () if only else done.request.rubrics
@@ -67,11 +75,18 @@ def score(
         "judge_times": judge_times,
         "judge_api_key_env": judge_api_key_env,
     }
-    given = {name: value for name, value in judging.items() if value}
+    caps = {
+        "max_tokens_total": max_tokens_total,
+        "max_cost": max_cost,
+        "prices": prices,
+        "max_time": max_time,
+    }
+    given = {name: value for name, value in (judging | caps).items() if value}
     flags = Flags(given)
     check_judging(flags)
     if judge_model:
         request = replace(request, **judges_of(flags, request))
+    done.request = request = budgeted(flags, request)
     if not request.rubrics:
         raise UsageError("--rubric: is missing; it should say how to score, such as exact-match")
     check_names(request.rubrics)  # before a judge is paid
@@ -89,7 +104,8 @@ def score(
 
             judged = await judge(done, request.judges, World())
             if judged.stopped:
-                raise RunFailed(f"{judged.stopped}; run the same command again to go on")
+                typer.echo(f"stopped: {judged.stopped}\nto go on: the same command with a higher cap")
+                raise typer.Exit(EXIT_CAP)
         return await score_again(done.folder, request, sign_key)
 
     made = asyncio.run(judge_and_score())

@@ -60,3 +60,17 @@ def test_what_is_said_of_a_judge_needs_one(tmp_path: Path, flag: str) -> None:
 def test_a_wrong_url_of_a_judge_is_named_by_its_flag() -> None:
     with pytest.raises(UsageError, match="--judge-url h:8000"):
         request_of(Flags({"prompts": "p.jsonl", "judge_model": ["j"], "judge_url": ["h:8000"]}))
+
+
+async def test_judges_of_a_finished_run_spend_from_its_budget(tmp_path: Path) -> None:
+    async with endpoint(model_and_judge) as asked:
+        request = make_request(write_prompts(tmp_path / "p.parquet", 20), asked.url)
+        await run(request, tmp_path / "run", World(environment={}))
+        command = ["eval", "score", str(tmp_path / "run"), "--judge-model", "j", "--max-tokens-total"]
+        capped = await asyncio.to_thread(CliRunner().invoke, app, [*command, "360"])
+        assert (capped.exit_code, len(asked.prompts) <= 30) == (4, True)
+        assert "stopped: the cap of 360 tokens is reached" in capped.output
+        done = await asyncio.to_thread(CliRunner().invoke, app, [*command, "100000"])
+        assert done.exit_code == 0, done.output
+    assert len(asked.prompts) == 40
+    assert "Used in total" in (tmp_path / "run" / "report.html").read_text()
