@@ -6,6 +6,7 @@ with the first row of its requests, and its other rows count for nothing. A docu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -63,6 +64,15 @@ class Task:
     @property
     def columns(self) -> tuple[str, ...]:
         return ("prompt", "kind", "task", "document")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of tasks of one's own: a number depends on them as on the dataset. They are run, so a report is
+        scored again with the files at their own place, never with copies that somebody else has sent.
+        """
+        folder = Path(self.include_path) if self.include_path else None
+        inside = sorted(folder.rglob("*")) if folder else []
+        return tuple(str(path) for path in inside if path.is_file() and "__pycache__" not in path.parts)
 
     @property
     def scores(self) -> pa.Schema:

@@ -5,6 +5,7 @@
 
 import importlib.util
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -280,3 +281,12 @@ def test_what_is_no_likelihood_is_a_fault_with_its_reason(text: str) -> None:
     told = Task("x").score(Answer(0, "r", row, [{"text": text}]))
     assert told["likelihoods"] == []
     assert told["fault"]
+
+
+def test_tasks_of_ones_own_are_files_that_a_number_depends_on(tmp_path: Path) -> None:
+    for name in ("task.yaml", "sub/utils.py", "__pycache__/utils.pyc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    named = [Path(path).relative_to(tmp_path).as_posix() for path in Task("t", str(tmp_path)).files]
+    assert named == ["sub/utils.py", "task.yaml"]
+    assert Task("t").files == ()
