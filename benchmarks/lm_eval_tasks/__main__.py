@@ -75,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lm_eval_tasks")
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), metavar="TASK")
     arguments = parser.parse_args()
     python = environment("lm-eval", LOCK)
     with tempfile.TemporaryDirectory(prefix="steelyard-lm-eval-") as scratch:
@@ -99,7 +100,7 @@ def main() -> None:
         assert server.stdout is not None
         root = server.stdout.readline().strip()
         try:
-            for task in TASKS:
+            for task in arguments.only:
                 for line in compared(task, (python, root, folder), settings, arguments.runs):
                     print(line, flush=True)
         finally:

@@ -65,6 +65,8 @@ class ModelServer:
     max_length: int = 4096
     tokenize: bool = True
     tokenizer_info: bool = False
+    busy: int = 0
+    """So many requests are answered 503 first: it loads."""
     refuses: str = ""
     """A pattern: prompts with it are refused for good."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -73,6 +75,9 @@ class ModelServer:
 
     def reply(self, path: str, body: Json = None) -> Reply:
         """Status and JSON of the answer to a POST, or to a GET without a body."""
+        if self.busy:
+            self.busy -= 1
+            return 503, {"error": {"message": "loading", "code": 503}}
         match path:
             case "/v1/models":
                 return 200, {"data": [{"id": "m", "max_model_len": self.max_length}]}

@@ -4,6 +4,7 @@ Rows that ask for likelihoods need an endpoint that lists the tokens of a prompt
 one does; where it does not, the run is refused in one line. `runs.run` calls `prepared` before the calls begin.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,8 @@ PATHS = ("../tokenize", "tokenize")
 """Where servers tokenize, seen from a base URL that ends in /v1."""
 MAX_LENGTH = 2048
 """Tokens that a model is taken to read at once where neither it nor a setting tells; lm-eval's default."""
+BUSY = {429, 503}
+PAUSE_SECONDS = 1.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
@@ -42,7 +45,7 @@ async def prepared(asked: Asked, plan: Plan, world: World) -> Plan:
     kinds = _kinds(asked)
     tokenizer = None
     if kinds.likelihood:
-        async with _Endpoint(asked.request.urls[0], plan, asked.request.model) as endpoint:
+        async with _Endpoint(asked.request.urls[0], plan, asked.request.model, world.stop) as endpoint:
             tokenizer = await endpoint.tokenizer(asked)
             await _check_echo(endpoint, tokenizer, world)
         if kinds.whole and (tokenizer is None or tokenizer.prefix is None):
@@ -100,6 +103,8 @@ class _Endpoint:
     url: str
     plan: Plan
     model: str
+    stop: asyncio.Event
+    """Set to wait no longer."""
     session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "_Endpoint":
@@ -111,19 +116,36 @@ class _Endpoint:
             await self.session.close()
 
     async def answer(self, path: str, body: Json = None) -> tuple[int, Json]:
-        """The status and the JSON of an answer; None for what is none."""
+        """The status and the JSON of an answer; None for what is none.
+
+        A server that is not there yet, or has no room now, is waited for: what it cannot tell at once it may well have.
+        """
+        deadline = asyncio.get_running_loop().time() + self.plan.wait_for_server
+        while True:
+            late = self.stop.is_set() or asyncio.get_running_loop().time() >= deadline
+            try:
+                status, answer = await self._answer_now(path, body)
+                if status not in BUSY or late:
+                    return status, answer
+            except aiohttp.ClientConnectorError as error:
+                if late:
+                    raise RunFailed(f"{self.url}: {error}. Is it up? Nothing was asked") from error
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise RunFailed(
+                    f"{self.url}: {str(error) or type(error).__name__}; nothing was asked"
+                ) from error
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _answer_now(self, path: str, body: Json) -> tuple[int, Json]:
         assert self.session is not None
         url = f"{self.url.rstrip('/')}/{path}"
         method = "GET" if body is None else "POST"
-        try:
-            async with self.session.request(method, url, json=body, allow_redirects=False) as response:
-                data = await response.read()
-                try:
-                    return response.status, orjson.loads(data)
-                except orjson.JSONDecodeError:
-                    return response.status, None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise RunFailed(f"{self.url}: {str(error) or type(error).__name__}; nothing was asked") from error
+        async with self.session.request(method, url, json=body, allow_redirects=False) as response:
+            data = await response.read()
+            try:
+                return response.status, orjson.loads(data)
+            except orjson.JSONDecodeError:
+                return response.status, None
 
     async def tokenizer(self, asked: Asked) -> Tokenizer | None:
         """What it tells of its tokens; None where it has no `/tokenize`."""
@@ -140,6 +162,10 @@ class _Endpoint:
     async def _tokens(self, path: str, text: str, *, special: bool) -> list[int] | None:
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
         status, answer = await self.answer(path, body)
+        if status in BUSY or status >= 500:
+            raise RunFailed(
+                f"{self.url}: status {status} at /tokenize, so its tokens are not known; nothing was asked"
+            )
         ids = answer.get("tokens") if status == 200 and isinstance(answer, dict) else None
         return ids if isinstance(ids, list) and all(isinstance(token, int) for token in ids) else None
 
@@ -171,7 +197,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
     prompt = CONTEXT_TEXT + REST_TEXT
     body = {"model": endpoint.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
     status, answer = await endpoint.answer(endpoint.plan.endpoint, {**body, "echo": True, "logprobs": 1})
-    if status in {401, 403, 404, 407} or status >= 500 or status == 429:
+    if status in {401, 403, 404, 407} or status >= 500 or status in BUSY:
         return  # the run itself meets this, and has the words and the patience for it
     why = None
     if status != 200:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.model_servers import BOS, ModelServer, generated
+from steelyard.runs import probing
 from steelyard.runs.doubles import make_request
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import PromptSpec
@@ -119,6 +120,34 @@ async def test_a_continuation_is_the_same_whatever_a_server_calls_its_places(
     assert "".join(orjson.loads(response["text"])["tokens"]) == " stone"
     assert any("tells no places of tokens" in said for said in warned.said) is (server.kind == "sglang")
     assert any("has no /tokenize" in said for said in warned.said) is not server.tokenize
+
+
+async def test_a_server_that_is_busy_is_asked_again_and_not_taken_for_one_without_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "PAUSE_SECONDS", 0.01)
+    warned = Warned()
+    (response,) = await answers(
+        ModelServer(busy=3, bodies=[]), [LIKELIHOOD], tmp_path, World(listener=warned)
+    )
+    assert orjson.loads(response["text"])["context_tokens"] == 5
+    assert not warned.said
+
+
+async def test_stops_beyond_the_endpoint_s_end_an_answer_of_any_run(tmp_path: Path) -> None:
+    server = ModelServer(most_stops=4, bodies=[])
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(orjson.dumps({"prompt": "Q: 7 + 8\nA:"}))
+    stops = ["one", "two", "three", "four", "five", "\n"]
+    async with serving(server) as url:
+        prompt = PromptSpec(sampling={"stop": stops, "max_tokens": 40})
+        outcome = await run(make_request(path, url, prompt=prompt), tmp_path / "run")
+    (row,) = await asyncio.to_thread(lambda: list(open_run(outcome.folder.path).rows()))
+    assert row.responses is not None
+    (response,) = row.responses
+    assert response["uncut"] == generated("Q: 7 + 8\nA:")
+    assert response["text"] == response["uncut"].partition("\n")[0]
+    assert [len(body["stop"]) for body in server.bodies] == [4]
 
 
 @pytest.mark.parametrize(
