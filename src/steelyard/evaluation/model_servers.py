@@ -83,6 +83,8 @@ class ModelServer:
                 return 200, {"data": [{"id": "m", "max_model_len": self.max_length}]}
             case "/tokenizer_info" if self.tokenizer_info:
                 return 200, {"eos_token": EOS, "bos_token": BOS if self.bos else None}
+            case "/tokenize" if self.kind == "llama.cpp" and body is not None:
+                return 200, {"tokens": self._encode(body.get("content", ""), special=False)}
             case "/tokenize" if self.tokenize and body is not None:
                 ids = self._encode(body["prompt"], special=body.get("add_special_tokens", True))
                 return 200, {"tokens": ids, "count": len(ids), "max_model_len": self.max_length}

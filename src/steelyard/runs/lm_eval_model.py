@@ -150,7 +150,7 @@ class _Evaluation:
             for key, numbers in rows.items()
         ]
         failed = {task: len(missing) for task, missing in self.failed.items()}
-        kept = ("results", "groups", "versions", "n-shot", "n-samples", "higher_is_better")
+        kept = ("results", "groups", "group_subtasks", "versions", "n-shot", "n-samples", "higher_is_better")
         return {
             "results": {key: results[key] for key in kept if key in results},
             "shares": shares,

@@ -137,13 +137,22 @@ def _metrics(name: TaskName, documents: _Documents) -> Iterator[tuple[Metric, st
         for key in keys_of(numbers[task]):
             metric, _, kept = key.partition(",")
             error = results.get(task, numbers[task]).get(f"{metric}_stderr,{kept}")
-            members = [task] if task in tasks else tasks
+            members = _members(task, tasks, documents.outcome["results"].get("group_subtasks", {}))
             share = any(key in documents.outcome["shares"].get(member, ()) for member in members)
             share = share and 0 <= numbers[task][key] <= 1
             estimate = _estimate(
                 documents, (task in tasks, members, key), float(numbers[task][key]), error, share
             )
             yield Metric(_name(task, key), _title(task, key), estimate, "share" if share else "number"), task
+
+
+def _members(task: str, tasks: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """The tasks with documents in a group, that of groups in it among them; a task is its own member."""
+    if task in tasks:
+        return [task]
+    return list(
+        dict.fromkeys(name for member in groups.get(task, ()) for name in _members(member, tasks, groups))
+    )
 
 
 def _name(task: str, key: str) -> str:

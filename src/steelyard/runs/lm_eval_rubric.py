@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from steelyard.errors import UsageError
 from steelyard.evaluation.tokens import NoLikelihood, likelihood
 from steelyard.report.results import Answer, Json, Results
 from steelyard.report.rubrics.rows import judged, schema
@@ -144,14 +145,10 @@ def _digests(answers: Sequence[Mapping[str, Any]]) -> list[str | None]:
     for row in answers:
         number = int(row["_index_"])
         if number < len(digests):
-            raise NotOnce("lm-eval's tasks say themselves how often they ask; leave out --replications")
+            raise UsageError("lm-eval's tasks say themselves how often they ask; leave out --replications")
         digests += [None] * (number - len(digests))
         digests.append(str(row["prompt_digest"]))
     return digests
-
-
-class NotOnce(ValueError):
-    """A request was asked several times."""
 
 
 def _scored(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

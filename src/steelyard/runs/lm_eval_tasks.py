@@ -22,6 +22,8 @@ from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest, SourceSpe
 Json = Any
 PREFIX = "lm_eval:"
 MAX_FAILED = 0.05
+RUBRICS = {"lm_eval.Task", "task"}
+"""The rubric that scores these tasks, and its alias."""
 SETTINGS = "settings"
 """The column of a row's own parameters, where a group's tasks differ in them."""
 _DEFAULTS = {"include_path": "", "max_failed": MAX_FAILED}
@@ -126,6 +128,23 @@ def task_request(text: str) -> RunRequest:
         prompt=prompt,
         rubrics=(RubricSpec(name.reference),),
     )
+
+
+def check_asked_whole(request: RunRequest) -> None:
+    """UsageError for a run that would ask lm-eval's requests in part, or several times: it could not be scored."""
+    if not any(rubric.reference.partition("?")[0] in RUBRICS for rubric in request.rubrics):
+        return
+    source = request.source
+    for flag, given in (("--limit", source.limit), ("--sample", source.sample)):
+        if given is not None:
+            raise UsageError(
+                f"{flag} {given}: would leave out requests of lm-eval's task; to ask fewer documents, use "
+                "--task 'lm_eval:NAME?limit=N'"
+            )
+    if request.replications > 1:
+        raise UsageError(
+            f"--replications {request.replications}: lm-eval's tasks say themselves how often they ask; leave it out"
+        )
 
 
 def _lines(requests: Sequence[Mapping[str, Json]], *, alike: bool) -> Iterator[dict[str, Json]]:

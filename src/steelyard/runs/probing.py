@@ -47,7 +47,8 @@ async def prepared(asked: Asked, plan: Plan, world: World) -> Plan:
     if kinds.likelihood:
         async with _Endpoint(asked.request.urls[0], plan, asked.request.model, world.stop) as endpoint:
             tokenizer = await endpoint.tokenizer(asked)
-            await _check_echo(endpoint, tokenizer, world)
+            if not await _check_echo(endpoint, tokenizer, world):
+                tokenizer = None
         if kinds.whole and (tokenizer is None or tokenizer.prefix is None):
             raise UsageError(_needs_tokenizer(asked, tokenizer))
         if tokenizer is None:
@@ -151,15 +152,15 @@ class _Endpoint:
         """What it tells of its tokens; None where it has no `/tokenize`."""
         prompt = asked.request.prompt
         for path in PATHS:
-            if await self._tokens(path, REST_TEXT, special=True) is None:
-                continue
+            if not await self.tokens(path, REST_TEXT, special=True):
+                continue  # llama.cpp takes another field, and tells no tokens of nothing
             prefix = prompt.prefix_token_id
             if prefix is None:
                 prefix = await self._prefix(path)
             return Tokenizer(path, prefix, prompt.max_length or await self._max_length())
         return None
 
-    async def _tokens(self, path: str, text: str, *, special: bool) -> list[int] | None:
+    async def tokens(self, path: str, text: str, *, special: bool) -> list[int] | None:
         body = {"model": self.model, "prompt": text, "add_special_tokens": special}
         status, answer = await self.answer(path, body)
         if status in BUSY or status >= 500:
@@ -176,10 +177,10 @@ class _Endpoint:
             for name in ("bos_token", "eos_token"):
                 token = info.get(name)
                 token = token.get("content") if isinstance(token, dict) else token
-                if isinstance(token, str) and (ids := await self._tokens(path, token, special=False)):
+                if isinstance(token, str) and (ids := await self.tokens(path, token, special=False)):
                     return ids[0]
-        with_special = await self._tokens(path, REST_TEXT, special=True) or []
-        without = await self._tokens(path, REST_TEXT, special=False) or []
+        with_special = await self.tokens(path, REST_TEXT, special=True) or []
+        without = await self.tokens(path, REST_TEXT, special=False) or []
         return with_special[0] if with_special[1:] == without and without else None
 
     async def _max_length(self) -> int:
@@ -192,13 +193,16 @@ class _Endpoint:
         return MAX_LENGTH
 
 
-async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: World) -> None:
-    """UsageError unless one small request shows that continuations can be found in this endpoint's answers."""
+async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: World) -> bool:
+    """True where the tokenizer counts the tokens that the endpoint lists.
+
+    UsageError unless one small request shows that continuations can be found in this endpoint's answers.
+    """
     prompt = CONTEXT_TEXT + REST_TEXT
     body = {"model": endpoint.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
     status, answer = await endpoint.answer(endpoint.plan.endpoint, {**body, "echo": True, "logprobs": 1})
     if status in {401, 403, 404, 407} or status >= 500 or status in BUSY:
-        return  # the run itself meets this, and has the words and the patience for it
+        return True  # the run itself meets this, and has the words and the patience for it
     why = None
     if status != 200:
         why = f"status {status}: {orjson.dumps(answer).decode()[:300]}"
@@ -216,6 +220,15 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
             f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
             "do not spell its text has no score"
         )
+    if tokenizer is None:
+        return True
+    whole = await endpoint.tokens(tokenizer.path, prompt, special=True) or []
+    counted = len(whole) == tokens.prompt_end(answer["choices"][0]["logprobs"]["tokens"], prompt)
+    if not counted:
+        world.listener.warning(
+            f"{endpoint.url}: /tokenize counts other tokens than /completions; it is not used"
+        )
+    return counted
 
 
 def _fault(prompt: str, answer: Json) -> str | None:

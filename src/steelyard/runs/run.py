@@ -19,6 +19,7 @@ from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged, se
 from steelyard.runs.calling import call_all
 from steelyard.runs.folder import INPUTS_FILE, open_run
 from steelyard.runs.inputs import first_rows, prepare
+from steelyard.runs.lm_eval_tasks import check_asked_whole
 from steelyard.runs.plans import api_key, check_urls, new_epoch, plan_of
 from steelyard.runs.probing import prepared
 from steelyard.runs.prompts import check_rows
@@ -69,6 +70,7 @@ async def _run(asked: Asked, world: World, sign_key: Path | None) -> Outcome:
     check_urls(asked.request)
     check_names(asked.request.rubrics)
     check_verdicts(asked.request)
+    check_asked_whole(asked.request)
     check_grouping(asked)
     check_prices(asked.request)
     if sign_key is not None:  # a key that is none is told before the calls are paid

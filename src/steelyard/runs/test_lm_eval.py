@@ -22,8 +22,10 @@ from steelyard.runs import lm_eval_process
 from steelyard.runs.lm_eval_documents import bounds_of, document_of, shares_of
 from steelyard.runs.lm_eval_model import _Messages, _prompt, generation_settings
 from steelyard.runs.lm_eval_process import CannotReplay, checked, digest_of
+from steelyard.runs.lm_eval_results import _members
 from steelyard.runs.lm_eval_rubric import NO_ANSWER, Task
-from steelyard.runs.lm_eval_tasks import TaskName, parse_name, task_request
+from steelyard.runs.lm_eval_tasks import TaskName, check_asked_whole, parse_name, task_request
+from steelyard.runs.request import RubricSpec, RunRequest, SourceSpec
 
 Json = Any
 
@@ -73,6 +75,28 @@ def test_without_lm_eval_one_line_says_how_to_have_it() -> None:
     assert str(raised.value) == f"--task lm_eval:arc_easy: {told}"
     with pytest.raises(UsageError, match="not installed"):
         lm_eval_process.replay(TaskName("arc_easy"), [], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"replications": 2}, "--replications 2: lm-eval's tasks say themselves"),
+        ({"source": SourceSpec("x.jsonl", limit=5)}, "--limit 5: would leave out requests"),
+        ({"source": SourceSpec("x.jsonl", sample=5)}, "--sample 5: would leave out requests"),
+    ],
+)
+def test_what_could_not_be_scored_is_refused_before_it_is_paid(changes: Json, message: str) -> None:
+    whole = RunRequest(SourceSpec("x.jsonl"), "m", (), rubrics=(RubricSpec("lm_eval.Task?task=x"),))
+    check_asked_whole(whole)
+    with pytest.raises(UsageError, match=message):
+        check_asked_whole(replace(whole, **changes))
+
+
+def test_a_group_has_the_tasks_of_the_groups_in_it() -> None:
+    groups = {"all": ["some", "c"], "some": ["a", "b"]}
+    assert _members("all", ["a", "b", "c"], groups) == ["a", "b", "c"]
+    assert _members("some", ["a", "b", "c"], groups) == ["a", "b"]
+    assert _members("a", ["a", "b", "c"], groups) == ["a"]
 
 
 def test_all_stops_of_a_task_stay() -> None:
