@@ -1,5 +1,6 @@
 """Forms of answers that models give, beside what is right of each: `forms.yaml`, and our reading of them."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +30,37 @@ class Form:
     right: bool
     options: Any = None
 
+    @property
+    def key(self) -> str:
+        """The name of the form in originals.json."""
+        return f"{self.kind}/{self.group}/{self.said} [{self.target}]"
+
     def scored(self, said: str | None = None) -> dict[str, Any]:
         """Our row of scores of this answer, or of another text in its place."""
         row = {"target": self.target} | ({"choices": self.options} if self.options else {})
         return RUBRICS[self.kind].score(Answer(0, "r", row, [{"text": self.said if said is None else said}]))
+
+
+Reading = dict[str, Any]  # "read": what a tool takes for the answer; "right": whether it then counts as right
+Outcome = Literal["same", "nothing", "other", "guess"]
+NOTHING = ("", "[invalid]", "None")  # what tools put where they read nothing
+
+
+def originals() -> dict[str, dict[str, Reading]]:
+    """What other tools make of each form, by column and by form; tests/engines/originals computes it anew."""
+    document: dict[str, dict[str, Reading]] = json.loads(
+        (FOLDER / "originals.json").read_text(encoding="utf-8")
+    )
+    return document
+
+
+def outcome(form: Form, reading: Reading) -> Outcome:
+    """How a reading differs from what is right: nothing is read, something else is, or what is not clear is taken."""
+    if reading["right"] == form.right:
+        return "same"
+    if reading["right"]:
+        return "guess"
+    return "nothing" if reading["read"] in NOTHING else "other"
 
 
 def forms() -> Iterator[Form]:

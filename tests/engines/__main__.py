@@ -16,6 +16,7 @@ from tests.engines.browser import suite as browser
 from tests.engines.build import Missing, binaries
 from tests.engines.control_plane import control_plane
 from tests.engines.lm_eval import suite as lm_eval
+from tests.engines.originals import suite as originals
 from tests.frameworks import suite as frameworks
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,6 +38,7 @@ SUITES: dict[str, Callable[[], int]] = {
     "Kubernetes (API cases, kubectl session)": kubernetes,
     "Chromium (accessibility)": browser.run,
     "lm-eval (its numbers beside ours)": lm_eval.run,
+    "originals (sacrebleu, rouge-score, scikit-learn, Inspect, Math-Verify beside our rubrics)": originals.run,
     "XGBoost and LightGBM (training side by side, a worker of each killed)": partial(
         frameworks.run, "xgboost", "lightgbm"
     ),

@@ -76,8 +76,14 @@ class NormalisedMatch:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        right = said is not None and words.normalised(said) in map(words.normalised, truth)
+        right = said is not None and any(self._same(said, target) for target in truth)
         return right_or_wrong(right, truth, said)
+
+    def _same(self, said: str, target: str) -> bool:
+        """Where a target holds articles and punctuation alone, they are what is asked for."""
+        if not (wanted := words.normalised(target)):
+            return words.folded(said.strip()) == words.folded(target.strip())
+        return words.normalised(said) == wanted
 
     def summarise(self, scores: pa.Table) -> Results:
         note = "answers equal to the target but for case, punctuation, articles and spaces"

@@ -1,0 +1,61 @@
+"""Our scores beside the originals', on the same rows, beside what docs/rubrics.md says of both.
+
+`python -m tests.engines.originals.scores` writes scores.json anew, from which the page is written.
+"""
+
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.engines.originals.environments import by_original
+from tests.engines.originals.scorer_rows import rows
+from tests.engines.originals.scores_by_us import SCORES
+
+DATA = Path(__file__).parent / "scores.json"
+NEAR = 1e-9  # relative; the same formula in another order of additions
+Beside = dict[str, dict[str, Any]]
+
+
+def beside(theirs: dict[str, list[float]], ours: dict[str, list[float]]) -> Beside:
+    """How many numbers there are of each name, how many differ, and by how much at most."""
+    if set(theirs) != set(ours):
+        raise ValueError(f"names of one side alone: {sorted(set(theirs) ^ set(ours))}")
+    found = {}
+    for name in sorted(theirs):
+        pairs = list(zip(theirs[name], ours[name], strict=True))
+        gaps = [abs(a - b) for a, b in pairs if not math.isclose(a, b, rel_tol=NEAR, abs_tol=NEAR)]
+        found[name] = {
+            "numbers": len(pairs),
+            "differ": len(gaps),
+            "largest": round(max(gaps, default=0.0), 6),
+        }
+    return found
+
+
+def computed(tool: str, folder: Path) -> Beside:
+    drawn = rows()
+    return beside(by_original(tool, f"scores_by_{tool}.py", drawn, folder), SCORES[tool](drawn))
+
+
+def compare(tool: str, folder: Path) -> int:
+    """The number of names of which the committed table says something else; each is printed."""
+    known, found = json.loads(DATA.read_text(encoding="utf-8"))[tool], computed(tool, folder)
+    wrong = [name for name in sorted(found | known) if found.get(name) != known.get(name)]
+    numbers = sum(row["numbers"] for row in found.values())
+    differ = sum(row["differ"] for row in found.values())
+    print(f"{tool}: {numbers} numbers, {differ} differ from ours, {len(wrong)} names not as the table says")
+    for name in wrong:
+        print(f"  {name}: {found.get(name)}, in the table {known.get(name)}")
+    return len(wrong)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="steelyard-scores-") as folder:
+        found = {tool: computed(tool, Path(folder)) for tool in SCORES}
+    DATA.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
