@@ -1,5 +1,6 @@
 """Forms of answers that models give, beside what is right of each: `forms.yaml`, and our reading of them."""
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ Outcome = Literal["same", "nothing", "other", "guess"]
 NOTHING = ("", "[invalid]", "None")  # what tools put where they read nothing
 
 
+@functools.cache
 def originals() -> dict[str, dict[str, Reading]]:
     """What other tools make of each form, by column and by form; tests/engines/originals computes it anew."""
     document: dict[str, dict[str, Reading]] = json.loads(
@@ -63,8 +65,13 @@ def outcome(form: Form, reading: Reading) -> Outcome:
     return "nothing" if reading["read"] in NOTHING else "other"
 
 
-def forms() -> Iterator[Form]:
+@functools.cache
+def forms() -> tuple[Form, ...]:
     """All forms, in the order of the file."""
+    return tuple(_read())
+
+
+def _read() -> Iterator[Form]:
     document = yaml.safe_load((FOLDER / "forms.yaml").read_text(encoding="utf-8"))
     for kind in KINDS:
         for group, rows in document[kind].items():
