@@ -1,9 +1,9 @@
 """Inspect AI's form of the task, run in Inspect's own environment: `inspect eval inspect_task.py -T prompts=FILE`."""
 
-from inspect_ai import Task, task  # type: ignore[import-not-found]
-from inspect_ai.dataset import FieldSpec, json_dataset  # type: ignore[import-not-found]
-from inspect_ai.scorer import exact  # type: ignore[import-not-found]
-from inspect_ai.solver import generate  # type: ignore[import-not-found]
+from inspect_ai import Task, task
+from inspect_ai.dataset import FieldSpec, json_dataset
+from inspect_ai.scorer import exact
+from inspect_ai.solver import generate
 
 
 @task  # type: ignore[untyped-decorator]
