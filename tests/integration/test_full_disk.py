@@ -1,6 +1,8 @@
 """The machine's disk becomes full in the middle of an evaluation: it says so, waits, and goes on when there is room."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,10 @@ from steelyard.client import Client
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.kubelet.testing import phase
 from steelyard.local.state import read_ready, read_record
+from steelyard.report.example import make_verified
+from steelyard.steps.example import make_config
+from steelyard.steps.test_run_report import make_spec
+from steelyard.storage.files import FileStore
 from tests.disk import Disk, small_disk
 from tests.integration import small
 from tests.integration.conftest import Machine, processes_of
@@ -74,6 +80,27 @@ async def test_an_evaluation_goes_on_when_there_is_room_again(
     after = read_record(machine.state).children
     stay = ("kubernetes", "platform")  # the operator may lose its lease, which nobody can write meanwhile
     assert {name: after[name] for name in stay} == {name: children[name] for name in stay}
+
+
+async def test_a_step_waits_for_room_for_its_own_files(tmp_path: Path) -> None:
+    """A report's scratch files lie where the Pod says, on the machine's disk; of its attempts none is used up."""
+    await make_verified(FileStore(tmp_path / "dataset"), FileStore(tmp_path / "evaluation"))
+    config = make_config("run_report", "Report", make_spec(tmp_path))
+    (tmp_path / "config.json").write_text(config.model_dump_json())
+    with small_disk(tmp_path / "scratch", 1) as scratch:
+        scratch.fill()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "steelyard.steps.run_report", "--config", str(tmp_path / "config.json"),
+            env={**os.environ, "TMPDIR": str(scratch.folder)},
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        while b"waiting for room" not in (line := await process.stderr.readline()):
+            assert line, f"it ended with {await process.wait()}"
+        scratch.empty()
+        await process.communicate()
+    assert process.returncode == 0
+    assert (tmp_path / "report/report.html").exists()
 
 
 def ask(machine: Machine) -> tuple[int, httpx.Response]:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,6 +106,8 @@ def execute(main: StepMain, log: Log, path: Path) -> int:
     config = _configuration(path)
     if not isinstance(config, StepConfig):
         return _last_words(log, *config)
+    # While its disk is full, Python would take another folder, or say that there is none.
+    tempfile.tempdir = os.environ.get("TMPDIR") or tempfile.tempdir
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         log.kept = kept_log(config)
         status = _last_words(log, *_outcome(runner, _once_room(main, config, log), log.kept))
