@@ -60,8 +60,6 @@ class NoLabel(ValueError):
 @dataclass(frozen=True)
 class Classification:
     bins: int = 10
-    resamples: int = 2000
-    seed: int = 0
     target: str = "label"
     field: str = "label"
     normalise: bool = False
@@ -110,7 +108,7 @@ class Classification:
         correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
         accuracy = proportion(correct, clusters)
         answered = proportion(coded.prediction >= 0, clusters)
-        classes, averages = per_class(coded, seed=self.seed, resamples=self.resamples)
+        classes, averages = per_class(coded)
         certain = self._calibration(scores)
         ranked = _ranking(scores, coded)
         metrics = (*_metrics(accuracy, answered, averages, certain), *area_metrics(ranked))
@@ -135,8 +133,6 @@ class Classification:
                 clusters=clusters_of(stated),
             ),
             bins=self.bins,
-            seed=self.seed,
-            resamples=self.resamples,
         )
 
 
@@ -196,10 +192,15 @@ def _metrics(
         ]
     if certain:
         metrics.append(
-            Metric("ece", "Calibration error (ECE)", certain.error, note="mean gap of certainty and truth")
+            Metric(
+                "calibration_error",
+                "Calibration error",
+                certain.error,
+                note="root mean square gap of certainty and truth, without what chance adds",
+            )
         )
         note = "0 is perfect, 2 is certain and wrong"
-        metrics.append(Metric("brier", "Brier score", certain.brier, "number", note))
+        metrics.append(Metric("brier", "Brier score", certain.brier, "number", note, (0.0, 2.0)))
     return tuple(metrics)
 
 
@@ -208,7 +209,8 @@ def _figures(
 ) -> tuple[Figure, ...]:
     shown = [
         figures.intervals(
-            "How sure the main figures are", [m for m in metrics if m.unit == "share" and m.name != "ece"]
+            "How sure the main figures are",
+            [m for m in metrics if m.unit == "share" and m.name != "calibration_error"],
         )
     ]
     if len(coded.labels) <= figures.MOST_CLASSES:
@@ -226,8 +228,7 @@ def _class_table(classes: tuple[PerClass, ...]) -> Table:
     note = (
         "Precision: of the answers that named this class, the share that were right. Recall: of those that "
         "should have named it, the share that did. F1 is their harmonic mean. In brackets the 95 % interval: "
-        "Wilson's of precision and recall, a seeded bootstrap's of F1 (Wilson's, carried over, where no answer "
-        "was wrong)."
+        "that of a share; F1's is carried over from the share of right answers among those that involve the class."
     )
     return Table("Each class", columns, rows, note)
 
@@ -262,6 +263,11 @@ def _limits(
     if answered.value is not None and answered.value < 1:
         missing = round((1 - answered.value) * answered.n)
         said.append(unanswered(missing))
+    if certain:
+        said.append(
+            f"The plain expected calibration error (ECE) is {percent(certain.plug_in)}; a perfectly calibrated system "
+            f"with so many answers would read about {percent(certain.plug_in_of_chance)}, by chance alone."
+        )
     if certain and certain.rows < accuracy.n:
         said.append(
             f"Only {count(certain.rows)} answers came with probabilities; calibration is theirs alone."

@@ -21,7 +21,8 @@ from steelyard.report.comparison_statistics import (
     difference_of_numbers,
 )
 from steelyard.report.confusion import NO_ANSWER
-from steelyard.report.power import detectable_discordance, detectable_mean
+from steelyard.report.power import FEWEST_CLUSTERS, detectable_mean
+from steelyard.report.power_exact import least_discordant
 from steelyard.report.reducers import right_or_wrong
 from steelyard.report.results import Counts as Rows
 from steelyard.report.statistics import Estimate, Floats, Integers
@@ -171,11 +172,12 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
         found = difference(steps, clusters)
         p = chance(now.right, now.asked, before.right, before.asked, clusters)
     else:
-        found, p = difference_of_numbers(steps, clusters), chance_of_numbers(steps, clusters)
+        found = difference_of_numbers(steps, clusters, _width(before, now))
+        p = chance_of_numbers(steps, clusters)
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
-        least = detectable_discordance(differ / n, n)
+        least = least_discordant(n, differ / n)
     else:
-        seen = found.error and differ and counted != 1
+        seen = found.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
         least = detectable_mean(found.error or 0.0, counted) if seen else None
     return {
         "difference": found,
@@ -185,6 +187,12 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
         "clusters": counted,
         "detectable": least,
     }
+
+
+def _width(before: _Side, now: _Side) -> float | None:
+    """How wide the scale of the scores is: 1 where all lie between 0 and 1, else nobody says."""
+    inside = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
+    return 1.0 if inside else None
 
 
 def _mismatch(baseline: Scored, system: Scored) -> str:

@@ -8,9 +8,10 @@ questions hang together, their cluster.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import gammaln, ndtr, ndtri, stdtr
 
-from steelyard.report.statistics import TAIL, Estimate, Floats, Integers, mean
+from steelyard.report.clusters import TAIL, Floats, Integers, student, sums_of
+from steelyard.report.statistics import Estimate, mean
 
 MOST_SUMS = 1 << 22
 """Above so many possible sums the permutation distribution is a normal one for every purpose."""
@@ -39,30 +40,35 @@ def difference(differences: Floats, clusters: Integers | None = None) -> Estimat
     differ altogether, one each way; written like this it holds for shares of several answers to a question too
     (clustered by question), and it is never empty where the systems agree everywhere.
 
-    Where questions hang together the two are clusters of their own, and the quantile is Student's.
+    Where questions hang together the two are clusters of the typical size, the error is the jackknife's and the
+    quantile Student's.
     """
     n = int(differences.size)
     if n == 0:
         return Estimate(None, None, None, "no questions", 0)
-    sums, sizes = _sums(differences, clusters)
-    sums, sizes = np.append(sums, [1.0, -1.0]), np.append(sizes, [1.0, 1.0])
-    centre = float(sums.sum() / sizes.sum())
-    error = float(np.sqrt(((sums - centre * sizes) ** 2).sum())) / float(sizes.sum())
-    if sums.size == n + 2:
-        quantile, of = float(ndtri(TAIL)), ""
+    value = float(differences.mean())
+    sums = sums_of(differences, np.arange(n) if clusters is None else clusters)
+    if sums.count == 1 < n:
+        return Estimate(value, None, None, "no interval: one cluster", n)
+    if sums.count == n:
+        values, quantile, of = np.append(differences, [-1.0, 1.0]), float(ndtri(TAIL)), ""
+        centre, error = float(values.mean()), float(values.std() / np.sqrt(n + 2))
     else:
-        error *= float(np.sqrt(sums.size / (sums.size - 1)))
-        if sums.size < 4:
-            return Estimate(float(differences.mean()), None, None, "one cluster: no interval", n)
-        quantile, of = float(stdtrit(sums.size - 3, TAIL)), f" in {sums.size - 2:,} clusters, Student t"
+        wider, quantile = sums.plus(sums.typical, -1.0, 1.0), student(sums.freedom)
+        centre, error, of = wider.mean, wider.error, f" in {sums.count:,} clusters, jackknife, Student t"
     low, high = max(-1.0, centre - quantile * error), min(1.0, centre + quantile * error)
     method = f"Bonett and Price (2012), paired by question ({n:,} questions{of})"
-    return Estimate(float(differences.mean()), low, high, method, n, error)
+    return Estimate(value, min(value, low), max(value, high), method, n, error)
 
 
-def difference_of_numbers(differences: Floats, clusters: Integers | None = None) -> Estimate:
-    """The mean difference with Student's interval: the paired t test's, clustered where questions hang together."""
-    found = mean(differences, np.arange(differences.size) if clusters is None else clusters)
+def difference_of_numbers(
+    differences: Floats, clusters: Integers | None = None, width: float | None = None
+) -> Estimate:
+    """The mean difference of scores with Student's interval, paired by question and clustered where questions hang
+    together; `width` is that of the scale on which the scores lie, if they have one (`statistics.mean`).
+    """
+    units = np.arange(differences.size) if clusters is None else clusters
+    found = mean(differences, units, None if width is None else (-width, width))
     return replace(found, method=f"{found.method}, paired by question")
 
 
@@ -72,7 +78,7 @@ def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> 
     All choices of signs are counted where there are few clusters, else 9,999 are drawn with a fixed seed (the one that
     was seen counts as one more), and of very many clusters Student's limit is taken.
     """
-    every, _ = _sums(differences, clusters)
+    every = _sums(differences, clusters)
     sums = every[every != 0]
     what = "questions differ" if clusters is None else "clusters differ"
     if sums.size == 0:
@@ -103,13 +109,9 @@ def _drawn(sums: Floats, observed: float) -> int:
     return found
 
 
-def _sums(differences: Floats, clusters: Integers | None) -> tuple[Floats, Floats]:
-    """Sums and sizes of the clusters; each question is one where none are given."""
-    if clusters is None:
-        return differences, np.ones(differences.size)
-    _, codes = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(codes, weights=differences).astype(np.float64)
-    return sums, np.bincount(codes).astype(np.float64)
+def _sums(differences: Floats, clusters: Integers | None) -> Floats:
+    """Sums of the clusters; each question is one where none are given."""
+    return differences if clusters is None else sums_of(differences, clusters).sums
 
 
 def chance(
@@ -128,7 +130,7 @@ def chance(
     unit = int(np.lcm.reduce(np.concatenate([asked, other_asked])))
     steps = right * (unit // asked) - other_right * (unit // other_asked)
     if clusters is not None:
-        steps = _sums(steps.astype(np.float64), clusters)[0].astype(np.int64)
+        steps = _sums(steps.astype(np.float64), clusters).astype(np.int64)
     sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)
     if sizes.size == 0:
         return Chance(1.0, "exact: the systems do not differ on any question")

@@ -153,7 +153,8 @@ def reliability(certain: Calibration) -> Figure:
     ]
     summary = (
         f"In {count(certain.rows)} answers with probabilities, certainty and truth lie {_spoken(certain.error)} "
-        "apart on average. Dots on the diagonal are well calibrated; below it the system is too sure of itself."
+        "apart (root mean square, without what chance adds). Dots on the diagonal are well "
+        "calibrated; below it the system is too sure of itself."
     )
     rows = tuple(
         (f"{b.low:.2f} to {b.high:.2f}", b.count, percent(b.confidence or 0.0), b.accuracy) for b in filled

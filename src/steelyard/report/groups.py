@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from steelyard.report import figures
+from steelyard.report.clusters import student, sums_of
 from steelyard.report.results import Figure, Metric, Table
 from steelyard.report.statistics import (
-    TAIL,
     Estimate,
     Floats,
     Integers,
+    Scale,
     clusters_of,
     codes_of,
     holm,
@@ -31,6 +32,8 @@ from steelyard.report.wording import count, signed_points, small_p
 GROUP = "group:"
 NONE = "(none)"
 MOST_ROWS = 50
+FEWEST_UNSCALED = 30
+"""Clusters that either side needs where nobody says between which ends the scores lie."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def columns_of(scores: pa.Table) -> list[str]:
 def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Grouped:
     """How each value of the column did, in the order of the values."""
     values = values_of(scores)
+    scale = (0.0, 1.0) if lead.unit == "share" else lead.scale
     there = np.isfinite(values)
     index = np.asarray(scores["_index_"].to_numpy(), dtype=np.int64)
     codes, names = codes_of(scores[GROUP + column])
@@ -75,8 +79,10 @@ def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Groupe
             scored = inside & there
             estimate = proportion(values[scored] == 1, clusters[scored])
         else:
-            estimate = score_mean(pa.table({"score": values[inside]}), clusters[inside], lead.unit)
-        between, p = from_the_rest(values[there], inside[there], clusters[there], lead.unit)
+            estimate = score_mean(
+                pa.table({"score": values[inside]}), clusters[inside], lead.unit, lead.scale
+            )
+        between, p = from_the_rest(values[there], inside[there], clusters[there], scale)
         found.append((name, int(np.unique(index[inside]).size), estimate, between, p))
     corrected = iter(holm([p for *_, p in found if p is not None]))
     groups = [
@@ -86,55 +92,39 @@ def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Groupe
     return Grouped(column, tuple(sorted(groups, key=lambda group: _order(group.value))), lead.unit)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """Mean and variance of one side, and how many clusters know of them."""
-
-    mean: float
-    variance: float
-    clusters: int
-
-
 def from_the_rest(
-    values: Floats, inside: NDArray[np.bool_], clusters: Integers, unit: str
+    values: Floats, inside: NDArray[np.bool_], clusters: Integers, scale: Scale | None
 ) -> tuple[Estimate, float | None]:
     """The mean inside less the mean outside, and the p value: Welch's test (1947), rows of one cluster as one.
 
-    Of shares each side gets one success and one failure more, as Agresti and Caffo do (2000, The American
-    Statistician 54:280-288): a group of three that are all right is not known to be without spread.
+    Of scores on a scale each side gets one cluster more at either end, as Agresti and Caffo add a success and a failure
+    (2000, The American Statistician 54:280-288): a group of three that are all right is not known to be without spread.
     """
     n = int(values.size)
     if not inside.any() or inside.all():
         return Estimate(None, None, None, "nothing to compare with", n), None
     gap = float(values[inside].mean() - values[~inside].mean())
-    here, rest = (_side(values[mask], clusters[mask], unit == "share") for mask in (inside, ~inside))
-    if min(here.clusters, rest.clusters) < 2 or min(here.variance, rest.variance) <= 0:
-        return Estimate(gap, None, None, "too few clusters, or all alike: no interval", n), None
-    variance = here.variance + rest.variance
-    parts = ((here.variance, here.clusters), (rest.variance, rest.clusters))
-    freedom = variance**2 / sum(part**2 / (size - 1) for part, size in parts)
+    here, rest = (sums_of(values[mask], clusters[mask]) for mask in (inside, ~inside))
+    few = 2 if scale else FEWEST_UNSCALED
+    if min(here.count, rest.count) < few:
+        return Estimate(gap, None, None, f"no interval: a side has fewer than {few} questions", n), None
+    if scale:
+        here, rest = (side.plus(side.typical, *scale) for side in (here, rest))
+    variances = [side.error**2 for side in (here, rest)]
+    variance = sum(variances)
+    if variance <= 0:
+        return Estimate(gap, None, None, "no interval: all scores are alike", n), None
+    parts = zip(variances, (here.freedom, rest.freedom), strict=True)
+    freedom = variance**2 / sum(part**2 / own for part, own in parts)
     error, centre = float(np.sqrt(variance)), here.mean - rest.mean
-    half = float(stdtrit(freedom, TAIL)) * error
+    half = student(freedom) * error
     p = float(2 * stdtr(freedom, -abs(centre) / error))
-    low, high = centre - half, centre + half
-    if unit == "share":
-        return Estimate(
-            gap, max(-1.0, low), min(1.0, high), "Agresti and Caffo (2000), Welch's t", n, error
-        ), p
-    return Estimate(gap, low, high, "Welch's t", n, error), p
-
-
-def _side(values: Floats, clusters: Integers, share: bool) -> _Side:
-    _, codes = np.unique(clusters, return_inverse=True)
-    count = int(codes.max()) + 1
-    sizes = np.bincount(codes, minlength=count).astype(np.float64)
-    sums = np.bincount(codes, weights=values, minlength=count)
-    if share:
-        sizes, sums = np.append(sizes, [1.0, 1.0]), np.append(sums, [1.0, 0.0])
-        count += 2
-    centre = float(sums.sum() / sizes.sum())
-    variance = float(((sums - centre * sizes) ** 2).sum()) / sizes.sum() ** 2
-    return _Side(centre, variance * count / max(1, count - 1), count)
+    low, high = min(gap, centre - half), max(gap, centre + half)
+    if scale is None:
+        return Estimate(gap, low, high, "Welch's t, jackknife", n, error), p
+    width = scale[1] - scale[0]
+    low, high = max(-width, low), min(width, high)
+    return Estimate(gap, low, high, "Agresti and Caffo (2000), Welch's t, jackknife", n, error), p
 
 
 def group_table(found: Grouped, lead: Metric) -> Table:

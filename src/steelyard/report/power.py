@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
+from steelyard.report.clusters import TAIL
+from steelyard.report.power_exact import POWER, Z_POWER, Z_TAIL, least_paired, least_unpaired
 from steelyard.report.results import Metric
-from steelyard.report.statistics import TAIL, Estimate
+from steelyard.report.statistics import Estimate
 from steelyard.report.wording import counted
 
-POWER = 0.8
 CORRELATION = 0.5
 """Of the scores of two systems on the same questions, where only one system is known."""
-Z_TAIL, Z_POWER = float(ndtri(TAIL)), float(ndtri(POWER))
+FEWEST_CLUSTERS = 6
+"""Of fewer clusters no choice of signs is rarer than 5 %: the permutation test finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -25,45 +27,47 @@ class Detectable:
 
     paired: float
     """Of another system asked the same questions."""
-    unpaired: float
-    """Of another system asked as many other questions."""
+    unpaired: float | None
+    """Of another system asked as many other questions; None where none can be seen."""
     alpha: float = 0.05
     power: float = POWER
     correlation: float = CORRELATION
 
 
-def detectable(estimate: Estimate, clusters: int | None = None) -> Detectable | None:
-    """By the standard error of one system's number; None where it is not known, as from a single cluster.
+def detectable(estimate: Estimate, clusters: int | None = None, *, binary: bool = False) -> Detectable | None:
+    """The least differences to another system; None where no difference can be seen, or nobody knows.
 
-    The variance of a difference is twice that of a number, less what the same questions share.
+    Of answers that are right or wrong by the exact tests, with the share that was observed; of others by the standard
+    error: the variance of a difference is twice that of a number, less what the same questions share.
     """
+    if clusters is not None and clusters < FEWEST_CLUSTERS:
+        return None
+    if binary:
+        return _of_shares(estimate)
     error = spread(estimate)
-    if error is None or clusters == 1:
+    if error is None:
         return None
     both = detectable_mean(error, clusters) * float(np.sqrt(2))
     return Detectable(paired=both * float(np.sqrt(1 - CORRELATION)), unpaired=both)
 
 
+def _of_shares(estimate: Estimate) -> Detectable | None:
+    """By as many questions as would be as sure; where all are right or wrong, as if half a question were not."""
+    value, n = estimate.value, estimate.n
+    if value is None or estimate.low is None:
+        return None
+    if 0 < value < 1 and estimate.error:
+        n = round(min(n, value * (1 - value) / estimate.error**2))
+    share = min(1 - 0.5 / n, max(0.5 / n, value)) if n > 0 else 0.5
+    paired, unpaired = least_paired(n, share, CORRELATION), least_unpaired(n, share)
+    return None if paired is None else Detectable(paired, unpaired)
+
+
 def spread(estimate: Estimate) -> float | None:
     """The standard error; where all values are alike, what the interval implies."""
-    if estimate.error:
-        return estimate.error
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return None
-    return (estimate.high - estimate.low) / (2 * Z_TAIL)
-
-
-def detectable_discordance(discordance: float, n: float) -> float | None:
-    """The least difference of two shares of right answers that McNemar's test sees; None when no difference can be.
-
-    `discordance` is the share of the `n` questions on which the systems differ: Connor's sample size for paired
-    shares (1987, Biometrics 43:207-211), solved for the difference.
-    """
-    inside = n + Z_POWER**2 - Z_TAIL**2
-    if discordance <= 0 or inside < 0:
-        return None
-    least = float(np.sqrt(discordance) * (Z_TAIL * np.sqrt(n) + Z_POWER * np.sqrt(inside)) / (n + Z_POWER**2))
-    return least if least <= discordance else None
+    return estimate.error or (estimate.high - estimate.low) / (2 * Z_TAIL)
 
 
 def detectable_mean(error: float, clusters: int | None = None) -> float:
@@ -76,15 +80,25 @@ def detectable_mean(error: float, clusters: int | None = None) -> float:
     return float(stdtrit(clusters - 1, TAIL) + stdtrit(clusters - 1, POWER)) * error
 
 
-def power_line(lead: Metric, questions: int, clusters: int | None = None) -> str | None:
+def power_line(
+    lead: Metric, questions: int, clusters: int | None = None, *, binary: bool = False
+) -> str | None:
     """`This size can see a difference of 2.1 points: …`."""
-    found = detectable(lead.estimate, clusters)
-    if found is None:
+    if lead.estimate.low is None:
         return None
+    found = detectable(lead.estimate, clusters, binary=binary)
+    size = f"This size, {counted(questions, 'question')},"
+    if found is None:
+        return f"{size} is too small to see any difference with 80 % power at 5 %."
+    others = (
+        ""
+        if found.unpaired is None
+        else (f", and of {difference(found.unpaired, lead.unit)} where the questions are others")
+    )
+    by = "by the exact test at the share seen here" if binary else "by the standard error"
     return (
-        f"This size, {counted(questions, 'question')}, can see a difference of {difference(found.paired, lead.unit)} "
-        f"between systems asked the same questions (80 % power at 5 %, if their scores correlate by "
-        f"{CORRELATION:g}), and of {difference(found.unpaired, lead.unit)} where the questions are others."
+        f"{size} can see a difference of {difference(found.paired, lead.unit)} between systems asked the same "
+        f"questions (80 % power at 5 %, {by}, if their scores correlate by {CORRELATION:g}){others}."
     )
 
 
@@ -96,7 +110,9 @@ def difference(size: float, unit: str) -> str:
     return "1 point" if points == "1.0" else f"{points} points"
 
 
-def power_numbers(lead: Metric, clusters: int | None = None) -> dict[str, Any] | None:
+def power_numbers(
+    lead: Metric, clusters: int | None = None, *, binary: bool = False
+) -> dict[str, Any] | None:
     """The same for report.json."""
-    found = detectable(lead.estimate, clusters)
+    found = detectable(lead.estimate, clusters, binary=binary)
     return asdict(found) if found else None

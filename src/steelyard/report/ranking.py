@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
 
-from steelyard.report.statistics import TAIL, Estimate, Floats, Integers, wilson
+from steelyard.report.statistics import TAIL, Estimate, Floats, Integers, share_interval
 
 MOST_CLASSES = 100
 """With more, a class against the rest says little, and the probabilities of all weigh much."""
@@ -149,11 +149,12 @@ def _mean_pr(classes: Sequence[Ranked], sides: Sequence[_Sides]) -> Estimate:
 
 
 def _bounded(value: float, error: float, least: int, method: str, n: int) -> Estimate:
-    """An interval on the log-odds scale, so that it stays between 0 and 1. Where no error can be seen, Wilson's of
-    as many trials as the smaller side has clusters.
+    """An interval on the log-odds scale, so that it stays between 0 and 1. Where no error can be seen, that of a share
+    of as many trials as the smaller side has clusters.
     """
     if error == 0 or not 0 < value < 1:
-        return Estimate(value, *wilson(value, least), f"Wilson score of {least:,} trials", n, error)
+        low, high, name = share_interval(value, least)
+        return Estimate(value, low, high, f"{name} of {least:,} trials", n, error)
     half = float(ndtri(TAIL)) * error / (value * (1 - value))
     return Estimate(
         value, float(expit(logit(value) - half)), float(expit(logit(value) + half)), method, n, error

@@ -108,7 +108,7 @@ def _estimated(asked: Asked, name: str, values: Floats, shown: tuple[str, str, U
     if asked.binary and np.isin(values, (0.0, 1.0)).all():
         estimate = proportion(values == 1, asked.clusters)
     else:
-        estimate = score_mean(pa.table({"score": values}), asked.clusters, unit)
+        estimate = score_mean(pa.table({"score": values}), asked.clusters, unit, asked.lead.scale)
     return Metric(f"{asked.lead.name}_{name}", f"{asked.lead.title}, {title}", estimate, unit, note)
 
 

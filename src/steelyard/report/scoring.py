@@ -117,8 +117,8 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
     groups = [grouped(scores, column, lead, binary) for column in columns_of(scores)]
     drawn = [figure for group in groups if (figure := group_figure(group, lead))]
     clusters = pc.count_distinct(kept[CLUSTER]).as_py() if CLUSTER in kept.column_names else None
-    line = power_line(lead, pc.count_distinct(kept["_index_"]).as_py(), clusters)
-    added: dict[str, Any] = {"power": power_numbers(lead, clusters)}
+    line = power_line(lead, pc.count_distinct(kept["_index_"]).as_py(), clusters, binary=binary)
+    added: dict[str, Any] = {"power": power_numbers(lead, clusters, binary=binary)}
     if groups:
         added["groups"] = {group.column: group_numbers(group) for group in groups}
     return replace(

@@ -5,7 +5,7 @@ is added in `scoring`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from steelyard.report import figures
 from steelyard.report.results import Metric, Results
-from steelyard.report.statistics import Estimate, Integers, clusters_of, mean, proportion, wilson
+from steelyard.report.statistics import Estimate, Integers, Scale, clusters_of, mean, proportion
 from steelyard.report.status import SCORED, has_status
 from steelyard.report.status import counted as counted_rows
 from steelyard.report.wording import count, counted, interval, percent, unanswered
@@ -41,7 +41,9 @@ def summarise_scores(scores: pa.Table, what: What) -> Results:
     """The mean score, or the share of right answers, and how many questions were answered at all."""
     scores = counted_rows(scores)
     clusters = clusters_of(scores)
-    lead = right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit)
+    lead = (
+        right_share(scores, clusters) if what.binary else score_mean(scores, clusters, what.unit, what.scale)
+    )
     answered = proportion(np.asarray(has_status(scores, SCORED).to_numpy(), np.bool_), clusters)
     metrics = [Metric(what.name, what.title, lead, what.unit, what.note, what.scale)]
     if answered.value not in (None, 1):
@@ -60,19 +62,13 @@ def right_share(scores: pa.Table, clusters: Integers) -> Estimate:
     return proportion(np.asarray(scores["correct"].to_numpy(), dtype=np.bool_), clusters)
 
 
-def score_mean(scores: pa.Table, clusters: Integers, unit: str = "share") -> Estimate:
-    """The mean of the scores that there are. A share's interval stays within 0 and 1, and is never a point."""
+def score_mean(
+    scores: pa.Table, clusters: Integers, unit: str = "share", scale: Scale | None = None
+) -> Estimate:
+    """The mean of the scores that there are; a share lies between 0 and 1, another number on its scale."""
     values = np.asarray(scores["score"].to_numpy(), dtype=np.float64)
     there = np.isfinite(values)
-    values, clusters = values[there], clusters[there]
-    found = mean(values, clusters)
-    if unit != "share" or found.value is None or found.low is None or found.high is None:
-        return found
-    if found.value in (0.0, 1.0):
-        units = int(np.unique(clusters).size)
-        low, high = wilson(found.value, units)
-        return replace(found, low=low, high=high, method=f"Wilson score, {units:,} scores all alike")
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    return mean(values[there], clusters[there], (0.0, 1.0) if unit == "share" else scale)
 
 
 def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, ...]:

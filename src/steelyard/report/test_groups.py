@@ -32,7 +32,7 @@ def test_numbers_differ_by_welchs_test() -> None:
     chance = np.random.default_rng(1)
     values = np.concatenate([chance.normal(0.3, 1, 40), chance.normal(0, 2, 200)])
     inside = np.arange(240) < 40
-    found, p = from_the_rest(values, inside, np.arange(240), "number")
+    found, p = from_the_rest(values, inside, np.arange(240), None)
     theirs = ttest_ind(values[inside], values[~inside], equal_var=False)
     interval = theirs.confidence_interval(0.95)
     assert p == pytest.approx(theirs.pvalue)
@@ -43,7 +43,7 @@ def test_shares_are_agresti_and_caffos() -> None:
     """The same with one success and one failure more on each side."""
     hits = np.array([1.0] * 8 + [0.0] * 2 + [1.0] * 30 + [0.0] * 20)
     inside = np.arange(60) < 10
-    found, p = from_the_rest(hits, inside, np.arange(60), "share")
+    found, p = from_the_rest(hits, inside, np.arange(60), (0.0, 1.0))
     here, rest = [1.0] * 9 + [0.0] * 3, [1.0] * 31 + [0.0] * 21
     theirs = ttest_ind(here, rest, equal_var=False)
     assert found.value == pytest.approx(0.8 - 0.6)
@@ -52,11 +52,11 @@ def test_shares_are_agresti_and_caffos() -> None:
 
 
 def test_even_clusters_are_their_means() -> None:
-    values = np.random.default_rng(2).normal(size=(30, 4))
-    inside = np.repeat(np.arange(30) < 8, 4)
-    _, p = from_the_rest(values.ravel(), inside, np.repeat(np.arange(30), 4), "number")
+    values = np.random.default_rng(2).normal(size=(90, 4))
+    inside = np.repeat(np.arange(90) < 38, 4)
+    _, p = from_the_rest(values.ravel(), inside, np.repeat(np.arange(90), 4), None)
     means = values.mean(axis=1)
-    assert p == pytest.approx(ttest_ind(means[:8], means[8:], equal_var=False).pvalue)
+    assert p == pytest.approx(ttest_ind(means[:38], means[38:], equal_var=False).pvalue)
 
 
 def test_an_answer_without_a_score_is_not_a_wrong_one() -> None:
@@ -103,8 +103,16 @@ def test_the_table_says_what_differs() -> None:
     assert group_figure(found, LEAD) is not None
 
 
+def test_few_numbers_without_a_scale_have_no_interval() -> None:
+    found, p = from_the_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
+    assert (found.low, found.high, p) == (None, None, None)
+    assert found.method == "no interval: a side has fewer than 30 questions"
+
+
 def test_numbers_have_no_per_cent() -> None:
-    found = grouped(make_scores({"a": [12.0, 14.0, 13.0], "b": [15.0, 17.0, 20.0]}), "subject", NUMBER, False)
+    found = grouped(
+        make_scores({"a": [12.0, 14.0, 13.0] * 20, "b": [15.0, 17.0, 20.0] * 20}), "subject", NUMBER, False
+    )
     table = group_table(found, NUMBER)
     assert str(table.rows[0][2]).startswith("13.000 (")
     assert str(table.rows[0][3]).startswith("−4.333 (−")

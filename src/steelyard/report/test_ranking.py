@@ -11,7 +11,7 @@ from sklearn import metrics
 
 from steelyard.report.ranking import Ranking, ranking, shares_of
 from steelyard.report.ranking_figures import pr_figure, roc_figure
-from steelyard.report.statistics import Floats, Integers, wilson
+from steelyard.report.statistics import Floats, Integers, share_interval
 
 LABELS = ("a", "b", "c")
 ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), min_size=2, max_size=40)
@@ -101,8 +101,8 @@ def test_the_intervals_cover_as_often_as_they_say() -> None:
 def test_no_error_is_not_certainty() -> None:
     found = _of(np.array([0, 0, 0, 1, 1]), np.array([[0.9, 0.1]] * 3 + [[0.2, 0.8]] * 2))
     assert found.roc_auc.value == 1
-    assert found.roc_auc.low == pytest.approx(wilson(1, 2)[0])
-    assert found.pr_auc.low == pytest.approx(wilson(1, 2)[0])
+    assert found.roc_auc.low == pytest.approx(share_interval(1, 2)[0])
+    assert found.pr_auc.low == pytest.approx(share_interval(1, 2)[0])
 
 
 def test_one_class_alone_has_no_curve() -> None:

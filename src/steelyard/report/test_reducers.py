@@ -104,7 +104,7 @@ def test_a_vote_on_right_and_wrong_is_a_proportion() -> None:
     assert (metric.name, metric.estimate.n, metric.estimate.method) == (
         "accuracy_majority",
         10,
-        "Wilson score",
+        "Clopper and Pearson, exact",
     )
     assert metric.note == "the most frequent of 3 answers to each question"
 

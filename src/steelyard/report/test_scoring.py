@@ -66,16 +66,16 @@ async def test_a_column_that_there_is_not_is_named(tmp_path: Path) -> None:
 
 
 async def test_every_rubric_gets_groups_replications_and_power(tmp_path: Path) -> None:
-    results = summarise(Classification(resamples=50), await score_example(tmp_path), ["majority", "pass@2"])
+    results = summarise(Classification(), await score_example(tmp_path), ["majority", "pass@2"])
     assert [metric.name for metric in results.metrics[-2:]] == ["accuracy_majority", "accuracy_pass@2"]
     assert results.tables[0].title == "By subject"
     assert [row[0] for row in results.tables[0].rows] == ["art", "law", "(none)"]
     assert [group["value"] for group in results.numbers["groups"]["subject"]] == ["art", "law", "(none)"]
-    assert results.limits[-1].startswith("This size, 4 questions, can see a difference of ")
-    assert results.numbers["power"]["unpaired"] > results.numbers["power"]["paired"] > 0
+    assert results.limits[-1].startswith("This size, 4 questions, is too small to see any difference")
+    assert results.numbers["power"] is None
 
 
 async def test_a_reducer_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     scores = await score_example(tmp_path, Grouping())
     with pytest.raises(UsageError, match="pass@3: needs at least 3 answers to each question; row 0 has 2"):
-        summarise(Classification(resamples=50), scores, ["pass@3"])
+        summarise(Classification(), scores, ["pass@3"])

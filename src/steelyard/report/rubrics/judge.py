@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from steelyard.report.clusters import left_out_error, sums_of, too_few
 from steelyard.report.results import Answer, Cell, Json, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
@@ -20,16 +21,17 @@ from steelyard.report.statistics import (
     Estimate,
     Floats,
     Integers,
-    bootstrap,
     clusters_of,
     codes_of,
+    of_error,
     proportion,
-    wilson,
 )
 from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
 
 VERDICTS = "verdicts"
+FEWEST_OF_KAPPA = 30
+"""Independent answers that kappa needs for an interval."""
 _SCHEMA = schema(
     ("judge", pa.string()),
     ("verdict", pa.string()),
@@ -62,8 +64,6 @@ class Verdict:
     threshold: float = 1.0
     target: str = f"{TARGET}|"
     field: str = FIELD
-    resamples: int = 2000
-    seed: int = 0
     sees_left_out: ClassVar[bool] = True
     """Verdicts of either judge are counted on every answer, though the score needs the first one's."""
 
@@ -135,7 +135,7 @@ class Verdict:
         both = scores.filter(pc.and_(pc.is_valid(scores["verdict"]), pc.is_valid(scores["second_verdict"])))
         numbers = dict(results.numbers)
         if both.num_rows:
-            agreement = agreement_of(both, self.resamples, self.seed)
+            agreement = agreement_of(both)
             metrics += agreement.metrics
             tables.append(agreement.table)
             numbers["agreement"] = agreement.numbers
@@ -157,7 +157,7 @@ class Agreement:
     numbers: Json
 
 
-def agreement_of(both: pa.Table, resamples: int, seed: int) -> Agreement:
+def agreement_of(both: pa.Table) -> Agreement:
     """Of answers that both gave a verdict on: the share of equal ones, and Cohen's kappa, which takes off chance."""
     columns = both["verdict"], both["second_verdict"]
     names = sorted({str(name) for column in columns for name in column.unique().to_pylist()})
@@ -174,7 +174,7 @@ def agreement_of(both: pa.Table, resamples: int, seed: int) -> Agreement:
     cohen = Metric(
         "kappa",
         "Cohen's kappa",
-        kappa_estimate(first, second, clusters, resamples=resamples, seed=seed),
+        kappa_estimate(first, second, clusters),
         unit="number",
         note="agreement beyond chance: 1 is full, 0 what chance gives",
     )
@@ -183,31 +183,42 @@ def agreement_of(both: pa.Table, resamples: int, seed: int) -> Agreement:
     return Agreement((share, cohen), table, {"verdicts": names, "matrix": counts.tolist()})
 
 
-def kappa_estimate(
-    first: Integers, second: Integers, clusters: Integers, *, resamples: int = 2000, seed: int = 0
-) -> Estimate:
-    """Cohen's kappa with a percentile bootstrap over clusters. It is undefined where both said one thing alone."""
+def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Estimate:
+    """Cohen's kappa with the interval of the agreement, carried over, as sure as kappa's jackknife error over clusters
+    makes it. It is undefined where both said one thing alone.
+    """
     size = int(max(first.max(), second.max())) + 1
-    _, units = np.unique(clusters, return_inverse=True)
-    count = int(units.max()) + 1
-    sums = np.zeros((count, 1 + 2 * size))
-    sums[:, 0] = np.bincount(units, weights=(first == second).astype(np.float64), minlength=count)
-    np.add.at(sums, (units, 1 + first), 1.0)
-    np.add.at(sums, (units, 1 + size + second), 1.0)
-    value = float(_kappa(sums.sum(axis=0, keepdims=True), size)[0, 0])
+    parts = _said_together(first, second, clusters, size)
+    value = float(_kappa(parts.sum(axis=0, keepdims=True), size)[0])
+    n = int(first.size)
     if not np.isfinite(value):
-        return Estimate(None, None, None, "undefined: both judges said one thing alone", len(first))
-    if (first == second).all():  # every resample says 1, which is no interval
-        chance = float(((sums[:, 1 : 1 + size].sum(axis=0) / len(first)) ** 2).sum())
-        least = wilson(1.0, count)[0]
-        return Estimate(
-            value, (least - chance) / (1 - chance), 1.0, "Wilson score of the agreement", len(first)
-        )
-    low, high = bootstrap(sums, lambda drawn: _kappa(drawn, size), seed=seed, resamples=resamples)
-    method = f"percentile bootstrap, {resamples:,} resamples of {count:,} questions"
-    if count < 2 or not np.isfinite(low[0]):
-        return Estimate(value, None, None, "too few answers: no interval", len(first))
-    return Estimate(value, min(float(low[0]), value), max(float(high[0]), value), method, len(first))
+        return Estimate(None, None, None, "undefined: both judges said one thing alone", n)
+    agreed = (first == second).astype(np.float64)
+    sums = sums_of(agreed, clusters)
+    if sums.equivalent < FEWEST_OF_KAPPA:
+        return Estimate(value, None, None, f"no interval: {too_few(sums, FEWEST_OF_KAPPA)}", n)
+    error = left_out_error(parts, lambda totals: _kappa(totals, size))
+    chance = (sums.mean - value) / (1 - value) if value < 1 else _chance(parts, size)
+    low, high, method = of_error(sums.mean, error * (1 - chance), sums)
+    low, high = (max(-1.0, (bound - chance) / (1 - chance)) for bound in (low, high))
+    return Estimate(value, low, high, f"of the agreement: {method}", n, error)
+
+
+def _said_together(first: Integers, second: Integers, clusters: Integers, size: int) -> Floats:
+    """Per cluster: how often both said the same, and how often each judge said what."""
+    _, units = np.unique(clusters, return_inverse=True)
+    parts = np.zeros((int(units.max()) + 1, 1 + 2 * size))
+    parts[:, 0] = np.bincount(units, weights=(first == second).astype(np.float64))
+    np.add.at(parts, (units, 1 + first), 1.0)
+    np.add.at(parts, (units, 1 + size + second), 1.0)
+    return parts
+
+
+def _chance(parts: Floats, size: int) -> float:
+    """The agreement that chance would give."""
+    totals = parts.sum(axis=0)
+    said, other = totals[1 : 1 + size], totals[1 + size :]
+    return float((said * other).sum() / said.sum() ** 2)
 
 
 def _kappa(sums: Floats, size: int) -> Floats:
@@ -218,7 +229,7 @@ def _kappa(sums: Floats, size: int) -> Floats:
         seen = sums[:, 0] / total
         chance = (first * second).sum(axis=1) / total**2
         found = np.where(1 - chance > 1e-12, (seen - chance) / (1 - chance), np.nan)
-    return np.asarray(found[:, None], dtype=np.float64)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _codes(column: Any, names: Sequence[str]) -> Integers:

@@ -1,7 +1,7 @@
 """Rubrics of texts that share words: `overlap.Bleu` and `overlap.ChrF`, sacrebleu's, and `overlap.Rouge`.
 
 BLEU and chrF are numbers of the whole corpus, from 0 to 100: each row keeps the counts that they are made of,
-so that the corpus' number, and that of every resample, is a sum away. A row's `score` is the sentence's.
+so that the corpus' number, also without some of the rows, is a sum away. A row's `score` is the sentence's.
 """
 
 import functools
@@ -13,14 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from steelyard.report.clusters import Sums, left_out_error, student, too_few
 from steelyard.report.results import Answer, Json, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, targets
-from steelyard.report.statistics import Estimate, Floats, bootstrap, clusters_of
+from steelyard.report.statistics import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
 
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
 
+FEWEST = 10
+"""Independent answers that a number of the whole corpus needs for an interval."""
 _ORDERS = 4
 _SCALE = (0.0, 100.0)
 _COUNTS = schema(("counts", pa.list_(pa.int64())))
@@ -39,8 +42,6 @@ class Bleu:
     tokenize: Tokenizer = "13a"
     lowercase: bool = False
     threshold: float = 0.0
-    resamples: int = 1000
-    seed: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -58,9 +59,7 @@ class Bleu:
 
     def summarise(self, scores: pa.Table) -> Results:
         signature = f"sacrebleu, tokenizer {self.tokenize}, {_case(self.lowercase)}, smoothing exp"
-        return _of_corpus(
-            scores, What("bleu", "BLEU", unit="number", note=signature, binary=False), bleu, self
-        )
+        return _of_corpus(scores, What("bleu", "BLEU", unit="number", note=signature, binary=False), BLEU)
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,6 @@ class ChrF:
     word_order: int = 0
     lowercase: bool = False
     threshold: float = 0.0
-    resamples: int = 1000
-    seed: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,7 +93,7 @@ class ChrF:
             else f"chrF2, words up to {self.word_order}"
         )
         note = f"sacrebleu, characters up to 6, words up to {self.word_order}, {_case(self.lowercase)}"
-        return _of_corpus(scores, What("chrf", name, unit="number", note=note, binary=False), chrf, self)
+        return _of_corpus(scores, What("chrf", name, unit="number", note=note, binary=False), CHRF)
 
 
 @dataclass(frozen=True)
@@ -180,34 +177,58 @@ def chrf(sums: Floats, beta: float = 2) -> Floats:
     return np.where(precision + recall > 0, found, 0.0)
 
 
-def _of_corpus(
-    scores: pa.Table, what: What, formula: Callable[[Floats], Floats], rubric: Bleu | ChrF
-) -> Results:
+@dataclass(frozen=True)
+class Corpus:
+    """How a corpus' number is made of the sums of its rows' counts."""
+
+    number: Callable[[Floats], Floats]
+    """Of each row of sums."""
+    ends: Callable[[Floats], Floats]
+    """Of a row's counts those of a row as long that is wholly wrong, and of one that is wholly right."""
+
+    def estimate(self, parts: Floats, sizes: Floats) -> Estimate:
+        """The number with Student's interval by its jackknife error; a row of `parts` is a cluster of so many rows.
+
+        One cluster more at either end keeps the interval from trusting a spread that few rows have shown.
+        """
+        value = float(self.number(parts.sum(axis=0, keepdims=True))[0])
+        sums, n = Sums(sizes, sizes), int(sizes.sum())
+        if sums.equivalent < FEWEST:
+            because = f"no interval: {too_few(sums, FEWEST)}"
+            return Estimate(value, None, None, because, n)
+        wider = np.concatenate([parts, self.ends(parts.sum(axis=0) * sums.typical / n)])
+        centre = float(self.number(wider.sum(axis=0, keepdims=True))[0])
+        half = student(sums.freedom) * left_out_error(wider, self.number)
+        low, high = max(_SCALE[0], min(value, centre - half)), min(_SCALE[1], max(value, centre + half))
+        what = "answers" if sums.count == n else "clusters"
+        method = f"Student t, jackknife, {sums.count:,} {what} and one more at either end"
+        return Estimate(value, low, high, method, n, left_out_error(parts, self.number))
+
+
+def _bleu_ends(counts: Floats) -> Floats:
+    wrong, right = counts.copy(), counts.copy()
+    wrong[2 : 2 + _ORDERS] = 0
+    right[1], right[2 : 2 + _ORDERS] = right[0], right[2 + _ORDERS :]
+    return np.stack([wrong, right])
+
+
+def _chrf_ends(counts: Floats) -> Floats:
+    wrong, right = counts.copy(), counts.copy()
+    wrong[2::3] = 0
+    right[1::3] = right[2::3] = right[0::3]
+    return np.stack([wrong, right])
+
+
+BLEU, CHRF = Corpus(bleu, _bleu_ends), Corpus(chrf, _chrf_ends)
+
+
+def _of_corpus(scores: pa.Table, what: What, corpus: Corpus) -> Results:
     """What all rows' sentences say, led by the corpus' own number with its interval."""
-    clusters = clusters_of(scores)
     counts = _matrix(scores["counts"])
-    value = float(formula(counts.sum(axis=0, keepdims=True))[0])
-    units, codes = np.unique(clusters, return_inverse=True)
-    sums = np.zeros((units.size, counts.shape[1]))
-    np.add.at(sums, codes, counts)
-    estimate = Estimate(value, None, None, "one cluster: no interval", scores.num_rows)
-    if units.size > 1:
-        drawn: list[Floats] = []
-
-        def statistic(resampled: Floats) -> Floats:
-            drawn.append(formula(resampled))
-            return drawn[-1][:, None]
-
-        low, high = bootstrap(sums, statistic, seed=rubric.seed, resamples=rubric.resamples)
-        estimate = Estimate(
-            value,
-            min(value, float(low[0])),
-            max(value, float(high[0])),
-            f"bootstrap of {units.size:,} clusters, {rubric.resamples:,} resamples, seed {rubric.seed}",
-            scores.num_rows,
-            float(np.std(np.concatenate(drawn), ddof=1)),
-        )
-    return _led_by(estimate, what, scores)
+    units, codes = np.unique(clusters_of(scores), return_inverse=True)
+    parts = np.zeros((units.size, counts.shape[1]))
+    np.add.at(parts, codes, counts)
+    return _led_by(corpus.estimate(parts, np.bincount(codes).astype(np.float64)), what, scores)
 
 
 def _led_by(estimate: Estimate, what: What, scores: pa.Table) -> Results:

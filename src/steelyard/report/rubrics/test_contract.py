@@ -32,14 +32,14 @@ def graded(verdict: str, worth: float) -> Answer:
 EXAMPLES: dict[str, tuple[str, Answer, Answer]] = {
     "choice.MultipleChoice": ("", said("(B)", {"target": "B"}), said("A", {"target": "B"})),
     "classification.Classification": (
-        "?resamples=50",
+        "",
         labelled("a", {"a": 0.75, "b": 0.25}),
         labelled("b", {"a": 0.25, "b": 0.75}),
     ),
-    "judge.Verdict": ("?resamples=50", graded("CORRECT", 1.0), graded("WRONG", 0.0)),
+    "judge.Verdict": ("", graded("CORRECT", 1.0), graded("WRONG", 0.0)),
     "numeric.Close": ("", said("It is 1,000.", {"target": 1000}), said("It is 999.", {"target": 1000})),
-    "overlap.Bleu": ("?resamples=50", said(SENTENCE["target"], SENTENCE), said("No", SENTENCE)),
-    "overlap.ChrF": ("?resamples=50", said(SENTENCE["target"], SENTENCE), said("", SENTENCE)),
+    "overlap.Bleu": ("", said(SENTENCE["target"], SENTENCE), said("No", SENTENCE)),
+    "overlap.ChrF": ("", said(SENTENCE["target"], SENTENCE), said("", SENTENCE)),
     "overlap.Rouge": ("", said(SENTENCE["target"], SENTENCE), said("No", SENTENCE)),
     "structure.JsonSchema": ("", said('{"a": 1}', {"schema": SCHEMA}), said("{}", {"schema": SCHEMA})),
     "text.Contains": ("", said("It is Paris.", ROW), said("It is Rome.", ROW)),

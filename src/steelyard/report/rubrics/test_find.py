@@ -20,13 +20,15 @@ def test_the_built_in_rubric_is_found(name: str) -> None:
 
 
 def test_arguments_are_typed() -> None:
-    assert find_rubric("classification.Classification?bins=15&seed=3") == Classification(bins=15, seed=3)
+    assert find_rubric("classification.Classification?bins=15&field=said") == Classification(
+        bins=15, field="said"
+    )
 
 
 @pytest.mark.parametrize(
     ("reference", "fault"),
     [
-        ("classification.Classification?bin=3", "has no argument 'bin'; it takes: bins, resamples, seed"),
+        ("classification.Classification?bin=3", "has no argument 'bin'; it takes: bins, target, field"),
         ("classification.Classification?bins=many", "argument bins: Input should be a valid integer"),
     ],
 )

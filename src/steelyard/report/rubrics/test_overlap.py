@@ -41,7 +41,7 @@ def columns(corpus: Corpus) -> list[list[str | None]]:
 @given(CORPORA, st.booleans())
 @FEW
 def test_bleu_is_sacrebleus(corpus: Corpus, lowercase: bool) -> None:
-    rubric = Bleu(lowercase=lowercase, resamples=20)
+    rubric = Bleu(lowercase=lowercase)
     theirs = BLEU(lowercase=lowercase).corpus_score([text for text, _ in corpus], columns(corpus))  # type: ignore[arg-type]
     assert summary(rubric, corpus).metrics[0].estimate.value == pytest.approx(theirs.score, abs=1e-9)
     for answer, (text, refs) in zip(made(corpus), corpus, strict=True):
@@ -52,7 +52,7 @@ def test_bleu_is_sacrebleus(corpus: Corpus, lowercase: bool) -> None:
 @given(CORPORA, st.sampled_from([0, 2]))
 @FEW
 def test_chrf_is_sacrebleus(corpus: Corpus, word_order: int) -> None:
-    rubric = ChrF(word_order=word_order, resamples=20)
+    rubric = ChrF(word_order=word_order)
     theirs = CHRF(word_order=word_order).corpus_score([text for text, _ in corpus], columns(corpus))  # type: ignore[arg-type]
     assert summary(rubric, corpus).metrics[0].estimate.value == pytest.approx(theirs.score, abs=1e-9)
     for answer, (text, refs) in zip(made(corpus), corpus, strict=True):
@@ -76,7 +76,7 @@ def test_the_example_of_sacrebleus_readme() -> None:
 def test_a_skipped_row_shortens_the_corpus() -> None:
     corpus = [("The dog bit the man.", ["The dog bit the man."]), ("It is so.", ["It is so."])]
     answers = [*made(corpus), Answer(2, "r", {"target": "And so on, and on."}, None)]
-    rubric = Bleu(resamples=20)
+    rubric = Bleu()
     skipped = rubric.summarise(scores_of(rubric, answers)).metrics[0].estimate.value
     theirs = BLEU().corpus_score(
         [*(text for text, _ in corpus), ""], [[*(refs[0] for _, refs in corpus), "And so on, and on."]]
@@ -92,9 +92,7 @@ def test_the_interval_is_the_bootstraps() -> None:
     letters = np.array(list("abcdefgh"))
     refs = [" ".join(letters[chance.integers(0, 8, 12)]) for _ in range(200)]
     said = [" ".join(w if chance.random() < 0.7 else "x" for w in ref.split()) for ref in refs]
-    ours = (
-        summary(Bleu(resamples=1000), [(s, [r]) for s, r in zip(said, refs, strict=True)]).metrics[0].estimate
-    )
+    ours = summary(Bleu(), [(s, [r]) for s, r in zip(said, refs, strict=True)]).metrics[0].estimate
     theirs = BLEU(references=[refs]).corpus_score(said, None, n_bootstrap=1000)
     assert ours.low is not None
     assert ours.high is not None
