@@ -26,13 +26,11 @@ def _answers(rows: list[Rows], said: str, target: str) -> list[Answer]:
 def sacrebleu(rows: Rows) -> Numbers:
     answers = _answers(rows["texts"], "said", "targets")
     rubrics: dict[str, Rubric] = {
-        f"BLEU, tokenizer {name}{', lower case' if lower else ''}": Bleu(
-            tokenize=name, lowercase=lower, resamples=10
-        )
+        f"BLEU, tokenizer {name}{', lower case' if lower else ''}": Bleu(tokenize=name, lowercase=lower)
         for name in get_args(Tokenizer)
         for lower in (False, True)
     }
-    rubrics |= {f"chrF2{'+' * order}": ChrF(word_order=order, resamples=10) for order in (0, 1, 2)}
+    rubrics |= {f"chrF2{'+' * order}": ChrF(word_order=order) for order in (0, 1, 2)}
     found = {}
     for name, rubric in rubrics.items():
         scores = scores_of(rubric, answers)
@@ -55,7 +53,7 @@ def scikit_learn(rows: Rows) -> Numbers:
         )
         for n, row in enumerate(rows["labels"])
     ]
-    rubric = Classification(resamples=10)
+    rubric = Classification()
     results = rubric.summarise(scores_of(rubric, answers))
     classes, ranked = results.numbers["perClass"], results.numbers["ranking"].classes
     labels = [label.label for label in classes]
