@@ -101,10 +101,8 @@ async def test_what_an_endpoint_cannot_be_asked_is_told_after_one_request(
 @pytest.mark.parametrize(
     "server",
     [
-        ModelServer(),
         ModelServer(bos=True),
         ModelServer(bos=True, tokenize=False),
-        ModelServer(kind="sglang", tokenize=False),
         ModelServer(kind="sglang", bos=True, tokenize=False),
         ModelServer(kind="llama.cpp", bos=True, tokenize=False),
     ],
@@ -154,7 +152,6 @@ async def test_stops_beyond_the_endpoint_s_end_an_answer_of_any_run(tmp_path: Pa
     ("server", "prompt", "prefix"),
     [
         (ModelServer(bos=True), {}, BOS),
-        (ModelServer(bos=True, tokenizer_info=True), {}, BOS),
         (ModelServer(tokenizer_info=True), {}, "</s>"),
         (ModelServer(), {"prefix_token_id": 0}, "</s>"),
     ],
