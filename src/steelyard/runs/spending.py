@@ -105,6 +105,8 @@ def _spent(folder: RunFolder) -> Spent:
     if not folder.verified:
         return spent
     run = open_run(folder.path)
+    if spent.calls - spent.lost >= run.manifest.rows.present:
+        return spent  # it has seen every answer: the outputs need not be read for their tokens
     durable = Usage(*(tokens(run) or (0, 0)))
     if durable.total <= spent.tokens.total:
         return spent

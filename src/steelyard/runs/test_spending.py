@@ -148,3 +148,15 @@ async def test_others_are_those_who_spent(tmp_path: Path) -> None:
         await run(request, tmp_path / "run")
     all_accounts = accounts(RunFolder(tmp_path / "run"), request)
     assert others_of(all_accounts, "two") == Others(60 * A_CALL, 0.0, ("model", "one"))
+
+
+async def test_answers_that_no_ledger_counted_are_counted_from_the_outputs(tmp_path: Path) -> None:
+    """Runs of older versions have no ledger, and a power loss may take one."""
+    async with endpoint(judging) as server:
+        request = asked_with(tmp_path, server)
+        await run(request, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    for path in (folder.path / ".spent").iterdir():
+        path.unlink()
+    (account,) = accounts(folder, request)
+    assert (account.tokens, account.spent.calls) == (30 * A_CALL, 30)
