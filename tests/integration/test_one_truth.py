@@ -1,0 +1,349 @@
+"""One truth of a score: whatever was answered, failed, graded or not, every part of Steelyard says the same of each row
+and of the whole.
+
+A run is drawn at random, and what its page, `report.json`, `scores.parquet`, `show`, `compare`, `export`, an audit and
+verification say is held against what follows from the answers alone.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from zlib import crc32
+
+import pyarrow.parquet as pq
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.cli.eval import showing
+from steelyard.report.audit import Request as AuditRequest
+from steelyard.report.audit import make_audit
+from steelyard.report.audit_subject import Subject
+from steelyard.report.page import numbers_inside
+from steelyard.report.verify import verify_report
+from steelyard.report.verify_files import Places
+from steelyard.runs.compare import compare_runs
+from steelyard.runs.doubles import endpoint, make_request, write_prompts
+from steelyard.runs.export import export
+from steelyard.runs.folder import Run, RunFolder, open_run
+from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.runs.judged import judged_output
+from steelyard.runs.look import wrong_answers
+from steelyard.runs.request import RubricSpec
+from steelyard.runs.run import run
+from steelyard.runs.world import World
+
+Json = Any
+Key = tuple[int, str]
+VERDICT = "judge.Verdict"
+SHARES = ("exact-match", "token-f1", "contains", VERDICT)
+"""Rubrics whose number is the mean of the rows' scores."""
+GRADES = {"correct": 1.0, "incorrect": 0.0, "nothing": None}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run: what comes of each asking of each row, what judges say, and how all that is scored."""
+
+    outcomes: tuple[tuple[str, ...], ...]
+    seed: int
+    rubrics: tuple[str, ...]
+    judges: int
+    reducers: tuple[str, ...]
+    group: bool
+    cluster: bool
+
+    def grade(self, judge: str, said: str) -> str:
+        """What a judge says of an answer; the same answer gets the same grade."""
+        return list(GRADES)[crc32(f"{self.seed} {judge} {said}".encode()) % len(GRADES)]
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Runs of at most twelve rows, with every kind of trouble."""
+    rows, times = draw(st.integers(2, 12)), draw(st.integers(1, 3))
+    outcome = st.sampled_from(["right", "right", "wrong", "half", "refused"])
+    asked = [draw(st.tuples(*[outcome] * times)) for _ in range(rows)]
+    asked[0] = ("right", *asked[0][1:])  # where every row is refused there is nothing to score
+    rubrics = draw(
+        st.lists(st.sampled_from([*SHARES, "chr-f?resamples=20"]), min_size=1, max_size=3, unique=True)
+    )
+    reducers = draw(
+        st.lists(st.sampled_from(["mean", "majority", "best", "pass@1"]), unique=True, max_size=2)
+    )
+    judges = draw(st.integers(1, 2)) if VERDICT in rubrics else 0
+    flags = draw(st.booleans()), draw(st.booleans())
+    return Plan(tuple(asked), draw(st.integers(0, 999)), tuple(rubrics), judges, tuple(reducers), *flags)
+
+
+def text_of(row: int, outcome: str, time: int) -> str:
+    """An answer: the target, a part of it, or something else."""
+    return {"right": f"the target {row}", "half": f"target {row} or so", "wrong": f"no {time} idea"}[outcome]
+
+
+async def make_run(plan: Plan, folder: Path) -> Run:
+    """The run, from the first call to its report."""
+    waiting = {f"say {row}": list(enumerate(outcomes)) for row, outcomes in enumerate(plan.outcomes)}
+
+    def answer(prompt: str) -> Json:
+        if "[Answer to grade]" in prompt:
+            judge, _, said = prompt.partition(" [Answer to grade] ")
+            return f"VERDICT: {plan.grade(judge, said)}"
+        time, outcome = waiting[prompt].pop(0)
+        row = int(prompt.removeprefix("say "))
+        return web.Response(status=400, text="no") if outcome == "refused" else text_of(row, outcome, time)
+
+    rows = [
+        {
+            "prompt": f"say {row}",
+            "target": f"the target {row}",
+            "kind": f"k{row % 3}",
+            "document": f"d{row // 2}",
+        }
+        for row in range(len(plan.outcomes))
+    ]
+    judges = tuple(
+        JudgeSpec("m", name=name, template=name + " [Answer to grade] {{ response }}")
+        for name in ("first", "second")[: plan.judges]
+    )
+    async with endpoint(answer) as asked:
+        request = make_request(
+            write_prompts(folder / "p.parquet", rows),
+            asked.url,
+            replications=len(plan.outcomes[0]),
+            rubrics=tuple(map(RubricSpec, plan.rubrics)),
+            reducers=plan.reducers,
+            group_by=("kind",) if plan.group else (),
+            cluster_by="document" if plan.cluster else None,
+        )
+        await run(replace(request, judges=judges), folder / "run", World(environment={}))
+    return open_run(folder / "run")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What follows from the answers for one rubric: each row's status, and its score where the rubric's is known."""
+
+    status: Mapping[Key, str]
+    score: Mapping[Key, float | None]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        counted = Counter(self.status.values())
+        return {"scored": counted["scored"], "failed": counted["failed"], "leftOut": counted["left out"]}
+
+
+def truth_of(plan: Plan, done: Run, rubric: str) -> Truth:
+    """From the verified answers and the plan alone."""
+    status: dict[Key, str] = {}
+    score: dict[Key, float | None] = {}
+    for row in done.rows():
+        key = row.index, done.manifest.replications[row.replication]
+        if row.responses is None:
+            status[key], score[key] = "failed", 0.0
+            continue
+        said = row.responses[0]["text"]
+        if rubric == VERDICT:
+            worth = GRADES[plan.grade("first", said)]
+            status[key], score[key] = ("left out" if worth is None else "scored"), worth
+        else:
+            target = f"the target {row.index}"
+            status[key] = "scored"
+            score[key] = float(said == target if rubric == "exact-match" else target in said)
+    return Truth(status, score)
+
+
+def check_scores(plan: Plan, done: Run) -> dict[str, Truth]:
+    """`scores.parquet` and its siblings, row by row, and `report.json` on the whole."""
+    numbers = done.numbers or {}
+    truths: dict[str, Truth] = {}
+    parts = [{**numbers, "scores": "scores.parquet"}, *numbers["more"]]
+    assert [part["rubric"] for part in parts] == list(plan.rubrics)
+    for part in parts:
+        rubric, truth = part["rubric"], truth_of(plan, done, part["rubric"])
+        rows = pq.read_table(done.folder.path / part["scores"]).to_pylist(maps_as_pydicts="strict")
+        by_key = {(row["_index_"], row["_replication_"]): row for row in rows}
+        assert {key: row["status"] for key, row in by_key.items()} == truth.status
+        assert part["counts"] == truth.counts
+        assert sum(part["counts"].values()) == done.manifest.rows.present == len(rows)
+        for key, row in by_key.items():
+            if rubric in {"exact-match", "contains", VERDICT}:
+                assert row["score"] == truth.score[key]
+                assert row["correct"] is (None if truth.score[key] is None else truth.score[key] == 1)
+        if rubric in SHARES:
+            check_share(part, [row for row in rows if row["status"] != "left out"])
+        wrong = {row["_index_"] for row in rows if row["status"] == "scored" and row["correct"] is False}
+        assert part["failures"]["total"] == len(wrong)
+        truths[rubric] = truth
+    return truths
+
+
+def check_share(part: Json, counted: list[Json]) -> None:
+    """The number, its bounds and its groups: sums of scores over the rows that count."""
+    lead = part["metrics"][0]
+    if not counted:
+        assert lead["value"] is None
+        return
+    value = fmean(row["score"] for row in counted)
+    assert lead["value"] == pytest.approx(value)
+    assert lead["n"] == len(counted)
+    if part["counts"]["failed"]:
+        more = part["counts"]["failed"] / len(counted)
+        assert part["bounds"] == {
+            "allFailedWrong": lead["value"],
+            "allFailedRight": pytest.approx(value + more),
+        }
+    means = [fmean(row["score"] for row in rows) for rows in by_question(counted).values()]
+    reduced = {metric["name"].rpartition("_")[2]: metric["value"] for metric in part["metrics"]}
+    if "mean" in reduced:
+        assert reduced["mean"] == pytest.approx(fmean(means))
+
+
+def by_question(rows: list[Json]) -> dict[int, list[Json]]:
+    """The rows of each question."""
+    found: dict[int, list[Json]] = defaultdict(list)
+    for row in rows:
+        found[row["_index_"]].append(row)
+    return found
+
+
+def check_page(done: Run, truth: Truth, statuses: list[Truth]) -> None:
+    """The page holds the same numbers, says the headline, and each row that it lets people search has its status."""
+    page = done.folder.page.read_bytes()
+    assert json.loads(numbers_inside(page) or b"") == done.numbers
+    assert (done.numbers or {})["headline"] in page.decode().replace("&gt;", ">").replace("&lt;", "<")
+    counts = truth.counts
+    assert (
+        f"{counts['scored']} scored, {counts['failed']} failed, {counts['leftOut']} left out" in page.decode()
+    )
+    found = re.search(rb'<script type="application/json" id="rows-data">(.*?)</script>', page, re.S)
+    assert found is not None
+    rows = json.loads(found[1])
+    for place, (index, replication) in enumerate(zip(rows["i"], rows["r"], strict=True)):
+        key = index, done.manifest.replications[replication]
+        assert [columns[4][place] for columns in rows["s"]] == [each.status[key] for each in statuses]
+
+
+def check_shown(done: Run, truth: Truth) -> None:
+    """`show` has the headlines, the counts, the wrong answers and the status of a row."""
+    summary = showing.summary(done)
+    for part in (done.numbers or {}, *(done.numbers or {})["more"]):
+        counts = part["counts"]
+        assert part["headline"] in summary
+        assert (
+            f"{counts['scored']} scored, {counts['failed']} failed, {counts['leftOut']} left out" in summary
+        )
+    scores = pq.read_table(done.folder.scores).to_pylist(maps_as_pydicts="strict")
+    wrong = {row["_index_"] for row in scores if row["status"] == "scored" and row["correct"] is False}
+    assert {row["_index_"] for row in wrong_answers(done, 99)} == wrong
+    (index, _), status = next(iter(truth.status.items()))
+    assert f"scores.status: {status}" in showing.row(done, index)
+
+
+def check_exported(done: Run, truth: Truth) -> None:
+    """`export` has every row once, with the status and score that the file of scores has."""
+    path = done.folder.path.parent / "rows.jsonl"
+    assert export(done, path) == len(truth.status)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    told = {(row["index"], done.manifest.replications[row["replication"]]): row["scores"] for row in rows}
+    assert {key: scores["status"] for key, scores in told.items()} == truth.status
+    for row in pq.read_table(done.folder.scores).to_pylist():
+        assert told[row["_index_"], row["_replication_"]]["score"] == row["score"]
+
+
+def check_compared(done: Run, truth: Truth) -> None:
+    """A comparison with a copy sees the same rows, and no difference."""
+    rows = pq.read_table(done.folder.scores).to_pylist(maps_as_pydicts="strict")
+    counted = by_question([row for row in rows if row["status"] != "left out"])
+    if not counted:
+        return
+    copy = done.folder.path.with_name("copy")
+    shutil.copytree(done.folder.path, copy)  # a run is not compared with itself
+    (against,) = compare_runs([done.folder.path, copy]).others
+    found = against.found
+    assert found.baseline_rows.numbers() == found.system_rows.numbers() == truth.counts
+    assert found.questions == len(counted)
+    assert found.left_out == len(plan_questions(rows)) - len(counted)
+    assert found.difference.value == 0
+    expected = fmean(fmean(row["score"] for row in answers) for answers in counted.values())
+    assert found.baseline.value == found.system.value == pytest.approx(expected)
+
+
+def plan_questions(rows: list[Json]) -> set[int]:
+    """Every question that was asked."""
+    return {row["_index_"] for row in rows}
+
+
+async def check_audited(done: Run, truth: Truth) -> None:
+    """An audit of the report says its number and its counts."""
+    service = (done.numbers or {})["names"]["inferenceService"]
+    folder = done.folder.path.parent / "audit"
+    folder.mkdir()
+    subject = Subject("a" * 32, "account", "c" * 32, service)
+    made = await make_audit(AuditRequest(subject, {"r" * 32: done.folder.root}), folder)
+    (requirement,) = json.loads(made.numbers)["requirements"]
+    lead = (done.numbers or {})["metrics"][0]
+    told = requirement["result"]["estimate"]
+    assert (told["value"], told["low"], told["high"]) == (lead["value"], lead["low"], lead["high"])
+    assert requirement["counts"] == truth.counts
+    if (done.numbers or {})["rubric"].startswith("chr-f"):
+        assert "questions right" not in made.headline
+
+
+async def check_verified(done: Run) -> None:
+    """Verification computes every number again, and finds no fault."""
+    folder, request = done.folder, done.request
+    places = Places(
+        report=folder.path,
+        dataset=folder.path / "inputs",
+        evaluation=judged_output(folder, request).root,
+        errors=folder.path / "outputs",
+        run=folder.path,
+        page_name="report.html",
+    )
+    faults = [check.what async for check in verify_report(places) if check.state == "fault"]
+    assert faults == []
+
+
+async def one_truth(plan: Plan, folder: Path) -> None:
+    """All parts of one run against what follows from its answers."""
+    done = await make_run(plan, folder)
+    truths = check_scores(plan, done)
+    lead = truths[plan.rubrics[0]]
+    check_page(done, lead, [truths[rubric] for rubric in plan.rubrics])
+    check_shown(done, lead)
+    check_exported(done, lead)
+    check_compared(done, lead)
+    await check_verified(done)
+    await check_audited(done, lead)
+    before = done.folder.numbers.read_bytes(), done.folder.page.read_bytes()
+    await run(done.request, done.folder.path, World(environment={}))  # asked the same twice
+    assert before == (done.folder.numbers.read_bytes(), done.folder.page.read_bytes())
+    assert RunFolder(done.folder.path).verified
+
+
+def check_plan(plan: Plan) -> None:
+    with tempfile.TemporaryDirectory(prefix="steelyard-truth-") as folder:
+        asyncio.run(one_truth(plan, Path(folder)))
+
+
+@settings(max_examples=6, deadline=None)
+@given(plans())
+def test_every_part_says_the_same(plan: Plan) -> None:
+    check_plan(plan)
+
+
+@pytest.mark.soak
+@settings(max_examples=400, deadline=None)
+@given(plans())
+def test_every_part_says_the_same_of_many_runs(plan: Plan) -> None:
+    check_plan(plan)
