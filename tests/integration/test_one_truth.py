@@ -30,6 +30,7 @@ from steelyard.report.audit import make_audit
 from steelyard.report.audit_subject import Subject
 from steelyard.report.page import numbers_inside
 from steelyard.report.verify import verify_report
+from steelyard.report.verify_again import leaves_of
 from steelyard.report.verify_files import Places
 from steelyard.runs.compare import compare_runs
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
@@ -38,9 +39,9 @@ from steelyard.runs.folder import Run, RunFolder, open_run
 from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.judged import judged_output
 from steelyard.runs.look import wrong_answers
-from steelyard.runs.request import RubricSpec
+from steelyard.runs.request import Limits, RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import World
+from steelyard.runs.world import Interrupted, World
 
 Json = Any
 Key = tuple[int, str]
@@ -334,6 +335,81 @@ async def one_truth(plan: Plan, folder: Path) -> None:
 def check_plan(plan: Plan) -> None:
     with tempfile.TemporaryDirectory(prefix="steelyard-truth-") as folder:
         asyncio.run(one_truth(plan, Path(folder)))
+
+
+def by_prompt(prompt: str) -> Json:
+    """A model that answers each prompt the same at every time: right, wrong, or not at all."""
+    row = int(prompt.removeprefix("say "))
+    return (
+        web.Response(status=400, text="no")
+        if row % 7 == 5
+        else text_of(row, ("right", "half", "wrong")[row % 3], 0)
+    )
+
+
+async def numbers_of(folder: Path, patience: list[int]) -> tuple[Json, list[Json]]:
+    """The numbers and scores of a run that is stopped after so many answers, again and again, and then let through."""
+    rows = [
+        {"prompt": f"say {row}", "target": f"the target {row}", "kind": f"k{row % 2}"} for row in range(40)
+    ]
+    left = patience.copy()
+    world = World(environment={})
+
+    def answer(prompt: str) -> Json:
+        if left:
+            left[0] -= 1
+            if left[0] <= 0:
+                world.stop.set()
+        return by_prompt(prompt)
+
+    async with endpoint(answer) as asked:
+        request = make_request(
+            write_prompts(folder / "p.parquet", rows),
+            asked.url,
+            replications=2,
+            rubrics=(RubricSpec("exact-match"), RubricSpec("chr-f?resamples=50")),
+            reducers=("majority", "best"),
+            group_by=("kind",),
+            limits=Limits(concurrency=2),
+        )
+        while left:
+            try:
+                await run(request, folder / "run", world)
+            except Interrupted:
+                left.pop(0)
+                world = World(environment={})
+            else:
+                break
+        await run(request, folder / "run", World(environment={}))
+    done = open_run(folder / "run")
+    numbers = done.numbers or {}
+    told = {
+        name: numbers[name] for name in ("headline", "counts", "bounds", "metrics", "groups", "power", "rows")
+    }
+    told["more"] = [
+        {name: part[name] for name in ("counts", "metrics", "groups")} for part in numbers["more"]
+    ]
+    scores = pq.read_table(folder / "run" / "scores.parquet").to_pylist(maps_as_pydicts="strict")
+    for row in scores:
+        row["_replication_"] = done.replication(row["_replication_"])
+    return told, sorted(scores, key=lambda row: (row["_index_"], row["_replication_"]))
+
+
+async def test_a_run_in_pieces_has_the_numbers_of_a_whole_one(tmp_path: Path) -> None:
+    """Stopped and gone on with, its answers lie in other parts and another order; no number changes."""
+    for name in ("whole", "pieces"):
+        (tmp_path / name).mkdir()
+    whole, scores = await numbers_of(tmp_path / "whole", [])
+    pieces, again = await numbers_of(tmp_path / "pieces", [9, 17, 5])
+    assert len(open_run(tmp_path / "pieces" / "run").manifest.parts) > len(
+        open_run(tmp_path / "whole" / "run").manifest.parts
+    )
+    assert scores == again
+    for (place, value), (other, expected) in zip(leaves_of(pieces), leaves_of(whole), strict=True):
+        assert place == other
+        assert value == (pytest.approx(expected, abs=1e-12) if isinstance(expected, float) else expected), (
+            place
+        )
 
 
 @settings(max_examples=6, deadline=None)

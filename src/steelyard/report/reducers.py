@@ -12,12 +12,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from steelyard.errors import UsageError
 from steelyard.report.results import Metric
 from steelyard.report.statistics import Floats, Integers, clusters_of, codes_of, proportion
-from steelyard.report.status import values_of
+from steelyard.report.status import FAILED, has_status, values_of
 from steelyard.report.summary import score_mean
 from steelyard.report.wording import count
 
@@ -43,6 +44,11 @@ class Asked:
     @property
     def times(self) -> Integers:
         return np.bincount(self.question, minlength=self.questions).astype(np.int64)
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """The rows without an answer."""
+        return np.asarray(has_status(self.scores, FAILED).to_numpy(), dtype=np.bool_)
 
     @property
     def values(self) -> Floats:
@@ -133,19 +139,41 @@ def _best(asked: Asked) -> Floats:
 def _majority(asked: Asked) -> Floats:
     """The score of the answer that was given most often; of several as frequent, their mean.
 
-    An asking without an answer has no vote; a question without any answer keeps the score of its silence.
+    Rows that failed vote as badly as they could have: a system gains nothing by staying silent. An answer in which
+    nothing was found has no vote beside one in which something was.
     """
     codes, texts = codes_of(asked.scores["prediction"])
     width = len(texts) + 1
-    answers, place = np.unique(asked.question * width + codes + 1, return_inverse=True)
-    votes = np.bincount(place).astype(np.float64)
-    score = _means(asked.values, place.astype(np.int64), answers.size)
-    votes[answers % width == 0] = 0.5  # silence: less than any answer
+    answered = ~asked.failed
+    answers, place = np.unique((asked.question * width + codes + 1)[answered], return_inverse=True)
+    votes = np.bincount(place, minlength=answers.size).astype(np.float64)
+    score = _means(asked.values[answered], place.astype(np.int64), answers.size)
+    votes[answers % width == 0] = 0.5  # nothing found: less than any answer
     question = answers // width
     most = np.zeros(asked.questions)
     np.maximum.at(most, question, votes)
     wins = votes == most[question]
-    return _means(score[wins], question[wins], asked.questions)
+    values = _means(score[wins], question[wins], asked.questions)
+    silent = np.bincount(asked.question[asked.failed], minlength=asked.questions)
+    for number in np.flatnonzero(silent).tolist():
+        here = slice(*np.searchsorted(question, [number, number + 1]))
+        values[number] = _worst_vote(votes[here], score[here], int(silent[number]))
+    return values
+
+
+def _worst_vote(votes: Floats, score: Floats, silent: int) -> float:
+    """The lowest outcome of a vote to which so many votes are added: all to one of the answers, or to a wrong one more.
+
+    NaN where only answers without a score could win.
+    """
+    votes, score = np.append(votes, 0.0), np.append(score, 0.0)
+    outcomes = []
+    for place in range(votes.size):
+        with_silent = votes.copy()
+        with_silent[place] += silent
+        winners = score[with_silent == with_silent.max()]
+        outcomes += [float(winners[np.isfinite(winners)].mean())] if np.isfinite(winners).any() else []
+    return min(outcomes, default=float("nan"))
 
 
 def _pass(asked: Asked, k: int) -> Floats:

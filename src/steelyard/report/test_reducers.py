@@ -72,10 +72,21 @@ def test_pass_at_k_refuses_too_few_answers() -> None:
         ([RIGHT, WRONG, WRONG], 0.0),
         ([RIGHT, WRONG], 0.5),
         ([RIGHT, WRONG, ("4", 0.0)], 1 / 3),
-        ([RIGHT, (None, 0.0), (None, 0.0)], 1.0),
+        ([RIGHT, RIGHT, (None, 0.0)], 1.0),
+        ([RIGHT, (None, 0.0)], 0.5),
+        ([RIGHT, (None, 0.0), (None, 0.0)], 0.0),
         ([(None, 0.0), (None, 0.0)], 0.0),
     ],
-    ids=["two of three", "one of three", "a tie", "three ways", "silence has no vote", "nothing but silence"],
+    ids=[
+        "two of three",
+        "one of three",
+        "a tie",
+        "three ways",
+        "two votes beside one silence",
+        "one vote beside one silence",
+        "silence votes as badly as it can",
+        "nothing but silence",
+    ],
 )
 def test_the_majority_decides(answers: list[tuple[str | None, float]], expected: float) -> None:
     assert value(make_scores(answers), "majority") == pytest.approx(expected)
