@@ -45,7 +45,7 @@ def verify(
     async def checks() -> "AsyncIterator[Check]":
         async for check in verify_report(places, signer):
             yield check
-        async for check in _verdicts(places.base):
+        async for check in _of_the_run(places.base, places.report):
             yield check
 
     print_checks(checks())
@@ -69,15 +69,21 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
         raise typer.Exit(1)
 
 
-async def _verdicts(base: Path) -> "AsyncIterator[Check]":
-    """Of a run that was judged, the verdicts once more."""
-    if not ((base / "run.yaml").exists() and (base / "judged").is_dir()):
-        return
+async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
+    """Of a run, what a platform's report has not: verdicts, and what the calls cost."""
     from steelyard.runs.folder import RunFolder
-    from steelyard.runs.judge_evidence import verdicts_again
 
     run = RunFolder(base)
-    async for check in verdicts_again(run, run.request()):
+    if not (run.begun and run.verified):
+        return
+    from steelyard.runs.judge_evidence import verdicts_again
+    from steelyard.runs.spending_evidence import spent_again
+
+    request = run.request()
+    if (base / "judged").is_dir():
+        async for check in verdicts_again(run, request):
+            yield check
+    for check in spent_again(run, request, report / "report.json"):
         yield check
 
 

@@ -17,6 +17,8 @@ LISTED = 20
 MOST_NAMED = 10
 WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS)
 """Below an output: what the run worked with. No number is read from it."""
+SPENT = ".spent"
+"""Folder of a run: what its calls cost. Verification of a run compares it with the report."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_working(path: Path, folder: Path) -> bool:
-    """Below `.steelyard/` of the output, or of a judge's output."""
+    """Below `.steelyard/` of the output, or of a judge's output; and what a judge's calls cost."""
     inside = path.relative_to(folder).as_posix()
+    if SPENT in path.relative_to(folder).parts:
+        return True
     _, own, rest = inside.rpartition("outputs/") if "outputs/" in inside else ("", "", inside)
     return any((rest if own else inside).startswith(name) for name in WORKING)
 
