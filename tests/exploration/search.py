@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.operator.exploration import Exploration, Search, World
-
-FAULTS = 3
-"""Faults in one history at most; how many of all such histories were seen is what `floor` says."""
+from steelyard.operator.exploration import Exploration, World
+from steelyard.operator.search import Search
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How many states are looked at, and the number of faults up to which that has to be all of them."""
+    """The number of faults up to which all states are looked at, in how many at most, and how many beyond."""
 
-    states: int
     floor: int
+    states: int
+    beyond: int = 500
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,13 @@ def parameters(cases: Sequence[Case]) -> list[object]:
 
 def explore(case: Case, extent: Extent, capsys: pytest.CaptureFixture[str]) -> Exploration:
     """Search, print what was reached, and fail where that is less than the extent's floor."""
-    reached = Search(case.make(), limit=extent.states, faults=FAULTS, after=case.after).run()
+    reached = Search(
+        case.make(),
+        limit=extent.states,
+        floor=extent.floor,
+        beyond=extent.beyond,
+        after=case.after,
+    ).run()
     with capsys.disabled():
         print(f"\n{case.name}: {reached}", end="")
     assert reached.complete_to >= extent.floor, (

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.operator.bench import SETTINGS, Bench
+from steelyard.operator.bench import Bench
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.exploration import Move
+from steelyard.operator.lagging import SETTINGS
 from steelyard.operator.session_world import deployments, replica_moves, replicas_start
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import doubles

@@ -14,8 +14,10 @@ from steelyard.operator.session_world import SessionWorld
 from steelyard.operator.worlds import EvaluationWorld, InstantWorld, StepWorld
 from tests.exploration.search import Case, Extent, explore, parameters
 
-WHOLE = Extent(1_000, 3)
+WHOLE = Extent(3, 1_000)
 """Of a world in which nothing runs."""
+SHORT = Extent(1, 5_000)
+LONG = Extent(2, 250_000)
 
 
 def referring() -> StepWorld:
@@ -64,37 +66,35 @@ def bad_report() -> InstantWorld:
 
 
 CASES = [
-    Case("an evaluation with its own session", evaluation, Extent(5_500, 1), Extent(900_000, 2)),
-    Case(
-        "an evaluation whose session was never seen", evaluation, Extent(3_500, 1), Extent(900_000, 2), UNSEEN
-    ),
+    Case("an evaluation with its own session", evaluation, SHORT, LONG),
+    Case("an evaluation whose session was never seen", evaluation, SHORT, LONG, UNSEEN),
     Case(
         "an evaluation whose session fails late",
         evaluation,
-        Extent(1_800, 1),
-        Extent(900_000, 2),
+        SHORT,
+        LONG,
         (*SUCCEEDED, "session fails"),
     ),
-    Case("an evaluation of a running session", referring, Extent(3_500, 1), Extent(900_000, 2)),
-    Case("a session", session, Extent(2_000, 1), Extent(900_000, 2)),
-    Case("a session that expires", expiring, Extent(1_800, 1), Extent(900_000, 2)),
-    Case("a model", model, Extent(1_600, 1), Extent(900_000, 2)),
+    Case("an evaluation of a running session", referring, SHORT, LONG),
+    Case("a session", session, SHORT, LONG),
+    Case("a session that expires", expiring, SHORT, LONG),
+    Case("a model", model, SHORT, LONG),
     Case(
         "a model whose second attempt was not recorded",
         model,
-        Extent(1_600, 1),
-        Extent(900_000, 2),
+        SHORT,
+        LONG,
         UNRECORDED,
     ),
     Case(
         "a model whose unrecorded attempt failed",
         model,
-        Extent(1_400, 1),
-        Extent(900_000, 2),
+        SHORT,
+        LONG,
         UNRECORDED_TWICE,
     ),
-    Case("a report", report, Extent(1_400, 1), Extent(900_000, 2)),
-    Case("an audit", audit, Extent(1_400, 1), Extent(900_000, 2)),
+    Case("a report", report, SHORT, LONG),
+    Case("an audit", audit, SHORT, LONG),
     Case("a service", service, WHOLE, WHOLE),
     Case("a bad spec", bad_report, WHOLE, WHOLE),
 ]

@@ -4,9 +4,8 @@ from steelyard.operator.training.doubles import make_job
 from steelyard.operator.training.world import JobWorld
 from tests.exploration.search import Case, Extent
 
-LONG = Extent(3_000_000, 1)
-PART = Extent(2_500, 0)
-"""In CI, of a search that begins where a fault has been: all histories of that fault alone, and some of the next."""
+SHORT = Extent(1, 40_000, beyond=200)
+LONG = Extent(2, 2_500_000)
 
 
 def pair() -> JobWorld:
@@ -61,22 +60,22 @@ LOST = (
 SCALED = ("scaled", *SEEN, "caches catch up", "Pod starts", "scaled", "caches catch up", "operator looks")
 
 AT_WORK = [
-    Case("a pair", pair, Extent(26_000, 1), LONG),
-    Case("a pair at work", pair, Extent(8_000, 1), LONG, STARTED),
-    Case("a pair on a lost node", pair, Extent(1_500, 1), LONG, (*STARTED, "Pod's node is lost", *LOST)),
-    Case("replicas for themselves", alone, Extent(11_000, 1), LONG, STARTED),
-    Case("a pair whose operator knows its writes", remembering, Extent(14_000, 1), LONG),
-    Case("suspended from the start", suspended, Extent(6_500, 1), LONG),
+    Case("a pair", pair, SHORT, LONG),
+    Case("a pair at work", pair, SHORT, LONG, STARTED),
+    Case("a pair on a lost node", pair, SHORT, LONG, (*STARTED, "Pod's node is lost", *LOST)),
+    Case("replicas for themselves", alone, SHORT, LONG, STARTED),
+    Case("a pair whose operator knows its writes", remembering, SHORT, LONG),
+    Case("suspended from the start", suspended, SHORT, LONG),
 ]
 CHANGED = [
     Case(
         "a pair that has just failed",
         pair,
-        PART,
+        SHORT,
         LONG,
         (*STARTED, "Pod fails, worth a retry", *SEEN),
     ),
-    Case("a pair that is suspended", pair, PART, LONG, (*STARTED, "suspended", *SEEN)),
-    Case("a pair of which more, then less is asked", pair, PART, LONG, (*STARTED, *SCALED)),
-    Case("a pair after one of its name", pair, PART, LONG, (*STARTED, "made again")),
+    Case("a pair that is suspended", pair, SHORT, LONG, (*STARTED, "suspended", *SEEN)),
+    Case("a pair of which more, then less is asked", pair, SHORT, LONG, (*STARTED, *SCALED)),
+    Case("a pair after one of its name", pair, SHORT, LONG, (*STARTED, "made again")),
 ]

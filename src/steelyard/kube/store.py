@@ -6,7 +6,7 @@ only, equal content is equal bytes, and no caller can change what is stored.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -85,6 +85,8 @@ class Store:
     def __init__(self, now: Callable[[], datetime], on_change: Callable[[], None]) -> None:
         self.now = now
         self.version = 1
+        self.number: Callable[[Key, bytes], int] | None = None
+        """Gives an object's new version in place of the next number; there must be no watches then."""
         self.history_limit = 10_000
         self._on_change = on_change
         self._objects: dict[Key, Stored] = {}
@@ -93,6 +95,16 @@ class Store:
         self._history: list[Change] = []
 
     # ---- reading
+
+    @property
+    def stored(self) -> Mapping[Key, Stored]:
+        """All objects as they are kept; not to be held on to."""
+        return self._objects
+
+    @property
+    def made(self) -> Mapping[Key, int]:
+        """How often each name was made."""
+        return self._made
 
     def get(self, key: Key) -> Json:
         return self._stored(key).load()
@@ -223,10 +235,11 @@ class Store:
         old, raw = self._objects.get(key), orjson.dumps(obj, option=_CANONICAL)
         if old and old.raw == raw:
             return old.load()
-        new = self._objects[key] = Stored(raw, self.version + 1)
+        version = self.version + 1
+        new = self._objects[key] = Stored(raw, self.number(key, raw) if self.number else version)
         if kind == "ADDED":
             self._made[key] = self._made.get(key, 0) + 1
-        self._record(Change(kind, new.version, key, new, old))
+        self._record(Change(kind, version, key, new, old))
         return new.load()
 
     def _record(self, change: Change) -> None:

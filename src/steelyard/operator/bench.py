@@ -4,155 +4,65 @@
 `test_exploration.py` checks.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
 
 import orjson
 
 from steelyard.kube.errors import ApiError, Conflict, Unreachable
 from steelyard.kube.memory import Crash, MemoryCluster
-from steelyard.kube.resource import INFERENCE_SESSIONS, PODS, Resource
+from steelyard.kube.resource import Resource
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Snapshot, Stored
-from steelyard.operator.caches import CHILDREN, slim
-from steelyard.operator.children import Children
 from steelyard.operator.controller import Controller
-from steelyard.operator.desired import Desired
+from steelyard.operator.decisions import (
+    NO_DECISION,
+    REMEMBERED,
+    Decision,
+    Objects,
+    RememberedDecisions,
+    is_current,
+)
 from steelyard.operator.edge import Key, Stale
-from steelyard.operator.names import ENTITY, OWNER
-from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflow import WORKFLOWS, Workflow
+from steelyard.operator.lagging import LaggingCaches, peek
+from steelyard.operator.workflow import WORKFLOWS
 
 Json = dict[str, Any]
 Interruption = tuple[str, int] | None
 T = TypeVar("T")
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 GROUPS = ("resource", "sessions", "children", "pods")
-REMEMBERED = 100_000
 WRITES = frozenset({"create", "delete", "patch/status"})
-
-
-@lru_cache(maxsize=200_000)
-def _load(raw: bytes, version: int, slimmed: bool) -> Json:
-    obj: Json = orjson.loads(raw)
-    obj["metadata"]["resourceVersion"] = str(version)
-    return slim(obj) if slimmed else obj
-
-
-@lru_cache(maxsize=200_000)
-def peek(raw: bytes) -> Json:
-    """An object as it is stored. Shared: not to be changed."""
-    obj: Json = orjson.loads(raw)
-    return obj
-
-
-class RememberedDecisions:
-    """A workflow that decides once for the same cached objects and time: it is pure, and asked again and again.
-
-    Objects are compared by identity, which the entries themselves keep from being used again.
-    """
-
-    def __init__(self, workflow: Workflow) -> None:
-        self._workflow = workflow
-        self._observed: dict[tuple[int, ...], tuple[object, Children]] = {}
-        self._decided: dict[tuple[int, int, datetime], tuple[object, Desired]] = {}
-
-    def workflow(self) -> Workflow:
-        return replace(self._workflow, observe=self._observe, reconcile=self._reconcile)
-
-    def _observe(self, resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Children:
-        if len(self._observed) > REMEMBERED:
-            self._observed, self._decided = {}, {}
-        objects, pods = tuple(objects), tuple(pods)
-        key = (id(resource), *map(id, objects), 0, *map(id, pods))
-        if key not in self._observed:
-            observed = self._workflow.observe(resource, objects, pods)
-            self._observed[key] = (resource, objects, pods), observed
-        return self._observed[key][1]
-
-    def _reconcile(
-        self, resource: Json, children: Children, now: datetime, settings: OperatorSettings
-    ) -> Desired:
-        key = (id(resource), id(children), now)
-        if key not in self._decided:
-            want = self._workflow.reconcile(resource, children, now, settings)
-            self._decided[key] = (resource, children), want
-        return self._decided[key][1]
-
-
-class LaggingCaches:
-    """The operator's caches, brought up to date only when told to."""
-
-    remembers = False
-    """Whether they show at once what the operator writes itself."""
-
-    def __init__(self, key: Key) -> None:
-        self.seen: dict[StoreKey, Stored] = {}
-        self._key = key
-        self._store_key = StoreKey(key.resource, key.namespace, key.name)
-
-    def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        stored = self.seen.get(StoreKey(resource, namespace, name))
-        return _load(*stored, False) if stored else None
-
-    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
-        uid = resource["metadata"]["uid"]
-        own = [
-            (key.resource, _load(*stored, key.resource != INFERENCE_SESSIONS))
-            for key, stored in sorted(self.seen.items(), key=lambda each: each[0][2])
-            if (peek(stored.raw)["metadata"].get("labels") or {}).get(OWNER) == uid
-        ]
-        kinds = (*CHILDREN, INFERENCE_SESSIONS)
-        return [obj for kind, obj in own if kind in kinds], [obj for kind, obj in own if kind == PODS]
-
-    def settings(self) -> OperatorSettings:
-        return SETTINGS
-
-    def wrote(self, obj: Json) -> bool:
-        return False
-
-    def watched(self, obj: Json) -> bool:
-        """Whether the watches of children show it: by its label."""
-        return ENTITY in (obj["metadata"].get("labels") or {})
-
-    def concerns(self, resource: Json, obj: Json) -> bool:
-        """Whether a change of it makes the operator look at the resource."""
-        return bool((obj["metadata"].get("labels") or {}).get(OWNER) == resource["metadata"]["uid"])
-
-    def group(self, key: StoreKey) -> str | None:
-        if key == self._store_key:
-            return "resource"
-        if key.resource == PODS:
-            return "pods"
-        if key.resource == INFERENCE_SESSIONS:
-            return "sessions"
-        return "children" if key.resource in CHILDREN else None
+_BY_NAME = attrgetter("resource.plural", "namespace", "name")
 
 
 class Pause(BaseException):
     """The process is suspended before a call; what it decided it will still do when it goes on."""
 
 
-@dataclass(frozen=True)
-class Paused:
+class Paused(NamedTuple):
     """A reconciliation of a second operator, suspended before a write: what it saw, and the answers that it has."""
 
     cache: dict[StoreKey, Stored]
     now: datetime
     answers: tuple[object, ...]
+    decision: Decision
+    verb: str
 
-    def key(self, objects: dict[StoreKey, Stored]) -> int:
+    def in_vain(self, objects: Objects) -> bool:
+        """Whether all that is left to do is a write of the status that will be refused."""
+        return self.verb == "patch/status" and not is_current(objects, *self.decision.guards[0])
+
+    def key(self, objects: Objects) -> object:
+        """Equal for those that will do the same when they go on."""
         answers = tuple(_answer_key(answer, objects) for answer in self.answers)
-        return hash((_cache_key(self.cache, objects), self.now, answers))
+        return self.decision.key(objects), self.now, answers
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Everything that decides what may happen next. `facts` say what has befallen the resource so far."""
 
     objects: Snapshot
@@ -163,24 +73,8 @@ class State:
     facts: frozenset[str]
     paused: Paused | None = None
 
-    def key(self) -> int:
-        """Equal for states that behave alike: of resourceVersions only their being current counts."""
-        objects = self.objects.objects
-        cache = _cache_key(self.cache, objects)
-        paused = self.paused.key(objects) if self.paused else None
-        return hash((self.objects.content, cache, self.now, self.dirty, self.look, self.facts, paused))
 
-
-def _cache_key(
-    cache: dict[StoreKey, Stored], objects: dict[StoreKey, Stored]
-) -> frozenset[tuple[StoreKey, bytes, bool]]:
-    return frozenset(
-        (key, stored.raw, key in objects and objects[key].version == stored.version)
-        for key, stored in cache.items()
-    )
-
-
-def _answer_key(answer: object, objects: dict[StoreKey, Stored]) -> tuple[bytes | str, bool]:
+def _answer_key(answer: object, objects: Objects) -> tuple[bytes | str, bool]:
     """The content of an answer, and whether it is still current."""
     if not isinstance(answer, bytes) or answer == b"null":
         return repr(answer), False
@@ -234,17 +128,40 @@ class Bench:
         self.cluster = BenchCluster(lambda: self.now)
         self.store = self.cluster.store
         self.caches = caches or LaggingCaches(key)
-        workflow = RememberedDecisions(WORKFLOWS[key.resource]).workflow()
-        self.controller = Controller(self.cluster, self.caches, workflows={key.resource: workflow})
+        self._decisions = RememberedDecisions(WORKFLOWS[key.resource])
+        workflows = {key.resource: self._decisions.workflow()}
+        self.controller = Controller(self.cluster, self.caches, workflows=workflows)
         self.dirty, self.look = False, None  # type: bool, datetime | None
         self.facts: frozenset[str] = frozenset()
         self.calls: list[Call] = []
         self.paused: Paused | None = None
+        self._numbers: dict[tuple[StoreKey, bytes, int], int] = {}
+        self._numbered_from = 0
+        self._decided: dict[tuple[frozenset[Stored], datetime], Decision] = {}
+        self._entries: dict[frozenset[Stored], tuple[str, list[tuple[StoreKey, int, bool]]]] = {}
 
     # ---- states
 
+    def number_by_content(self) -> None:
+        """Give equal objects equal resourceVersions, so that equal states share what was read and decided in them.
+
+        What a cache or a suspended reconciliation still refers to keeps its version to itself: an object that
+        becomes again what it was is not the one that they have seen.
+        """
+        self.store.number, self._numbered_from = self._number, self.store.version + 1
+
+    def _number(self, key: StoreKey, raw: bytes) -> int:
+        caches = (self.caches.seen, self.paused.cache if self.paused else {})
+        taken = {cache[key].version for cache in caches if key in cache}
+        for time in range(len(taken) + 1):
+            number = self._numbers.setdefault((key, raw, time), self._numbered_from + len(self._numbers))
+            if number not in taken:
+                break
+        return number
+
     def save(self) -> State:
-        snapshot = replace(self.store.snapshot(), history=(), compacted=self.store.version)
+        store = self.store
+        snapshot = Snapshot(dict(store.stored), dict(store.made), store.version, store.version, ())
         seen = dict(self.caches.seen)
         return State(snapshot, seen, self.now, self.dirty, self.look, self.facts, self.paused)
 
@@ -254,43 +171,118 @@ class Bench:
         self.now, self.dirty, self.look, self.facts = state.now, state.dirty, state.look, state.facts
         self.paused = state.paused
 
+    def state_key(self, last: bool = False) -> int:
+        """Equal for states that behave alike: of resourceVersions only their being current counts.
+
+        With `last`, for states that behave alike as long as no further fault happens. The cache then catches up as
+        a whole or not at all. Until it does, nothing but the decision that it leads to makes a difference; when it
+        does, nothing but which entries are behind, and whether they concern the resource. A cache that shows the
+        operator's own writes is compared in full: its next decision follows without any catching up.
+        """
+        objects = self.store.stored
+        if self.paused and self.paused.in_vain(objects):
+            self.paused = None  # going on, it would end without an effect
+        content = frozenset((key, stored.raw) for key, stored in objects.items())
+        paused = self.paused.key(objects) if self.paused else None
+        whole = not last or self.caches.remembers
+        cache = self._cache_key(objects) if whole else self._cache_key_without_faults(objects)
+        return hash((content, cache, self.now, self.dirty, self.look, self.facts, paused))
+
+    def _cache_key(self, objects: Objects) -> object:
+        return frozenset(
+            (key, stored.raw, is_current(objects, key, stored.version))
+            for key, stored in self.caches.seen.items()
+        )
+
+    def _cache_key_without_faults(self, objects: Objects) -> object:
+        """The decision that the cache leads to, and what catching up will say.
+
+        An entry that is behind stays so until then. If one of these concerns the resource, the operator will look
+        again, and all that the cache shows is replaced: the entries make no further difference.
+        """
+        seen = frozenset(self.caches.seen.values())
+        decision = self._decision(seen).key(objects) if self.due() else None
+        if seen not in self._entries:
+            self._entries[seen] = self._concerned()
+        uid, entries = self._entries[seen]
+        shown = []
+        for key, version, concerns in entries:
+            current = is_current(objects, key, version)
+            if concerns and not current:
+                return decision
+            shown.append((key, current, concerns))
+        return frozenset(shown), uid, decision
+
+    def _concerned(self) -> tuple[str, list[tuple[StoreKey, int, bool]]]:
+        """The uid of the cached resource; each entry's version, and whether its change concerns the resource."""
+        caches = self.caches
+        ours = caches.resource(self.key.resource, self.key.namespace, self.key.name)
+        entries = [
+            (key, stored.version, caches.group(key) == "resource" or caches.concerned(ours, stored))
+            for key, stored in caches.seen.items()
+        ]
+        return ours["metadata"]["uid"] if ours else "", entries
+
+    def _decision(self, seen: frozenset[Stored]) -> Decision:
+        """The decision that the cache leads to now; `seen` is what it shows."""
+        if len(self._decided) > REMEMBERED:
+            self._decided, self._entries = {}, {}
+        if (seen, self.now) not in self._decided:
+            caches = self.caches
+            resource = caches.resource(self.key.resource, self.key.namespace, self.key.name)
+            if resource is None or resource["metadata"].get("deletionTimestamp"):
+                return NO_DECISION
+            cached = caches.children(resource)
+            decision = self._decisions.decision(resource, cached, self.now, caches.settings())
+            self._decided[seen, self.now] = decision
+        return self._decided[seen, self.now]
+
     def fact(self, *facts: str) -> None:
         self.facts |= frozenset(facts)
 
+    # ---- the cluster's objects, shared: not to be changed
+
     def resource(self) -> Json | None:
-        return self.store.find(self.key.resource, self.key.name, self.key.namespace)
+        return self.find(self.key.resource, self.key.name, self.key.namespace)
+
+    def find(self, resource: Resource, name: str, namespace: str) -> Json | None:
+        stored = self.store.stored.get(StoreKey(resource, namespace, name))
+        return peek(stored.raw) if stored else None
+
+    def objects(self, resource: Resource | None = None) -> list[Json]:
+        """Those of one resource, or all, by resource and name."""
+        keys = [key for key in self.store.stored if resource is None or key.resource == resource]
+        keys.sort(key=_BY_NAME)
+        return [peek(self.store.stored[key].raw) for key in keys]
 
     # ---- the caches
 
     def behind(self) -> list[str]:
         """The groups of the cache that differ from what is."""
-        live, seen = self._selected(), self.caches.seen
-        differ = {self.caches.group(key) for key in {*live, *seen} if live.get(key) != seen.get(key)}
+        differ = {self.caches.group(key) for key in self._behind()}
         return [group for group in GROUPS if group in differ]
+
+    def _behind(self) -> list[StoreKey]:
+        live, seen, shown = self.store.stored, self.caches.seen, self.caches.shown
+        newer = [key for key, stored in live.items() if seen.get(key) != stored and shown(key, stored)]
+        gone = [key for key in seen if (stored := live.get(key)) is None or not shown(key, stored)]
+        return newer + gone
 
     def catch_up(self, *groups: str) -> None:
         """Read all that happened in these groups; the operator looks again if it concerns the resource."""
-        live, seen = self._selected(), self.caches.seen
-        ours = self.caches.resource(self.key.resource, self.key.namespace, self.key.name)
-        for key in {*live, *seen}:
-            if self.caches.group(key) not in groups or live.get(key) == seen.get(key):
+        live, caches = self.store.stored, self.caches
+        seen = caches.seen
+        ours = caches.resource(self.key.resource, self.key.namespace, self.key.name)
+        for key in self._behind():
+            if (group := caches.group(key)) not in groups:
                 continue
-            changed = [peek(each.raw) for each in _both(live, seen, key)]
-            concerned = ours is not None and any(self.caches.concerns(ours, each) for each in changed)
-            self.dirty |= self.caches.group(key) == "resource" or concerned
-            if key in live:
-                seen[key] = live[key]
-            else:
-                del seen[key]
-
-    def _selected(self) -> dict[StoreKey, Stored]:
-        """What the watches show."""
-        return {
-            key: stored
-            for key, stored in self.store.snapshot().objects.items()
-            if (group := self.caches.group(key))
-            and (group == "resource" or self.caches.watched(peek(stored.raw)))
-        }
+            old, new = seen.pop(key, None), live.get(key)
+            new = new if new is not None and caches.shown(key, new) else None
+            changed = [stored for stored in (new, old) if stored is not None]
+            concerned = any(caches.concerned(ours, stored) for stored in changed)
+            self.dirty |= group == "resource" or concerned
+            if new is not None:
+                seen[key] = new
 
     def restart(self) -> None:
         """A new process: it lists everything and looks at everything."""
@@ -319,12 +311,14 @@ class Bench:
 
     def pause(self, number: int) -> None:
         """Let a second operator, with the same cache, begin this reconciliation, and suspend it before a call."""
-        cache, self.cluster.recorded, self.calls = dict(self.caches.seen), [], []
+        cache = dict(self.caches.seen)
+        decision = self._decision(frozenset(cache.values()))
+        self.cluster.recorded, self.calls = [], []
         self.cluster.before_call, self.cluster.after_call = self._hooks(("pause before", number))
         try:
             drive(self.controller.sync(self.key, self.now))
-        except Pause:
-            self.paused = Paused(cache, self.now, tuple(self.cluster.recorded))
+        except Pause as pause:
+            self.paused = Paused(cache, self.now, tuple(self.cluster.recorded), decision, str(pause))
         finally:
             self.cluster.before_call = self.cluster.after_call = self.cluster.recorded = None
             self.caches.seen = cache
@@ -369,8 +363,10 @@ class Bench:
         return before, after
 
 
-def _both(one: dict[StoreKey, Stored], other: dict[StoreKey, Stored], key: StoreKey) -> list[Stored]:
-    return [each[key] for each in (one, other) if key in each]
+def differing(old: Objects, new: Objects) -> set[StoreKey]:
+    """The keys of the objects that are not the same in both."""
+    changed = {key for key, stored in new.items() if old.get(key) != stored}
+    return changed.union(key for key in old if key not in new)
 
 
 def drive(work: Coroutine[Any, Any, Any]) -> Any:

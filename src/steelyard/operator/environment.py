@@ -18,11 +18,11 @@ FOREIGN = "somebody-elses"
 
 def jobs(bench: Bench) -> list[Json]:
     """The Jobs that run for somebody: a Job that nobody controls is somebody else's."""
-    return [job for job in bench.store.objects(JOBS) if live(job) and controller_of(job)]
+    return [job for job in bench.objects(JOBS) if live(job) and controller_of(job)]
 
 
 def pod_of(bench: Bench, owner: Json) -> Json | None:
-    return bench.store.find(PODS, f"{owner['metadata']['name']}-pod", NAMESPACE)
+    return bench.find(PODS, f"{owner['metadata']['name']}-pod", NAMESPACE)
 
 
 def put_pod(bench: Bench, owner: Json, labels: Json, status: Json) -> None:
@@ -127,13 +127,13 @@ def replica(bench: Bench, deployment: Json, status: Json) -> None:
         "ownerReferences": [owner_reference(deployment)],
     }
     bench.store.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata})
-    replicas = bench.store.find(REPLICA_SETS, f"{name}-rs", NAMESPACE)
+    replicas = bench.find(REPLICA_SETS, f"{name}-rs", NAMESPACE)
     assert replicas is not None
     put_pod(bench, replicas, labels, status)
 
 
 def replica_pod(bench: Bench, deployment: Json) -> Json | None:
-    return bench.store.find(PODS, f"{deployment['metadata']['name']}-rs-pod", NAMESPACE)
+    return bench.find(PODS, f"{deployment['metadata']['name']}-rs-pod", NAMESPACE)
 
 
 def ready(bench: Bench, word: str = "True") -> Json:
@@ -164,7 +164,7 @@ def unschedulable(bench: Bench) -> Json:
 
 def make_foreign(bench: Bench, resource: Resource, name: str, **metadata: Any) -> None:
     """An object of somebody else's; where ours has that name, in its place."""
-    if bench.store.find(resource, name, NAMESPACE):
+    if bench.find(resource, name, NAMESPACE):
         bench.store.remove(resource, name, NAMESPACE)
     obj = {
         "apiVersion": resource.api_version,

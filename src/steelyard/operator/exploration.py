@@ -1,18 +1,15 @@
-"""Searches all that may befall an operator and its resource, up to a bound, and checks that it always ends well.
+"""The terms of the exploration: a world, its moves, what the operator may do next, what goes on without faults.
 
-From each state that is reached, a run without further faults (caches catch up, the operator looks whenever its
-queue says so, Jobs and sessions get on, time passes when nothing else can happen) must end where it should.
-Faults cost; all states within n faults come before those with n + 1, and of the last, incomplete round the seed
-decides which are looked at.
+`search.py` searches; `worlds.py`, `session_world.py` and `training/world.py` say what else may happen, and what must
+hold.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, Literal, NamedTuple, Protocol
 
-from steelyard.operator.bench import GROUPS, WRITES, Bench, Interruption, State
+from steelyard.operator.bench import GROUPS, WRITES, Bench, Call, Interruption, State
 
 Json = dict[str, Any]
 Actor = Literal["operator", "late operator", "surroundings"]
@@ -56,11 +53,6 @@ class Violation(AssertionError):
     """Something that must never happen, and how it came about."""
 
 
-class _Step(NamedTuple):
-    parent: int | None
-    move: str
-
-
 @dataclass
 class Exploration:
     """What a search found, for the test's printed line."""
@@ -77,190 +69,77 @@ class Exploration:
         return f"{self.world}: {self.states} states ({within}), {self.fair_states} more on fair runs; {moves}"
 
 
-MAX_FAIR = 400
-
-
-class Search:
-    """One search of one world."""
-
-    def __init__(
-        self, world: World, *, limit: int, faults: int, after: Sequence[str] = (), seed: int = 1
-    ) -> None:
-        """The search begins after the moves `after`, by name."""
-        self._world, self._limit, self._faults, self._after = world, limit, faults, after
-        self._chance = Random(seed)
-        self._bench = world.begin()
-        self._parents: dict[int, _Step] = {}
-        self._settled: set[int] = set()  # states from which a fair run ends well
-        self.found = Exploration(world.name)
-
-    def run(self) -> Exploration:
-        """Raises Violation, which says what happened, move by move."""
-        start = self._bench.save()
-        for name in self._after:
-            move = next(each for each in self._moves(start) if each.name == name)
-            self._bench.load(start)
-            move.run(self._bench)
-            start = self._bench.save()
-        self._parents[start.key()] = _Step(None, "")
-        self._settle(start)
-        rounds: list[list[State]] = [[start], *([] for _ in range(self._faults))]
-        for spent, states in enumerate(rounds):
-            for state in states:  # grows: what happens without a further fault belongs to the same round
-                if len(self._parents) >= self._limit:
-                    return self._report()
-                states.extend(following for _, following in self._expand(state, range(1)))
-            self.found.complete_to = spent
-            self._chance.shuffle(states)
-            for state in states:
-                if len(self._parents) >= self._limit:
-                    return self._report()
-                for cost, following in self._expand(state, range(1, self._faults - spent + 1)):
-                    rounds[spent + cost].append(following)
-        return self._report()
-
-    def _report(self) -> Exploration:
-        self.found.states = len(self._parents)
-        self.found.fair_states = len(self._settled - self._parents.keys())
-        return self.found
-
-    # ---- what may happen
-
-    def _expand(self, state: State, costs: range) -> Iterator[tuple[int, State]]:
-        for move in self._moves(state):
-            if move.cost not in costs:
-                continue
-            self._bench.load(state)
-            move.run(self._bench)
-            self.found.taken[move.name] += 1
-            self._check(state, move)
-            following = self._bench.save()
-            key = following.key()
-            if key not in self._parents:
-                self._parents[key] = _Step(state.key(), move.name)
-                self._settle(following)
-                yield move.cost, following
-
-    def _moves(self, state: State) -> list[Move]:
-        self._bench.load(state)
-        moves = list(self._world.moves(self._bench))
-        behind = self._bench.behind()
-        if behind:
-            moves.append(Move("caches catch up", 0, lambda bench: bench.catch_up(*GROUPS)))
-            if len(behind) > 1:
-                moves += [_only(group) for group in behind]
-        if self._bench.paused:
-            moves.append(Move(RESUMED, 0, Bench.resume))
-        if self._bench.due():
-            moves += self._steps(state)
-        return moves
-
-    def _steps(self, state: State) -> list[Move]:
-        """The operator's look, and each way in which it may be interrupted."""
-        self._bench.load(state)
-        self._bench.step()
-        calls = self._bench.calls
-        steps = [_step("operator looks", 0, None)]
-        for number, call in enumerate(calls):
-            steps.append(_step(f"crash before {call.verb}", 1, ("crash before", number)))
-            steps.append(_step("refused", 1, ("refused", number)))
-            if call.verb in WRITES:
-                steps.append(_step("answer lost", 1, ("answer lost", number)))
-                if state.paused is None:  # suspended before a read is the same as one that begins later
-                    steps.append(_pause(call.verb, number))
-            if call.verb == "patch/status":
-                steps.append(_step("conflict", 1, ("conflict", number)))
-        if calls:
-            steps.append(_step("crash after the last call", 1, ("crash after", len(calls) - 1)))
-        return steps
-
-    def _check(self, state: State, move: Move) -> None:
-        if fault := self._world.fault(state, self._bench, _actor(move.name)):
-            raise self._violation(fault, state.key(), [move.name])
-
-    # ---- a run without faults
-
-    def _settle(self, state: State) -> None:
-        """From the state itself, and from what the operator makes of it with its cache as it is."""
-        self._bench.load(state)
-        self._run(state, [])
-        self._bench.load(state)
-        if self._bench.due():
-            self._bench.step()
-            if fault := self._world.fault(state, self._bench, "operator"):
-                raise self._violation(fault, state.key(), ["operator looks"])
-            self._run(state, ["operator looks"])
-
-    def _run(self, state: State, moves: list[str]) -> None:
-        path: list[int] = []
-        key = self._bench.save().key()
-        while key not in self._settled:
-            if key in path or len(path) > MAX_FAIR:
-                raise self._violation("a run without faults never ends", state.key(), moves)
-            path.append(key)
-            before = self._bench.save()
-            moves.append(self._fair_move())
-            if not moves[-1]:
-                if fault := self._world.end_fault(self._bench):
-                    raise self._violation(f"a run without faults ends badly: {fault}", state.key(), moves)
-                break
-            if fault := self._world.fault(before, self._bench, _actor(moves[-1])):
-                raise self._violation(fault, state.key(), moves)
-            key = self._bench.save().key()
-        self._settled.update(path)
-
-    def _fair_move(self) -> str:
-        bench = self._bench
-        if bench.paused:
-            bench.resume()
-            return RESUMED
-        if bench.behind():
-            bench.catch_up(*GROUPS)
-            return "caches catch up"
-        if bench.cluster.collect():
-            return "garbage collection"
-        if bench.due():
-            before = bench.save().key()
-            bench.step()
-            if not bench.dirty or bench.save().key() != before:
-                return "operator looks"  # else it could do nothing yet: the world goes on first
-        if self._world.progress(bench):
-            return "progress"
-        if bench.look is not None:
-            bench.now = max(bench.look, bench.now)
-            return "time passes"
-        return ""
-
-    def _violation(self, fault: str, key: int, moves: list[str]) -> Violation:
-        path: list[str] = []
-        step: _Step | None = self._parents.get(key)
-        while step is not None and step.parent is not None:
-            path.append(step.move)
-            step = self._parents.get(step.parent)
-        told = " → ".join(reversed(path)) or "at the start"
-        objects = "\n".join(
-            f"  {obj['kind']} {obj['metadata']['name']} {obj.get('status', '')}"
-            for obj in self._bench.store.objects()
-        )
-        facts = ", ".join(sorted(self._bench.facts))
-        return Violation(
-            f"{self._world.name}: {fault}\n{told}\nthen: {' → '.join(moves)}\nfacts: {facts}\n{objects}"
-        )
-
-
 RESUMED = "the second operator goes on"
-_OPERATOR = frozenset({"operator looks", "refused", "answer lost", "conflict"})
+CAUGHT_UP = "caches catch up"
+GARBAGE = "garbage collection"
+LOOKED = "operator looks"
+_OPERATOR = frozenset({LOOKED, "refused", "answer lost", "conflict"})
 
 
-def _actor(move: str) -> Actor:
+def operator_moves(bench: Bench, with_faults: bool) -> list[Move]:
+    """What the operator and its caches may do next, and how it may be interrupted; changes the bench."""
+    behind, due, paused = bench.behind(), bench.due(), bench.paused is not None
+    moves = []
+    if behind:
+        moves.append(Move(CAUGHT_UP, 0, lambda bench: bench.catch_up(*GROUPS)))
+    if paused:
+        moves.append(Move(RESUMED, 0, Bench.resume))
+    if due:
+        moves.append(_step(LOOKED, 0, None))
+    if with_faults and due:
+        bench.step()
+        moves += _interrupted_steps(bench.calls, paused)
+    if with_faults and len(behind) > 1:
+        moves += [Move(f"only {group} catch up", 1, _catches_up(group)) for group in behind]
+    return moves
+
+
+def _interrupted_steps(calls: Sequence[Call], paused: bool) -> Iterator[Move]:
+    for number, call in enumerate(calls):
+        yield _step(f"crash before {call.verb}", 1, ("crash before", number))
+        yield _step("refused", 1, ("refused", number))
+        if call.verb in WRITES:
+            yield _step("answer lost", 1, ("answer lost", number))
+            if not paused:  # suspended before a read is the same as one that begins later
+                yield _pause(call.verb, number)
+        if call.verb == "patch/status":
+            yield _step("conflict", 1, ("conflict", number))
+    if calls:
+        yield _step("crash after the last call", 1, ("crash after", len(calls) - 1))
+
+
+def fair_move(world: World, bench: Bench) -> str:
+    """Let happen what comes next without faults, and return its name; empty when nothing is left."""
+    if bench.paused:
+        bench.resume()
+        return RESUMED
+    if bench.behind():
+        bench.catch_up(*GROUPS)
+        return CAUGHT_UP
+    if bench.cluster.collect():
+        return GARBAGE
+    if bench.due():
+        before = bench.state_key()
+        bench.step()
+        if not bench.dirty or bench.state_key() != before:
+            return LOOKED  # else it could do nothing yet: the world goes on first
+    if world.progress(bench):
+        return "progress"
+    if bench.look is not None:
+        bench.now = max(bench.look, bench.now)
+        return "time passes"
+    return ""
+
+
+def actor_of(move: str) -> Actor:
     if move == RESUMED:
         return "late operator"
     by_operator = move in _OPERATOR or move.startswith(("crash", "a second operator"))
     return "operator" if by_operator else "surroundings"
 
 
-def _only(group: str) -> Move:
-    return Move(f"only {group} catch up", 1, lambda bench: bench.catch_up(group))
+def _catches_up(group: str) -> Callable[[Bench], None]:
+    return lambda bench: bench.catch_up(group)
 
 
 def _step(name: str, cost: int, interruption: Interruption) -> Move:

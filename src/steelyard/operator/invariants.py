@@ -5,10 +5,11 @@ from typing import Any
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import environment as env
-from steelyard.operator.bench import Bench, State, peek
+from steelyard.operator.bench import Bench, State
 from steelyard.operator.children import live
 from steelyard.operator.conditions import condition
 from steelyard.operator.edge import Key
+from steelyard.operator.lagging import peek
 from steelyard.operator.names import COMPONENT, controller_of
 
 Json = dict[str, Any]
@@ -46,7 +47,7 @@ def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
     owners = {
         obj["metadata"]["uid"]: obj for obj in map(peek, (s.raw for s in before.objects.objects.values()))
     }
-    after = bench.store.snapshot().objects
+    after = bench.store.stored
     for key in changed:
         if key not in after or key in before.objects.objects:
             continue
@@ -65,7 +66,7 @@ def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
 
 def two_jobs(bench: Bench) -> str:
     seen: dict[tuple[str, str], str] = {}
-    for job in bench.store.objects(JOBS):
+    for job in bench.objects(JOBS):
         owner = controller_of(job)
         if owner and live(job):
             key = (owner["uid"], job["metadata"]["labels"][COMPONENT])
@@ -80,9 +81,9 @@ def still_runs(obj: Json) -> bool:
 
 
 def strays(bench: Bench) -> list[str]:
-    living = {each["metadata"]["uid"] for each in bench.store.objects()}
+    living = {each["metadata"]["uid"] for each in bench.objects()}
     return [
         each["metadata"]["name"]
-        for each in bench.store.objects()
+        for each in bench.objects()
         if (owner := controller_of(each)) and owner["uid"] not in living
     ]

@@ -66,7 +66,7 @@ class SessionWorld(ResourceWorld):
 
 
 def deployments(bench: Bench) -> list[Json]:
-    return [deployment for deployment in bench.store.objects(DEPLOYMENTS) if controller_of(deployment)]
+    return [deployment for deployment in bench.objects(DEPLOYMENTS) if controller_of(deployment)]
 
 
 def replicas_start(bench: Bench) -> bool:

@@ -30,8 +30,8 @@ def make_bench() -> Bench:
 def settle(bench: Bench) -> None:
     """Look until nothing changes, twice each time."""
     before = None
-    while before != bench.save().key():
-        before = bench.save().key()
+    while before != bench.state_key():
+        before = bench.state_key()
         bench.catch_up(*GROUPS)
         bench.step()
         bench.step()

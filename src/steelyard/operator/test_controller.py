@@ -8,7 +8,6 @@ import pytest
 from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
-from steelyard.operator.bench import LaggingCaches
 from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Told
@@ -21,6 +20,7 @@ from steelyard.operator.doubles import (
     make_session,
 )
 from steelyard.operator.edge import Defect, Key, Synced
+from steelyard.operator.lagging import LaggingCaches
 from steelyard.operator.training.doubles import make_job
 
 Json = dict[str, Any]

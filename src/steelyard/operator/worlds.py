@@ -15,7 +15,7 @@ from steelyard.kube.resource import (
     resource_of,
 )
 from steelyard.operator import environment as env
-from steelyard.operator.bench import GROUPS, Bench, State, seconds
+from steelyard.operator.bench import GROUPS, Bench, State, differing, seconds
 from steelyard.operator.conditions import condition
 from steelyard.operator.doubles import NAMESPACE
 from steelyard.operator.edge import Key
@@ -126,12 +126,8 @@ class ResourceWorld:
     # ---- what must hold
 
     def fault(self, before: State, bench: Bench, actor: Actor) -> str:
-        after = bench.store.snapshot().objects
-        changed = {
-            key
-            for key in before.objects.objects.keys() | after.keys()
-            if before.objects.objects.get(key) != after.get(key)
-        }
+        after = bench.store.stored
+        changed = differing(before.objects.objects, after)
         if not changed:
             return ""
         doubled = two_jobs(bench)
@@ -169,7 +165,7 @@ class ResourceWorld:
 
     def _own(self, bench: Bench, resource: Json) -> list[Json]:
         uid = resource["metadata"]["uid"]
-        return [each for each in bench.store.objects() if (controller_of(each) or {}).get("uid") == uid]
+        return [each for each in bench.objects() if (controller_of(each) or {}).get("uid") == uid]
 
 
 class InstantWorld(ResourceWorld):
@@ -202,7 +198,7 @@ class StepWorld(ResourceWorld):
             ]
         moves += [
             Move("Job deleted by hand", 1, self._forgetting(remove_child(job)))
-            for job in bench.store.objects(JOBS)
+            for job in bench.objects(JOBS)
             if controller_of(job)
         ]
         return moves
@@ -346,7 +342,7 @@ def _collect(bench: Bench) -> None:
 
 
 def _sessions(bench: Bench) -> list[Json]:
-    return [each for each in bench.store.objects(INFERENCE_SESSIONS) if controller_of(each)]
+    return [each for each in bench.objects(INFERENCE_SESSIONS) if controller_of(each)]
 
 
 def _complete(job: Json) -> bool:

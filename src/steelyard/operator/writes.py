@@ -43,15 +43,15 @@ class Writes:
 
     async def carry_out(self, kind: Resource, want: Desired, children: Children) -> bool:
         """Whether children were made that the cache has not shown yet."""
-        missing = _missing(want, children)
-        if missing or want.patch:
+        absent = missing(want, children)
+        if absent or want.patch:
             await self._require_current(kind)
         await together.each(self._require, want.premises)
         if want.patch:
             await together.each(self._patch, want.patch)
-        if missing:  # what a Pod needs is made before it
-            await together.each(self._create, [each for each in missing if each["kind"] != "Pod"])
-            await together.each(self._create, [each for each in missing if each["kind"] == "Pod"])
+        if absent:  # what a Pod needs is made before it
+            await together.each(self._create, [each for each in absent if each["kind"] != "Pod"])
+            await together.each(self._create, [each for each in absent if each["kind"] == "Pod"])
         if want.delete or want.force_delete:
             await together.each(self._delete_child, want.delete)
             await together.each(self._force_delete_child, want.force_delete)
@@ -152,7 +152,8 @@ class Writes:
         return True
 
 
-def _missing(want: Desired, children: Children) -> list[Json]:
+def missing(want: Desired, children: Children) -> list[Json]:
+    """The children that a decision asks for and the cache does not show."""
     if not want.create:
         return []
     there = {

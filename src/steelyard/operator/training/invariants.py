@@ -6,8 +6,9 @@ from typing import Any
 from steelyard.kube.resource import PODS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
-from steelyard.operator.bench import Bench, State, peek
+from steelyard.operator.bench import Bench, State, differing
 from steelyard.operator.exploration import Actor
+from steelyard.operator.lagging import peek
 from steelyard.operator.names import controller_of
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard.operator.training.status import finished, holds
@@ -18,8 +19,8 @@ Objects = Mapping[StoreKey, Stored]
 
 def change_fault(before: Json | None, state: State, bench: Bench, actor: Actor) -> str:
     """What is wrong with a change; empty when nothing is."""
-    old, new = state.objects.objects, bench.store.snapshot().objects
-    changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+    old, new = state.objects.objects, bench.store.stored
+    changed = differing(old, new)
     if not changed:
         return ""
     job = bench.resource()

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 def own_pods(bench: Bench) -> list[Json]:
     """Those of training jobs, whether somebody controls them or not."""
-    pods = bench.store.objects(PODS)
+    pods = bench.objects(PODS)
     return [each for each in pods if (controller_of(each) or {}).get("kind") != "Other"]
 
 

@@ -11,9 +11,10 @@ import orjson
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Store
-from steelyard.operator.bench import Bench, LaggingCaches, State, peek
+from steelyard.operator.bench import Bench, State
 from steelyard.operator.edge import Key
 from steelyard.operator.exploration import RESUMED, Actor, Move
+from steelyard.operator.lagging import LaggingCaches, peek
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import slim, slim_job, slim_pod
@@ -82,7 +83,7 @@ class TrainingCaches(LaggingCaches):
 
     def wrote(self, obj: Json) -> bool:
         key = StoreKey(resource_of(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
-        stored = self.store.snapshot().objects.get(key) if self.remembers and self.store else None
+        stored = self.store.stored.get(key) if self.remembers and self.store else None
         if stored is None or not self.group(key):
             return False
         self.seen[key] = stored
@@ -133,7 +134,15 @@ class JobWorld:
         bench.store.create(self.key.resource, {**self._job, "metadata": metadata})
 
     def _foreign(self, bench: Bench, name: str, labels: Json) -> None:
-        owner = {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": "other", "controller": True}
+        uid = "other"  # of an object that lives: the garbage collector leaves what it owns alone
+        bench.store.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "other", "namespace": NAMESPACE, "uid": uid},
+            }
+        )
+        owner = {"apiVersion": "v1", "kind": "Other", "name": "other", "uid": uid, "controller": True}
         metadata = {"name": name, "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner]}
         bench.store.put(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": "Running"}}
@@ -144,9 +153,7 @@ class JobWorld:
     def moves(self, bench: Bench) -> list[Move]:
         job = bench.resource()
         moves = [move for pod in own_pods(bench) for move in pod_moves(pod, job)]
-        moves += [
-            Move("Service deleted by hand", 1, remove(each)) for each in bench.store.objects(SERVICES)[:1]
-        ]
+        moves += [Move("Service deleted by hand", 1, remove(each)) for each in bench.objects(SERVICES)[:1]]
         if job:
             moves += self._hands(bench, job)
             moves.append(Move("another process, with Pods of long ago", 1, _another_process))
@@ -190,7 +197,7 @@ class JobWorld:
 
     def _take_name(self, bench: Bench) -> None:
         name = f"{self.key.name}-{self._scalable.lower()}-0"
-        pod = bench.store.find(PODS, name, NAMESPACE)
+        pod = bench.find(PODS, name, NAMESPACE)
         if pod:
             bench.fact(f"fell {pod['metadata']['uid']}")
             bench.store.remove(PODS, name, NAMESPACE)
@@ -242,6 +249,7 @@ def _conditions(job: Json) -> list[Json]:
 
 
 def strays(bench: Bench) -> bool:
-    living = {each["metadata"]["uid"] for each in bench.store.objects()}
-    owners = (controller_of(each) for each in bench.store.objects())
-    return any(owner is not None and owner["uid"] not in living | {"other"} for owner in owners)
+    objects = bench.objects()
+    living = {each["metadata"]["uid"] for each in objects}
+    owners = (controller_of(each) for each in objects)
+    return any(owner is not None and owner["uid"] not in living for owner in owners)
