@@ -1,9 +1,12 @@
 """`make planted`: applies each patch of this folder in a scratch worktree and expects the test that it names to fail.
 
+Two patches are tried side by side, each in a worktree of its own.
+
 A patch's first line is `# test: PATH::NAME`; the rest is a unified diff. A patch that no longer applies, or a test
 that passes in spite of the bug, is a failure.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -11,7 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -62,19 +68,43 @@ def verdict(patch: Path, tree: Path) -> str:
         run("git", "clean", "-qfd", "--", "src", "tests", cwd=tree)
 
 
+def judge(patches: Sequence[Path], scratch: Path, side_by_side: int) -> Iterator[tuple[Path, str]]:
+    """Judge all patches in as many worktrees as may run side by side; each verdict comes when it is known."""
+    trees: SimpleQueue[Path] = SimpleQueue()
+    for number in range(side_by_side):
+        tree = scratch / f"tree-{number}"
+        run("git", "worktree", "add", "--detach", "-f", str(tree), "HEAD", cwd=ROOT)
+        trees.put(tree)
+
+    def judged(patch: Path) -> tuple[Path, str]:
+        tree = trees.get()
+        try:
+            return patch, verdict(patch, tree)
+        finally:
+            trees.put(tree)
+
+    try:
+        with ThreadPoolExecutor(side_by_side) as threads:
+            for done in as_completed([threads.submit(judged, patch) for patch in patches]):
+                yield done.result()
+    finally:
+        for number in range(side_by_side):
+            run("git", "worktree", "remove", "--force", str(scratch / f"tree-{number}"), cwd=ROOT)
+
+
 def main() -> int:
-    patches = [HERE / name for name in sys.argv[1:]] or sorted(HERE.glob("*.patch"))
+    parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
+    parser.add_argument("patches", nargs="*", help="names of patches in this folder; all, if none is given")
+    parser.add_argument("-n", type=int, default=2, metavar="COUNT", help="patches tried side by side (2)")
+    asked = parser.parse_args()
+    patches = [HERE / name for name in asked.patches] or sorted(HERE.glob("*.patch"))
     scratch = Path(tempfile.mkdtemp(prefix="steelyard-planted-"))
-    tree = scratch / "tree"
-    run("git", "worktree", "add", "--detach", "-f", str(tree), "HEAD", cwd=ROOT)
     survivors = 0
     try:
-        for patch in patches:
-            fault = verdict(patch, tree)
+        for patch, fault in judge(patches, scratch, asked.n):
             survivors += bool(fault)
             print(f"{patch.name:55} {fault or 'found'}", flush=True)
     finally:
-        run("git", "worktree", "remove", "--force", str(tree), cwd=ROOT)
         shutil.rmtree(scratch, ignore_errors=True)
     print(f"{len(patches) - survivors} of {len(patches)} planted bugs were found")
     return 1 if survivors or not patches else 0
