@@ -49,7 +49,7 @@ NOTHING = ("", "[invalid]", "None")  # what tools put where they read nothing
 
 @functools.cache
 def originals() -> dict[str, dict[str, Reading]]:
-    """What other tools make of each form, by column and by form; tests/engines/originals computes it anew."""
+    """The readings of other tools, by column and by form; tests/engines/originals computes them anew."""
     document: dict[str, dict[str, Reading]] = json.loads(
         (FOLDER / "originals.json").read_text(encoding="utf-8")
     )
@@ -57,7 +57,7 @@ def originals() -> dict[str, dict[str, Reading]]:
 
 
 def outcome(form: Form, reading: Reading) -> Outcome:
-    """How a reading differs from what is right: nothing is read, something else is, or what is not clear is taken."""
+    """The difference between a reading and the right one: it reads nothing, something else, or what is not clear."""
     if reading["right"] == form.right:
         return "same"
     if reading["right"]:

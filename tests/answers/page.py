@@ -47,12 +47,12 @@ def reasons() -> dict[str, dict[Outcome, str]]:
 def columns(kind: Kind) -> dict[str, dict[str, Reading]]:
     """The columns of one kind of forms; a tool that reads both kinds has two."""
     chosen = {form.key for form in forms() if form.kind == kind}
-    found = {}
+    columns_of_kind = {}
     for name, readings in originals().items():
         of_kind = {key: reading for key, reading in readings.items() if key in chosen}
         if of_kind:
-            found[name if len(of_kind) == len(readings) else f"{name} ({kind})"] = of_kind
-    return found
+            columns_of_kind[name if len(of_kind) == len(readings) else f"{name} ({kind})"] = of_kind
+    return columns_of_kind
 
 
 def code(text: str) -> str:

@@ -11,7 +11,7 @@ NAMES = [f"{form.group}: {form.said} [{form.target}]" for form in FORMS]
 
 
 def test_there_are_many_forms_and_each_stands_once() -> None:
-    """That all are read rightly says little if they are few."""
+    """Few forms read rightly would say little."""
     assert len(FORMS) >= 200
     assert min(Counter(form.kind for form in FORMS).values()) >= 100
     seen = Counter((form.kind, form.said, form.target, str(form.options)) for form in FORMS)
@@ -20,7 +20,7 @@ def test_there_are_many_forms_and_each_stands_once() -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=NAMES)
 def test_a_form_counts_as_what_it_is(form: Form) -> None:
-    """Where no number or option is read, there is a reason."""
+    """An answer without a number or an option has a reason."""
     scored = form.scored()
     assert scored["correct"] is form.right
     assert (scored["prediction"] is None) == (scored["unread"] is not None)

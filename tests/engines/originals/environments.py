@@ -13,8 +13,9 @@ LOCKS = {"lm_eval": HERE.parent / "lm_eval" / "lm_eval.txt"}
 
 
 def by_original(tool: str, script: str, rows: Any, folder: Path) -> Any:
-    """What `script` writes of these rows. Raises Missing where the tool cannot be installed, RuntimeError where it
-    fails.
+    """The document that `script` writes of these rows.
+
+    Raises Missing where the tool cannot be installed, RuntimeError where it fails.
     """
     python = environment(tool.replace("_", "-"), LOCKS.get(tool, HERE / f"{tool}.txt"))
     given, taken = folder / f"{script}.rows.json", folder / f"{script}.numbers.json"

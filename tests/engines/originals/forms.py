@@ -1,4 +1,4 @@
-"""What other tools make of each form of an answer, computed by the tools themselves, beside what is committed.
+"""Compares the committed readings of forms of answers with those that the other tools compute.
 
 `python -m tests.engines.originals.forms` writes tests/answers/originals.json anew.
 """
@@ -49,8 +49,12 @@ def compare(tool: str, folder: Path) -> int:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="steelyard-forms-") as folder:
-        found = {name: readings for tool in TOOLS for name, readings in computed(tool, Path(folder)).items()}
-    DATA.write_text(json.dumps(found, ensure_ascii=True, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        readings_by_column = {
+            name: readings for tool in TOOLS for name, readings in computed(tool, Path(folder)).items()
+        }
+    DATA.write_text(
+        json.dumps(readings_by_column, ensure_ascii=True, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ async def read(form: Json, scorer: Scorer) -> Json:
 
 
 async def read_all(forms: Json) -> Json:
-    found: Json = {name: {} for name, _ in SCORERS.values()}
+    readings_by_column: Json = {name: {} for name, _ in SCORERS.values()}
     for form in forms:
         name, scorer = SCORERS[form["kind"]]
-        found[name][form["key"]] = await read(form, scorer)
-    return found
+        readings_by_column[name][form["key"]] = await read(form, scorer)
+    return readings_by_column
 
 
 def main() -> None:

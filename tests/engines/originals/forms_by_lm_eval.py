@@ -29,7 +29,7 @@ Loader.add_multi_constructor("!", lambda loader, suffix, node: str(node.value))
 
 
 class Instance:
-    """What a filter looks at: the responses, and the document."""
+    """The responses and the document that a filter looks at."""
 
     def __init__(self, form: Json) -> None:
         options = form["options"] or []
@@ -67,12 +67,12 @@ def read(form: Json, task: str, steps: Json, settings: Json) -> Json:
 
 def main() -> None:
     forms = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    found: Json = {}
+    readings_by_column: Json = {}
     for kind in BY_KIND:
         chosen = [form for form in forms if form["kind"] == kind]
         for name, task, steps, settings in columns(kind):
-            found[name] = {form["key"]: read(form, task, steps, settings) for form in chosen}
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+            readings_by_column[name] = {form["key"]: read(form, task, steps, settings) for form in chosen}
+    Path(sys.argv[2]).write_text(json.dumps(readings_by_column), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ def read(form: Json) -> Json:
 def main() -> None:
     logging.disable(logging.ERROR)
     forms = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    found = {"Math-Verify": {form["key"]: read(form) for form in forms}}
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    readings_by_column = {"Math-Verify": {form["key"]: read(form) for form in forms}}
+    Path(sys.argv[2]).write_text(json.dumps(readings_by_column), encoding="utf-8")
 
 
 if __name__ == "__main__":

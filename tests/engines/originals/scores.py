@@ -19,19 +19,19 @@ Beside = dict[str, dict[str, Any]]
 
 
 def beside(theirs: dict[str, list[float]], ours: dict[str, list[float]]) -> Beside:
-    """How many numbers there are of each name, how many differ, and by how much at most."""
+    """Counts the numbers of each name, those that differ, and the largest difference."""
     if set(theirs) != set(ours):
         raise ValueError(f"names of one side alone: {sorted(set(theirs) ^ set(ours))}")
-    found = {}
+    compared = {}
     for name in sorted(theirs):
         pairs = list(zip(theirs[name], ours[name], strict=True))
         gaps = [abs(a - b) for a, b in pairs if not math.isclose(a, b, rel_tol=NEAR, abs_tol=NEAR)]
-        found[name] = {
+        compared[name] = {
             "numbers": len(pairs),
             "differ": len(gaps),
             "largest": round(max(gaps, default=0.0), 6),
         }
-    return found
+    return compared
 
 
 def computed(tool: str, folder: Path) -> Beside:
@@ -41,20 +41,20 @@ def computed(tool: str, folder: Path) -> Beside:
 
 def compare(tool: str, folder: Path) -> int:
     """The number of names of which the committed table says something else; each is printed."""
-    known, found = json.loads(DATA.read_text(encoding="utf-8"))[tool], computed(tool, folder)
-    wrong = [name for name in sorted(found | known) if found.get(name) != known.get(name)]
-    numbers = sum(row["numbers"] for row in found.values())
-    differ = sum(row["differ"] for row in found.values())
+    known, compared = json.loads(DATA.read_text(encoding="utf-8"))[tool], computed(tool, folder)
+    wrong = [name for name in sorted(compared | known) if compared.get(name) != known.get(name)]
+    numbers = sum(row["numbers"] for row in compared.values())
+    differ = sum(row["differ"] for row in compared.values())
     print(f"{tool}: {numbers} numbers, {differ} differ from ours, {len(wrong)} names not as the table says")
     for name in wrong:
-        print(f"  {name}: {found.get(name)}, in the table {known.get(name)}")
+        print(f"  {name}: {compared.get(name)}, in the table {known.get(name)}")
     return len(wrong)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="steelyard-scores-") as folder:
-        found = {tool: computed(tool, Path(folder)) for tool in SCORES}
-    DATA.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        compared = {tool: computed(tool, Path(folder)) for tool in SCORES}
+    DATA.write_text(json.dumps(compared, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

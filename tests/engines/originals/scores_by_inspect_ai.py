@@ -40,12 +40,12 @@ def state_of(said: str) -> TaskState:
 
 
 async def score_all(answers: Json) -> Json:
-    found: Json = {}
+    numbers: Json = {}
     for name, (scorer, said, target) in SCORERS.items():
         scores = [await scorer(state_of(row[said]), Target(row[target])) for row in answers]
         values = [score.value if score is not None else None for score in scores]
-        found[name] = [float(value == "C") if isinstance(value, str) else value for value in values]
-    return found
+        numbers[name] = [float(value == "C") if isinstance(value, str) else value for value in values]
+    return numbers
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ def main() -> None:
     texts = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["texts"]
     scorer = RougeScorer(list(VARIANTS.values()), use_stemmer=False)
     scores = [scorer.score_multi(row["targets"], row["said"]) for row in texts]
-    found = {name: [score[variant].fmeasure for score in scores] for name, variant in VARIANTS.items()}
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    numbers = {name: [score[variant].fmeasure for score in scores] for name, variant in VARIANTS.items()}
+    Path(sys.argv[2]).write_text(json.dumps(numbers), encoding="utf-8")
 
 
 if __name__ == "__main__":

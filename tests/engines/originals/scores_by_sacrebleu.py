@@ -25,13 +25,13 @@ def main() -> None:
     texts = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["texts"]
     said = [row["said"] for row in texts]
     streams = [[(row["targets"] + [None])[place] for row in texts] for place in range(2)]
-    found = {}
+    numbers = {}
     for name, (corpus, sentence) in METRICS.items():
-        found[f"{name}: corpus"] = [corpus.corpus_score(said, streams).score]
-        found[f"{name}: sentences"] = [
+        numbers[f"{name}: corpus"] = [corpus.corpus_score(said, streams).score]
+        numbers[f"{name}: sentences"] = [
             sentence.sentence_score(row["said"], row["targets"]).score for row in texts
         ]
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    Path(sys.argv[2]).write_text(json.dumps(numbers), encoding="utf-8")
 
 
 if __name__ == "__main__":

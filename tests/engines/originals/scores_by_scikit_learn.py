@@ -12,7 +12,7 @@ def main() -> None:
     rows = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["labels"]
     truth, said, second = ([row[name] for row in rows] for name in ("truth", "said", "second"))
     labels = sorted({*truth, *said})
-    found = {
+    figures = {
         "accuracy": [metrics.accuracy_score(truth, said)],
         "confusion": metrics.confusion_matrix(truth, said, labels=labels).ravel().tolist(),
         "Cohen's kappa": [metrics.cohen_kappa_score(said, second)],
@@ -22,7 +22,7 @@ def main() -> None:
             truth, said, labels=labels, average=average, zero_division=0
         )
         for name, values in zip(("precision", "recall", "F1"), numbers, strict=False):
-            found[f"{name}, {average or 'per class'}"] = np.atleast_1d(values).tolist()
+            figures[f"{name}, {average or 'per class'}"] = np.atleast_1d(values).tolist()
     roc, precision_recall, brier = [], [], []
     for label in labels:
         positive = [name == label for name in truth]
@@ -30,12 +30,12 @@ def main() -> None:
         roc.append(metrics.roc_auc_score(positive, share))
         precision_recall.append(metrics.average_precision_score(positive, share))
         brier.append(metrics.brier_score_loss(positive, share))
-    found |= {
+    figures |= {
         "area under ROC": roc,
         "area under precision-recall": precision_recall,
         "Brier score": [sum(brier)],
     }
-    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")
+    Path(sys.argv[2]).write_text(json.dumps(figures), encoding="utf-8")
 
 
 if __name__ == "__main__":

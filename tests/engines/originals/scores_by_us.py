@@ -31,14 +31,14 @@ def sacrebleu(rows: Rows) -> Numbers:
         for lower in (False, True)
     }
     rubrics |= {f"chrF2{'+' * order}": ChrF(word_order=order) for order in (0, 1, 2)}
-    found = {}
+    figures = {}
     for name, rubric in rubrics.items():
         scores = scores_of(rubric, answers)
-        found[f"{name}: corpus"] = [
+        figures[f"{name}: corpus"] = [
             _value(rubric.summarise(scores), "bleu" if name.startswith("B") else "chrf")
         ]
-        found[f"{name}: sentences"] = _column(scores["score"])
-    return found
+        figures[f"{name}: sentences"] = _column(scores["score"])
+    return figures
 
 
 def rouge_score(rows: Rows) -> Numbers:
@@ -60,7 +60,7 @@ def scikit_learn(rows: Rows) -> Numbers:
     first, second = (
         np.array([labels.index(row[name]) for row in rows["labels"]]) for name in ("said", "second")
     )
-    found = {
+    figures = {
         "accuracy": [_value(results, "accuracy")],
         "confusion": [
             float(n) for line in results.numbers["confusion"]["matrix"] for n in line[: len(labels)]
@@ -72,10 +72,10 @@ def scikit_learn(rows: Rows) -> Numbers:
     }
     for name in ("precision", "recall", "f1"):
         shown = "F1" if name == "f1" else name
-        found[f"{shown}, per class"] = [getattr(label, name).value or 0.0 for label in classes]
+        figures[f"{shown}, per class"] = [getattr(label, name).value or 0.0 for label in classes]
         for average in ("macro", "weighted"):
-            found[f"{shown}, {average}"] = [_value(results, f"{name}_{average}")]
-    return found
+            figures[f"{shown}, {average}"] = [_value(results, f"{name}_{average}")]
+    return figures
 
 
 def inspect_ai(rows: Rows) -> Numbers:

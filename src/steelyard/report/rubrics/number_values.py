@@ -26,7 +26,7 @@ _FRACTION = re.compile(r"(?:(?P<whole>[0-9]{1,9})[ \u2009])?(?P<top>[^/ ]+) ?/ ?
 
 
 def times_power(run: str, size: float, exponent: int) -> float:
-    """As Python reads it where the digits are Python's, so that nothing is lost to rounding."""
+    """The product as Python reads it where the digits are Python's, so that nothing is lost to rounding."""
     try:
         return float(f"{run}e{exponent}")
     except ValueError:

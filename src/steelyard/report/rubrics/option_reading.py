@@ -21,7 +21,7 @@ _REVISED = re.compile(r"\b(?:wait|actually|no,|correction|on second thought|sorr
 
 def read_option(said: str, letters: str, options: Sequence[str] = ()) -> str | Unclear:
     """The letter chosen: first what is said to be the answer (the last time), then a letter alone at the beginning or
-    the end, then what is chosen or found right, then an option's words, then the only option mentioned.
+    the end, then what is chosen or matches right, then an option's words, then the only option mentioned.
     """
     final = final_part(said)
     if isinstance(final, Unclear):
@@ -51,7 +51,7 @@ class _Reader:
         self._own = self._without_restated(text)
 
     def statement(self) -> str | Unclear | None:
-        """What is said to be the answer, or stands in a box: the last of them that names an option."""
+        """The option of the last statement or box that names one."""
         box = boxed(self._text)
         if isinstance(box, Unclear):
             return box
@@ -81,7 +81,7 @@ class _Reader:
         return self._beginning(self._own)
 
     def claims(self) -> str | Unclear | None:
-        """What the answer says that it chooses, or finds right. Of several the last, where it says that it revises."""
+        """The option that the answer chooses or finds right; of several the last, where the answer revises itself."""
         if not self._has_letters:
             return None
         claimed = [
@@ -143,8 +143,8 @@ class _Reader:
 
     @functools.cached_property
     def _rejected(self) -> frozenset[str]:
-        found = (match[1] for pattern in self._patterns.rejected for match in pattern.finditer(self._own))
-        return frozenset(letter for text in found for letter in self._letters_in(text))
+        matches = (match[1] for pattern in self._patterns.rejected for match in pattern.finditer(self._own))
+        return frozenset(letter for text in matches for letter in self._letters_in(text))
 
     def _is_rejected(self, letter: str) -> bool:
         return letter.upper() in self._rejected
@@ -170,7 +170,7 @@ class _Reader:
         return "\n".join([*kept, text[place:]])
 
     def _restated(self, text: str, labels: Sequence[re.Match[str]]) -> list[int]:
-        """Where each option ends of a list of them that begins at the first of these labels."""
+        """The end of each option of a list of them that begins at the first of these labels."""
         ends: list[int] = []
         for place, (label, letter) in enumerate(zip(labels, self._letters, strict=False)):
             if label[1] != letter:

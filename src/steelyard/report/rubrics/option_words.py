@@ -8,7 +8,7 @@ from steelyard.report.rubrics import words
 from steelyard.report.rubrics.written import Unclear, plain
 
 _MEANT = re.compile(r"[0-9+#=<>^/\\%√±-]")
-"""What SQuAD's normalisation would drop or run together: 3.5 is not 35, C++ not C#, -5 not 5."""
+"""Characters that SQuAD's normalisation would drop or run together: 3.5 is not 35, C++ not C#, -5 not 5."""
 _REJECTING = re.compile(
     r"\b(?:not|n't|nor|neither|except|unlike|than|instead of|wrong|incorrect)\s(?:\w+\s){0,2}\Z|n't\s(?:\w+\s){0,1}\Z",
     re.I,
@@ -88,7 +88,7 @@ class OptionWords:
         return self.letters[self._keys.index(key)]
 
     def _places(self, option: str, text: str) -> list[int]:
-        """Where the option stands in the text as words of its own."""
+        """The places where the option stands in the text as words of its own."""
         places: list[int] = []
         place = text.find(option)
         while place >= 0 and len(places) < 100:

@@ -1,4 +1,4 @@
-"""Where an answer says what its answer is: "The answer is", "Answer:", "Final answer:", in several languages."""
+"""Finds the statements of an answer: "The answer is", "Answer:", "Final answer:", in several languages."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _MOST = 50  # statements that are read, from the last one back
 
 
 def number_opening(clause: str) -> int | None:
-    """Where the number begins that a clause opens with; None where it opens with something else."""
+    """The place of the number that a clause opens with; None where it opens with something else."""
     match = _OPENING.match(clause)
     return None if match is None else match.end()
 
@@ -59,7 +59,7 @@ def statements(text: str) -> list[Statement]:
 
 
 def stated(text: str) -> Iterator[str]:
-    """What the explicit statements say, from the last one back."""
+    """The texts of the explicit statements, from the last one back."""
     for statement in reversed(statements(text)):
         if statement.explicit:
             yield statement.rest.lstrip(" \n\t:=>\"'")

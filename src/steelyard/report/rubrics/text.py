@@ -80,7 +80,7 @@ class NormalisedMatch:
         return right_or_wrong(right, truth, said)
 
     def _same(self, said: str, target: str) -> bool:
-        """Where a target holds articles and punctuation alone, they are what is asked for."""
+        """A target of articles and punctuation alone asks for these: it is compared as it stands."""
         if not (wanted := words.normalised(target)):
             return words.folded(said.strip()) == words.folded(target.strip())
         return words.normalised(said) == wanted

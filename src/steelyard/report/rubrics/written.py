@@ -58,7 +58,7 @@ OPEN_BOX = Unclear("a box that is never closed")
 
 
 class _Typography(dict[int, int | str | None]):
-    """For str.translate: digits, spaces and signs of any script in their ASCII form; looks each character up once."""
+    """A table for str.translate: digits, spaces and signs of any script in their ASCII form, each looked up once."""
 
     def __missing__(self, code: int) -> int | str | None:
         self[code] = _ascii(chr(code))
