@@ -2,7 +2,7 @@
 
 Answers to the same question (replications of one `_index_`) are not independent, so every function here takes
 the cluster of each value. Rubrics call it; the quantiles are scipy's, the formulas are checked against scipy
-and scikit-learn in the tests, and `coverage` simulates how often each interval holds the truth.
+and scikit-learn in the tests, and tests/coverage simulates how often each interval holds the truth.
 """
 
 from collections.abc import Sequence

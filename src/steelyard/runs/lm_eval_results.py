@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Bounds, Metric, Results, Table
-from steelyard.report.statistics import Estimate, Floats, Integers, clusters_of, mean, proportion, wilson
+from steelyard.report.statistics import Estimate, Floats, Integers, clusters_of, mean, share_interval
 from steelyard.report.status import FAILED, has_status
 from steelyard.report.wording import count, percent
 from steelyard.runs.lm_eval_documents import keys_of
@@ -196,8 +196,8 @@ def _estimate(
     if share:
         spread = value * (1 - value)
         effective = min(float(size), spread / known**2) if known and spread else float(size)
-        low, high = wilson(value, effective)
-        return Estimate(value, low, high, "Wilson score, by lm-eval's standard error", size, known)
+        low, high, method = share_interval(value, effective)
+        return Estimate(value, low, high, f"{method}, by lm-eval's standard error", size, known)
     if not known or not np.isfinite(known):
         return Estimate(value, None, None, "lm-eval tells no standard error", size)
     half = _TWO_SIDED * known
@@ -211,12 +211,7 @@ def _size(documents: _Documents, tasks: Sequence[str]) -> int:
 
 def _share(values: Floats, clusters: Integers) -> Estimate:
     """The mean of numbers from 0 to 1; its interval stays there, and is never a point."""
-    if np.isin(values, (0.0, 1.0)).all():
-        return proportion(values == 1, clusters)
-    estimate = mean(values, clusters)
-    if estimate.low is None or estimate.high is None:
-        return estimate
-    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
+    return mean(values, clusters, (0.0, 1.0))
 
 
 def _bounds(name: TaskName, documents: _Documents) -> Bounds | None:

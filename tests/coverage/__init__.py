@@ -1,0 +1,1 @@
+"""How often each interval that Steelyard prints holds the truth, by simulation."""
