@@ -354,7 +354,7 @@ TAMPERINGS: list[tuple[Callable[[Folder], None], tuple[str, ...], str]] = [
     (other_schema, RUN, r"Read by a rubric: rubric-files/schema\.json has the SHA-256"),
     (other_schema_anew, RUN, r"json-schema.*: .* of 5 rows differs"),
     (other_question, RUN, r"What was asked: run\.yaml has the SHA-256"),
-    (cheaper, RUN, r"what the calls cost: report\.json says 1 tokens, \.spent/ says \d\d+ tokens"),
+    (cheaper, RUN, r"what the calls cost: report\.json says 1 tokens, \.spent/ says \d\d+"),
     (kept_scores, AUDIT, r"scores/2+\.parquet: has the SHA-256"),
     (earlier_audit, AUDIT, r"audit\.json, baseline\.audit: says "),
     (another_author, AUDIT, r"attestation\.json: is not the statement about these files"),
