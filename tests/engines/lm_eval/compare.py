@@ -58,8 +58,8 @@ SCENARIOS = (
     Scenario("vLLM with BOS", WITH_BOS, (*PLAIN, *WHOLE)),
     Scenario("vLLM, four stops", fresh(VLLM, most_stops=4), ("local_stops", "local_group")),
     Scenario("vLLM, one stop", fresh(VLLM, most_stops=1), ("local_sums", "local_stops")),
-    Scenario("vLLM, short texts", fresh(VLLM, max_length=12), ("local_texts",)),
-    Scenario("vLLM with BOS, short texts", fresh(WITH_BOS, max_length=12), ("local_texts",)),
+    Scenario("vLLM, short texts", fresh(VLLM, max_length=20), ("local_texts",)),
+    Scenario("vLLM with BOS, short texts", fresh(WITH_BOS, max_length=20), ("local_texts",)),
     Scenario("chat", fresh(VLLM), ("local_sums",), chat=True),
     Scenario("SGLang", ModelServer(kind="sglang", tokenize=False), PLAIN),
     Scenario(
@@ -138,12 +138,17 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
 
 def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, Json]:
     """The exit status, what was said, and the numbers of the report."""
-    run = folder / f"run-{scenario.name.replace(' ', '-').replace(',', '')}-{task}"
+    run = run_folder(scenario.name, task, folder)
     arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
     asked = ("--task", f"lm_eval:{task}{arguments}", "--url", f"{served.root}/v1", "--model", "m")
     status, said = steelyard("eval", "run", *asked, "--output", str(run), "--display", "plain")
     report = run / "report.json"
     return status, said, json.loads(report.read_text()) if report.exists() else None
+
+
+def run_folder(scenario: str, task: str, folder: Path) -> Path:
+    """Beside the tasks' folder, which lm-eval searches for tasks."""
+    return folder.parent / f"runs-{folder.name}" / f"{scenario.replace(' ', '-').replace(',', '')}-{task}"
 
 
 def steelyard(*arguments: str) -> tuple[int, str]:
@@ -214,7 +219,7 @@ def silence_is_told(folder: Path) -> bool:
         served.close()
     theirs = numbers_of(by_lm_eval("local_choices", whole, folder, answered))
     status, said, found = numbers["silence"]
-    run, other = (folder / f"run-{name}-local_choices" for name in ("silence", "whole"))
+    run, other = (run_folder(name, "local_choices", folder) for name in ("silence", "whole"))
     compared_with = compare_runs([other, run]).others[0].found
     lead, share = found["metrics"][0], len(answered) / len(rows)
     checks = {
