@@ -75,9 +75,7 @@ def plans(draw: st.DrawFn) -> Plan:
     outcome = st.sampled_from(["right", "right", "wrong", "half", "refused"])
     asked = [draw(st.tuples(*[outcome] * times)) for _ in range(rows)]
     asked[0] = ("right", *asked[0][1:])  # where every row is refused there is nothing to score
-    rubrics = draw(
-        st.lists(st.sampled_from([*SHARES, "chr-f?resamples=20"]), min_size=1, max_size=3, unique=True)
-    )
+    rubrics = draw(st.lists(st.sampled_from([*SHARES, "chr-f"]), min_size=1, max_size=3, unique=True))
     reducers = draw(
         st.lists(st.sampled_from(["mean", "majority", "best", "pass@1"]), unique=True, max_size=2)
     )
@@ -367,7 +365,7 @@ async def numbers_of(folder: Path, patience: list[int]) -> tuple[Json, list[Json
             write_prompts(folder / "p.parquet", rows),
             asked.url,
             replications=2,
-            rubrics=(RubricSpec("exact-match"), RubricSpec("chr-f?resamples=50")),
+            rubrics=(RubricSpec("exact-match"), RubricSpec("chr-f")),
             reducers=("majority", "best"),
             group_by=("kind",),
             limits=Limits(concurrency=2),
