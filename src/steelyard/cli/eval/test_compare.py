@@ -35,7 +35,7 @@ async def test_it_prints_a_table_json_and_a_page(tmp_path: Path) -> None:
     assert "+25.0 (" in told.output
     assert "better (6): rows 1, 2, 3, 4, 5, 6" in told.output
     assert "asked otherwise: sampling" in told.output
-    assert "20 questions, 7 of which differ, can see a difference of " in told.output
+    assert "20 questions, 7 of which differ, are too few to see any difference with 80 % power" in told.output
     html = at.read_text()
     assert "say 8 &lt;b&gt;" in html
     assert "<i>" not in html
