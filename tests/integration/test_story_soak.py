@@ -38,7 +38,7 @@ from tests.integration.test_platform_kills import (
     jobs_of,
     strike,
 )
-from tests.stepped_clock import SteppedClock, stepped_clock
+from tests.stepped_clock import MOST_SECONDS, SteppedClock, stepped_clock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 ROUNDS = int(os.environ.get("STEELYARD_SOAK_ROUNDS") or 100)
@@ -53,7 +53,7 @@ FILES = (
 """The administrator's token is left alone: a lost one is revoked when another is made, and the client would end."""
 MOST_FAULTS = 8
 """In one telling of the story."""
-STEP = (60.0, 86_400.0)
+STEP = (60.0, MOST_SECONDS)
 """Seconds by which a clock is set; short steps are as likely as long ones."""
 
 
