@@ -36,18 +36,27 @@ def has_room(folder: Path, needed: int = NEEDED) -> bool:
 async def once_room(
     work: Callable[[], Awaitable[None]], full: Callable[[BaseException], None], pause: float = LOOK_SECONDS
 ) -> None:
-    """Do the work, again and again while it fails for want of room; `full` is called with the first such error."""
+    """Do the work, again and again while it fails for want of room; `full` is called with the first such error.
+
+    Who is cancelled ends, also where the error takes the place of the cancellation: it may be raised on the way out.
+    """
     said = False
     while True:
         try:
             return await work()
         except Exception as error:
-            if not no_room(error):
+            if not no_room(error) or is_cancelled():
                 raise
             if not said:
                 full(error)
             said = True
         await asyncio.sleep(pause)
+
+
+def is_cancelled() -> bool:
+    """Whether the current task was asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_full(error: BaseException) -> bool:

@@ -1,3 +1,4 @@
+import asyncio
 import errno
 import sqlite3
 from pathlib import Path
@@ -66,3 +67,22 @@ async def test_other_faults_come_through() -> None:
 
     with pytest.raises(ValueError, match="mine"):
         await once_room(work, lambda error: None)
+
+
+async def test_a_cancellation_ends_it_though_an_error_takes_its_place() -> None:
+    """As in a group of tasks of which another fails at the same moment."""
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise full()
+
+    task = asyncio.create_task(once_room(work, lambda error: None, pause=0))
+    await begun.wait()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    assert done
+    assert task.exception()

@@ -1,6 +1,7 @@
 """The API as it is served: by uvicorn, on the engines of one machine, to the published client and over WebSockets."""
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -207,3 +208,30 @@ async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         )
         with pytest.raises(OSError, match="in use"):
             await serve(make_app(platform), "127.0.0.1", taken, stop=asyncio.Event())
+
+
+@pytest.mark.parametrize("how", ["it cannot say where it listens", "it is cancelled"])
+async def test_nothing_is_answered_any_more_when_it_fails(tmp_path: Path, how: str) -> None:
+    """Else a process that ends would go on taking requests which nobody works on."""
+    async with served(tmp_path) as api:
+        engines, listens = api.engines, asyncio.get_running_loop().create_future()
+
+        def ready(url: str) -> None:
+            listens.set_result(url)
+            if how.startswith("it cannot"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        platform = Platform(
+            engines.log, engines.view, engines.ledger, engines.store, ApiSettings(), b"s", now, random_id
+        )
+        task = asyncio.create_task(
+            serve(make_app(platform), "127.0.0.1", 0, stop=asyncio.Event(), ready=ready)
+        )
+        url = await listens
+        if how == "it is cancelled":
+            task.cancel()
+        done, _ = await asyncio.wait([task], timeout=10)
+        assert done
+        with pytest.raises(httpx.ConnectError):
+            await asyncio.to_thread(httpx.get, f"{url}/health")
+        assert task.cancelled() or task.exception()

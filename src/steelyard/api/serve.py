@@ -33,7 +33,10 @@ class _Server(uvicorn.Server):
 async def serve(
     app: App, host: str, port: int, *, stop: asyncio.Event, ready: Callable[[str], None] | None = None
 ) -> None:
-    """Until `stop`. `ready` is told the bound URL; port 0 is one that is free. Raises OSError, and what is fatal."""
+    """Until `stop`. `ready` is told the bound URL; port 0 is one that is free. Raises OSError, and what is fatal.
+
+    However it ends, nothing is answered any more.
+    """
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -49,15 +52,27 @@ async def serve(
         url = f"http://{address}:{listening.getsockname()[1]}"
         async with app.running() as tasks:
             await app.api.completeness.wait()
-            server = _Server(config, lambda: ready(url) if ready else None)
+            listens = asyncio.Event()
+            server = _Server(config, listens.set)
             serving = asyncio.create_task(server.serve([listening]))
             stopping = asyncio.create_task(_told(stop, server))
-            await asyncio.wait([serving, tasks], return_when=asyncio.FIRST_COMPLETED)
-            server.should_exit = True
-            stopping.cancel()
-            await serving
+            beginning = asyncio.create_task(_happened(listens))
+            try:
+                await asyncio.wait([beginning, serving, tasks], return_when=asyncio.FIRST_COMPLETED)
+                if ready and listens.is_set():
+                    ready(url)
+                await asyncio.wait([serving, tasks], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                server.should_exit = True
+                stopping.cancel()
+                beginning.cancel()
+                await serving
             if tasks.done():
                 tasks.result()
+
+
+async def _happened(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _told(stop: asyncio.Event, server: uvicorn.Server) -> None:

@@ -95,9 +95,12 @@ async def _serve(
     )
     token = await administrator_token(state, opened.ledger.accounts)
 
-    def answers(url: str) -> None:
+    async def say(url: str) -> None:
         write_platform(state, f"{(settings.api.public_url or url).rstrip('/')}/v0", token)
         ready()
+
+    def answers(url: str) -> None:
+        group.create_task(_once_room("api", partial(say, url)))
 
     group.create_task(serve(make_app(platform, replicas), host, port, stop=stop, ready=answers))
 

@@ -18,7 +18,7 @@ from typing import NoReturn, TextIO
 import orjson
 from pydantic import ValidationError
 
-from steelyard.room import no_room
+from steelyard.room import is_cancelled, no_room
 from steelyard.schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,
@@ -127,7 +127,7 @@ async def _once_room(main: StepMain, config: StepConfig, log: Log) -> str | None
         try:
             return await main(config, log)
         except Exception as error:
-            if not no_room(error):
+            if not no_room(error) or is_cancelled():
                 raise
             await wait_for_room(error)
 

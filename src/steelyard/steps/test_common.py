@@ -99,6 +99,22 @@ def test_a_step_whose_own_files_find_no_room_begins_again(
     assert tries == 3
 
 
+def test_sigterm_ends_a_step_whose_own_files_find_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEELYARD_TERMINATION_LOG", str(tmp_path / "termination"))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+
+    async def main(_: StepConfig, __: Log) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert execute(main, Log("test", io.StringIO()), tmp_path / "config.json") == EXIT_RETRY
+
+
 def test_the_row_is_told(run: Run) -> None:
     assert run(StepFailed("BadRequest", "no", permanent=True, row=7))[1]["row"] == "7"
 
