@@ -59,3 +59,11 @@ class Termination(BaseModel):
 def epoch(creation: datetime, uid: str, attempt: int) -> str:
     """The epoch of an attempt: a later resource and a later attempt sort after an earlier one, as text."""
     return f"{int(creation.timestamp()):010d}-{uid[:8]}-{attempt:04d}"
+
+
+def epoch_again(epoch: str, times: int) -> str:
+    """The epoch of an attempt that has begun again: after its own beginnings, before a verification and later attempts.
+
+    Its first epoch is claimed already, and a claim is nobody's but the one who made it.
+    """
+    return f"{epoch}-again-{times:04d}" if times else epoch

@@ -26,6 +26,7 @@ from steelyard.schema.steps import (
     TERMINATION_BYTES,
     StepConfig,
     Termination,
+    epoch_again,
 )
 from steelyard.steps.kept_log import KeptLog, kept_log
 from steelyard.storage.store import ObjectMissing, StorageFull
@@ -123,13 +124,15 @@ async def _once_room(main: StepMain, config: StepConfig, log: Log) -> str | None
 
     It waits for as long as the Job's deadline lets it. What goes to storage waits by itself.
     """
+    times = 0
     while True:
         try:
-            return await main(config, log)
+            return await main(config.model_copy(update={"epoch": epoch_again(config.epoch, times)}), log)
         except Exception as error:
             if not no_room(error) or is_cancelled():
                 raise
             await wait_for_room(error)
+            times += 1
 
 
 def _configuration(path: Path) -> StepConfig | tuple[Termination, int]:

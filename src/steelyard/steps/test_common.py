@@ -83,20 +83,19 @@ def test_a_step_whose_own_files_find_no_room_begins_again(
     monkeypatch.setattr("steelyard.steps.common.ROOM_SECONDS", 0.01)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     monkeypatch.setenv("STEELYARD_TERMINATION_LOG", str(tmp_path / "termination"))
-    tries = 0
+    epochs: list[str] = []
 
-    async def main(_: StepConfig, __: Log) -> str:
-        nonlocal tries
-        tries += 1
+    async def main(config: StepConfig, _: Log) -> str:
+        epochs.append(config.epoch)
         full = OSError(errno.ENOSPC, "No space left on device")
-        if tries == 1:
+        if len(epochs) == 1:
             raise full
-        if tries == 2:
+        if len(epochs) == 2:
             raise StepFailed("Internal", "cannot be written", permanent=False) from full
         return "done"
 
     assert execute(main, Log("test", io.StringIO()), tmp_path / "config.json") == EXIT_OK
-    assert tries == 3
+    assert epochs == ["e", "e-again-0001", "e-again-0002"], "each may claim the output"
 
 
 def test_sigterm_ends_a_step_whose_own_files_find_no_room(
