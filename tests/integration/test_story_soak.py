@@ -196,7 +196,7 @@ async def tell(place: Place, chance: random.Random, digits: Digits) -> None:
     """One round: the story, the faults, and what must hold afterwards."""
     machine, begun_again = place.machine, False
     machine.up()
-    with machine.client(tries=60) as client, machine.client(tries=60) as editor:
+    with machine.client(tries=120) as client, machine.client(tries=120) as editor:
         story = Story(client, NoDisplay(), timeout=600)
         telling = asyncio.create_task(asyncio.to_thread(story.run, digits))
         editing = asyncio.create_task(asyncio.to_thread(edit_labels, editor, telling))

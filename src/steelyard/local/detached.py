@@ -19,7 +19,7 @@ from steelyard.local.lock import is_held
 from steelyard.local.network import FIRST, Network
 from steelyard.local.state import Ready, StateDir, prepare, process_started, read_ready, read_record
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0  # for two groups of parts, one after the other
 END_SECONDS = 60.0
 
 
