@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.operator.bench import Bench
+from steelyard.kube.resource import INFERENCE_SESSIONS, Json
+from steelyard.kube.store import Key
+from steelyard.operator.bench import Bench, State
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.exploration import Move
-from steelyard.operator.lagging import SETTINGS
+from steelyard.operator.lagging import SETTINGS, peek
 from steelyard.operator.session_world import deployments, replica_moves, replicas_start
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import doubles
@@ -29,12 +31,26 @@ class WholeEvaluationWorld(EvaluationWorld):
         replicas = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
         return StepWorld.surroundings(self, bench) + replicas
 
+    def protected(self, before: State, bench: Bench, changed: set[Key]) -> set[Key]:
+        """The status of every session is the operator's to write, also of one that is somebody else's."""
+        old, new = before.objects.objects, bench.store.stored
+        written = {
+            key
+            for key in changed & old.keys() & new.keys()
+            if key.resource == INFERENCE_SESSIONS and _but_status(old[key].raw) == _but_status(new[key].raw)
+        }
+        return changed - written
+
     def progress(self, bench: Bench) -> bool:
         return replicas_start(bench) or StepWorld.progress(self, bench)
 
     def failures(self, facts: frozenset[str]) -> set[str]:
         session = {"RunnerFailed", "BoundToAllAddresses", "late", "foreign"} & facts
         return super().failures(facts) | ({"SessionFailed"} if session else set())
+
+
+def _but_status(raw: bytes) -> Json:
+    return {name: value for name, value in peek(raw).items() if name != "status"}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 `test_exploration.py` checks.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -137,6 +137,7 @@ class Bench:
         self.paused: Paused | None = None
         self._numbers: dict[tuple[StoreKey, bytes, int], int] = {}
         self._numbered_from = 0
+        self._mappings: dict[frozenset[object], dict[StoreKey, Any]] = {}
         self._decided: dict[tuple[frozenset[Stored], datetime], Decision] = {}
         self._entries: dict[frozenset[Stored], tuple[str, list[tuple[StoreKey, int, bool]]]] = {}
 
@@ -160,10 +161,18 @@ class Bench:
         return number
 
     def save(self) -> State:
-        store = self.store
-        snapshot = Snapshot(dict(store.stored), dict(store.made), store.version, store.version, ())
-        seen = dict(self.caches.seen)
-        return State(snapshot, seen, self.now, self.dirty, self.look, self.facts, self.paused)
+        store, shared = self.store, self._shared
+        snapshot = Snapshot(shared(store.stored), shared(store.made), store.version, store.version, ())
+        return State(
+            snapshot, shared(self.caches.seen), self.now, self.dirty, self.look, self.facts, self.paused
+        )
+
+    def _shared(self, mapping: Mapping[StoreKey, T]) -> dict[StoreKey, T]:
+        """A copy that equal mappings share: states are many, and what they are made of is little."""
+        content = frozenset(mapping.items())
+        if content not in self._mappings:
+            self._mappings[content] = dict(mapping)
+        return self._mappings[content]
 
     def load(self, state: State) -> None:
         self.store.restore(state.objects)

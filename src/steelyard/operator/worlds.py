@@ -14,6 +14,7 @@ from steelyard.kube.resource import (
     PODS,
     resource_of,
 )
+from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import environment as env
 from steelyard.operator.bench import GROUPS, Bench, State, differing, seconds
 from steelyard.operator.conditions import condition
@@ -134,12 +135,18 @@ class ResourceWorld:
         if doubled and actor == "late operator":  # its Pod ends itself: storage knows a later attempt
             bench.fact(FENCED)
         faults = (
-            foreign_touched(before, changed) if actor != "surroundings" else "",
+            foreign_touched(before, self.protected(before, bench, changed))
+            if actor != "surroundings"
+            else "",
             steps_taken_back(before, bench, self.key),
             made_too_late(before, bench, changed) if actor == "operator" else "",
             doubled if FENCED not in bench.facts else "",
         )
         return next((fault for fault in faults if fault), "")
+
+    def protected(self, before: State, bench: Bench, changed: set[StoreKey]) -> set[StoreKey]:
+        """Return those of the changes that the operator must not have made if the object is somebody else's."""
+        return changed
 
     def end_fault(self, bench: Bench) -> str:
         resource = bench.resource()
