@@ -14,10 +14,10 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.errors import UsageError
-from steelyard.report.attest_report import statement_of
+from steelyard.report.attest_report import ATTESTATION, statement_of
 from steelyard.report.report import NUMBERS, PAGE, SCORES
 from steelyard.report.verify_again import recounted, scored_again, summarised_again
-from steelyard.report.verify_files import Check, Places, digests, elsewhere, extra_files, fault
+from steelyard.report.verify_files import Check, Places, digests, elsewhere, extra_files, fault, read_bytes
 from steelyard.report.verify_page import how_to_get, page_alone, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 
@@ -122,11 +122,9 @@ async def _made_again(numbers: Json, places: Places, found: _Found) -> AsyncIter
 
 
 def _look(places: Places) -> _Found:
-    from steelyard.report.attest_report import ATTESTATION
-
     return _Found(
-        page=_read(places.page),
-        raw=_read(places.report / NUMBERS),
+        page=read_bytes(places.page),
+        raw=read_bytes(places.report / NUMBERS),
         inputs=places.dataset.is_dir(),
         outputs=places.evaluation.is_dir(),
         scores=(places.report / SCORES).is_file(),
@@ -158,10 +156,3 @@ def _numbers(raw: bytes) -> Json | None:
     there = isinstance(told, dict) and {"scoring", "evidence", "names", "datasetView"} <= told.keys()
     listed = there and all({"what", "path", "sha256"} <= entry.keys() for entry in told["evidence"])
     return told if listed else None
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

@@ -30,7 +30,7 @@ from steelyard.report.report import (
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise
 from steelyard.report.status import counts_of
-from steelyard.report.verify_files import Check, Places, fault
+from steelyard.report.verify_files import Check, Places, fault, read_bytes
 from steelyard.report.wording import count
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
@@ -173,7 +173,7 @@ def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
         if not path.endswith(".parquet") and not path.startswith(document.RUBRIC_FOLDER)
     }
     for path, data in made.items():
-        lies = _read(places.page if path == PAGE else places.report / path)
+        lies = read_bytes(places.page if path == PAGE else places.report / path)
         if lies == data:
             yield Check(f"{path}: drawn again, is the same byte for byte")
         elif lies is None:
@@ -202,7 +202,7 @@ def _request(numbers: Json, places: Places) -> Request:
         reducers=tuple(scoring["reducers"]),
         group_by=tuple(scoring["groupBy"]),
         cluster_by=scoring["clusterBy"],
-        records={path: _read(places.report / path) or b"" for path in asked},
+        records={path: read_bytes(places.report / path) or b"" for path in asked},
         row_pages=scoring["rowPages"],
         spending=numbers.get("spending"),
         further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},
@@ -255,10 +255,3 @@ def first_difference(one: bytes, other: bytes) -> int:
     most = min(len(one), len(other))
     pair = np.frombuffer(one[:most], np.uint8) != np.frombuffer(other[:most], np.uint8)
     return int(pair.argmax()) if pair.any() else most
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

@@ -24,7 +24,7 @@ from steelyard.report.joined import sha256_of
 from steelyard.report.report import NUMBERS, PAGE
 from steelyard.report.verify import unchecked, verify_report
 from steelyard.report.verify_again import UNREADABLE, compared, first_difference
-from steelyard.report.verify_files import Check, Places, fault
+from steelyard.report.verify_files import Check, Places, fault, read_bytes
 from steelyard.report.verify_page import how_to_get, page_alone, parsed, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 from steelyard.storage.files import FileStore
@@ -51,7 +51,7 @@ async def verify_audit(
     folder: Path, key: Ed25519PublicKey | None = None, page_name: str = AUDIT_PAGE
 ) -> AsyncIterator[Check]:
     """Every check: first what cannot be checked, then the audit, then each of its reports."""
-    page, raw = _read(folder / page_name), _read(folder / AUDIT_NUMBERS)
+    page, raw = read_bytes(folder / page_name), read_bytes(folder / AUDIT_NUMBERS)
     if page is not None and raw is None and not (folder / ATTESTATION).exists():
         for check in page_alone(page, "audit"):
             yield check
@@ -210,7 +210,7 @@ async def _report(requirement: Json, folder: Path) -> AsyncIterator[Check]:
 def _same_evidence(requirement: Json, places: Places) -> Check:
     """The audit's list of what went in against the report's own."""
     report = f"report {requirement['report'][:8]}…"
-    told = parsed(_read(places.report / NUMBERS))
+    told = parsed(read_bytes(places.report / NUMBERS))
     theirs = {
         _key(entry) for entry in (told or {}).get("evidence", ()) if entry.get("what") != document.SCORES
     }
@@ -227,10 +227,3 @@ def _same_evidence(requirement: Json, places: Places) -> Check:
 
 def _key(entry: Json) -> tuple[str, str, str]:
     return str(entry.get("what")), str(entry.get("path")), str(entry.get("sha256"))
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None

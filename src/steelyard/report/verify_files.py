@@ -33,6 +33,14 @@ def fault(what: str) -> Check:
     return Check(what, "fault")
 
 
+def read_bytes(path: Path) -> bytes | None:
+    """Content of a file; None where there is none or it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the files lie: the report's own, the dataset, the verified output, the records of row errors."""

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from steelyard.report.attest import BadAttestation, key_id, key_ids, payload_of
 from steelyard.report.attest_report import ATTESTATION
-from steelyard.report.verify_files import Check, fault
+from steelyard.report.verify_files import Check, fault, read_bytes
 
 UNTOLD = "whoever changes files and digests together is not noticed"
 
@@ -24,10 +24,7 @@ class Signature:
 
     @cached_property
     def data(self) -> bytes | None:
-        try:
-            return (self.folder / ATTESTATION).read_bytes()
-        except OSError:
-            return None
+        return read_bytes(self.folder / ATTESTATION)
 
 
 def vouching(signature: Signature) -> Iterator[Check]:
