@@ -50,9 +50,10 @@ def _lines(kind: str, text: str, names: str, schema: Json) -> str:
     rows = ["| field | type | default | |", "|---|---|---|---|"]
     for name, node, required in _fields(schema, "spec"):
         default = "**required**" if required else f"`{node['default']}`" if "default" in node else ""
-        rows.append(
-            f"| `{name}` | {_type(node)} | {default} | {node.get('description', '').replace('|', '/')} |"
-        )
+        description = " ".join(node.get("description", "").split()).replace(
+            "|", "/"
+        )  # a table's row is one line
+        rows.append(f"| `{name}` | {_type(node)} | {default} | {description} |")
     return "\n".join([f"# {kind}", "", text, "", names, "", *rows, *_rules(schema, "spec"), ""])
 
 

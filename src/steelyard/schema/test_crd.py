@@ -100,6 +100,13 @@ def test_lowering() -> None:
     assert structural({"type": "string", "const": "x"}) == {"type": "string", "enum": ["x"]}
 
 
+def test_every_line_of_a_reference_table_is_a_whole_row() -> None:
+    for name, content in files().items():
+        if name.startswith("docs/reference/"):
+            broken = [line for line in content.splitlines() if line.startswith("|") != line.endswith("|")]
+            assert not broken, name
+
+
 def test_generated_files_are_as_committed() -> None:
     root = Path(__file__).parents[3]
     for name, content in files().items():
