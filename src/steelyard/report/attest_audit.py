@@ -16,7 +16,7 @@ KEPT = "Scores kept"
 
 
 def report_page(report: str) -> str:
-    """Where an audit keeps the page of a report that it was made from."""
+    """Path in an audit's folder of the page of a report that it was made from."""
     return f"reports/{report}/report.html"
 
 
@@ -41,7 +41,7 @@ def audit_statement(page: bytes, numbers: bytes) -> bytes:
 
 
 def _outcome(audit: Json) -> Outcome:
-    """Whether the reports stand on every row; what is good enough depends on the use."""
+    """Passed where a report stands on every row; what is good enough depends on the use."""
     passed: list[str] = []
     warned: list[str] = []
     failed: list[str] = []

@@ -130,9 +130,10 @@ def _result(requirement: Requirement, requirements: Sequence[Requirement], again
 
 
 def _asked(requirement: Requirement, noun: str) -> str:
-    """How many questions there were, and by status where some rows were not scored."""
-    counts, told = requirement.counts, asked(requirement.questions, requirement.counts.present, noun)
-    return f"{told} ({counts})" if counts.failed or counts.left_out else told
+    """Number of questions, with the rows by status where some were not scored."""
+    counts = requirement.counts
+    questions = asked(requirement.questions, counts.present, noun)
+    return f"{questions} ({counts})" if counts.failed or counts.left_out else questions
 
 
 def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> Iterator[str]:

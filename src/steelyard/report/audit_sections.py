@@ -39,7 +39,7 @@ class Section:
     number: int
     title: str
     report: str
-    """Where the report's own page lies, from this one."""
+    """Path of the report's own page, from this one."""
     headline: str
     facts: Pairs
     tiles: tuple[Metric, ...]
@@ -54,7 +54,7 @@ class Section:
 
 def make_section(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Section:
     numbers, found = requirement.report.numbers, requirement.comparison
-    metrics = tuple(told.metric for told in numbers.metrics)
+    metrics = tuple(entry.metric for entry in numbers.metrics)
     shares = [each for each in metrics if each.unit == "share" and each.name != "ece"]
     where = several(requirements, requirement)
     return Section(
@@ -109,7 +109,7 @@ def _compared(found: Comparison | NotComparable, against: str, where: str, unit:
         chance=could_be_chance(found),
         figure=differences([("Difference", found)], where) if drawable(found) else None,
         four_ways=four_ways(found) if found.binary else None,
-        changes=tuple(changed_rows(each, found.binary) for each in found.changes if each.total),
+        changes=tuple(changed_rows(changes, found.binary) for changes in found.changes if changes.total),
         methods=tuple(_methods(found)),
     )
 

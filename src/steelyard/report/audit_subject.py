@@ -24,7 +24,7 @@ class Subject:
     """For people; the id stands beside it in the evidence."""
     use_case: str = ""
     author: str = ""
-    """What the system is audited for, and who is responsible for the audit, in the words of who asked for it."""
+    """Person or team that is responsible for the audit; like the use case in the words of who asked for it."""
 
 
 @dataclass(frozen=True)

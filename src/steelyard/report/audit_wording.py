@@ -13,8 +13,9 @@ from steelyard.report.wording import count, interval, percent, signed_points
 
 Unit: TypeAlias = Literal["share", "number"]
 SELDOM = 0.05
+"""A difference below this p is called one that chance seldom makes; the interval has to say the same."""
 WIDE = 10
-"""Where a difference is called one that chance seldom makes; the interval has to say the same."""
+"""A scale as wide as this, or wider, shows one digit after the point."""
 
 
 def of_hundred(share: float) -> str:

@@ -22,7 +22,7 @@ class Beside:
         self._start = 0
         self._sorted: tuple[list[str], Integers, Integers] | None = None
         self.missing = 0
-        """How many of the rows that were asked for so far had no scores."""
+        """Number of rows that were asked for so far and have no scores."""
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The scores of these rows in their order; null in each column of a row that has none."""
@@ -30,20 +30,20 @@ class Beside:
         if near.select(KEYS).equals(rows.select(KEYS)):
             self._start += rows.num_rows
             return near
-        return self._found(rows)
+        return self._look_up(rows)
 
-    def _found(self, rows: pa.Table) -> pa.Table:
+    def _look_up(self, rows: pa.Table) -> pa.Table:
         names, keys, order = self._by_key()
         wanted = _keys(rows, names)
         places = np.minimum(np.searchsorted(keys, wanted), max(0, keys.size - 1))
         missing = keys[places] != wanted if keys.size else np.ones(wanted.size, dtype=np.bool_)
         self.missing += int(missing.sum())
         taken: Any = pa.array(order[places] if keys.size else places, pa.int64(), mask=missing)
-        found = self._scores.take(taken)
+        scores = self._scores.take(taken)
         for name in KEYS:
-            place = found.column_names.index(name)
-            found = found.set_column(place, self._scores.schema.field(name), rows[name])
-        return found
+            place = scores.column_names.index(name)
+            scores = scores.set_column(place, self._scores.schema.field(name), rows[name])
+        return scores
 
     def _by_key(self) -> tuple[list[str], Integers, Integers]:
         """Names of the replications, the key of each row of the scores in order, and the places of these rows."""
@@ -58,7 +58,7 @@ class Beside:
 def _keys(rows: pa.Table, names: list[str]) -> Integers:
     """A number for each row that is the same for the same row; below zero for replications that are not named."""
     codes = {name: code for code, name in enumerate(names)}
-    told: Any = rows["_replication_"].to_pylist()
-    replication = np.asarray([codes.get(name, -1) for name in told], dtype=np.int64)
+    names_of_rows: Any = rows["_replication_"].to_pylist()
+    replication = np.asarray([codes.get(name, -1) for name in names_of_rows], dtype=np.int64)
     index = np.asarray(rows["_index_"].to_numpy(), dtype=np.int64)
     return np.where(replication < 0, -1, index * max(1, len(names)) + replication)

@@ -25,7 +25,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far certainty and truth lie apart."""
+    """The distance between certainty and truth."""
 
     error: Estimate
     """Root mean square gap over the bins, without what chance adds."""

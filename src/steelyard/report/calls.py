@@ -33,16 +33,15 @@ def spending_of(spending: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]
     if not spending:
         return
     for account in spending["accounts"]:
-        label = (
-            f"Used by the model, {account['model']}"
-            if account["name"] == "model"
-            else (f"Used by {account['name']}, {account['model']}")
-        )
+        who = "the model" if account["name"] == "model" else account["name"]
         lost = account["lostCalls"]
         estimated = (
             f"; {count(account['lostTokens'])} of them estimated: {count(lost)} calls lost" if lost else ""
         )
-        yield label, f"{_amount(account)} in {count(account['calls'])} calls{estimated}"
+        yield (
+            f"Used by {who}, {account['model']}",
+            f"{_amount(account)} in {count(account['calls'])} calls{estimated}",
+        )
     yield "Used in total", _amount(spending)
 
 

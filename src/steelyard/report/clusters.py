@@ -68,7 +68,7 @@ class Sums:
         return float(np.sqrt(scale * (residuals**2).sum()) / self.sizes.sum())
 
     def plus(self, size: float, *values: float) -> "Sums":
-        """With a further cluster of this size for each value, which all its rows have."""
+        """These sums and, for each value, one cluster more of this size whose rows all have the value."""
         more = np.full(len(values), size)
         return Sums(np.append(self.sums, more * values), np.append(self.sizes, more))
 

@@ -95,7 +95,7 @@ class Comparison:
     system: Estimate
     baseline_rows: Rows
     system_rows: Rows
-    """All rows of each side by status, those of questions that are not compared among them."""
+    """All rows of each side by status, also those of questions that are not compared."""
     difference: Estimate
     """The system's share of right answers less the baseline's, each question counting the same."""
     chance: Chance
@@ -190,7 +190,7 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
 
 
 def _width(before: _Side, now: _Side) -> float | None:
-    """How wide the scale of the scores is: 1 where all lie between 0 and 1, else nobody says."""
+    """Width of the scale of the scores: 1 where all lie between 0 and 1; None where it is not known."""
     inside = all(0 <= side.score.min() <= side.score.max() <= 1 for side in (before, now))
     return 1.0 if inside else None
 

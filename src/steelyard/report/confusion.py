@@ -23,7 +23,7 @@ OTHER = "(other text)"
 FEWEST_OF_A_CLASS = 10
 """Questions of each class that averages need for an interval which count every class the same."""
 FEW_ERRORS = 5
-"""With fewer errors the spread that was seen may be luck."""
+"""Fewest errors that show a spread: that of fewer may be luck."""
 MOST_STRANGE = 100
 """So many predictions that are no label of the dataset have a class each."""
 
@@ -174,7 +174,7 @@ def _too_few(coded: Coded) -> str:
 
 
 def _supports(coded: Coded) -> list[int]:
-    """In how many clusters each class is true."""
+    """Number of clusters in which each class is true."""
     pairs = np.unique(np.stack([coded.truth, coded.clusters]), axis=1)
     return [int(count) for count in np.bincount(pairs[0], minlength=len(coded.labels))]
 

@@ -21,8 +21,8 @@ ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
 RECORD, ERRORS, SCORES, PAGES = "Record of the run", "Row errors", "Scores", "Pages of rows"
 RUBRIC_FILES = "Read by a rubric"
 FURTHER = "Answers "
-"""What a file is to a report. Further files are those that the outputs were made from: answers before they were
-judged, and answers of each judge.
+"""Kinds of files in a report's evidence. Further files are those that the outputs were made from: answers before they
+were judged, and answers of each judge.
 """
 RUBRIC_FOLDER = "rubric-files"
 NAMES = {

@@ -18,7 +18,7 @@ from steelyard.report.wording import counted
 CORRELATION = 0.5
 """Of the scores of two systems on the same questions, where only one system is known."""
 FEWEST_CLUSTERS = 6
-"""Of fewer clusters no choice of signs is rarer than 5 %: the permutation test finds nothing."""
+"""Fewest clusters of which a choice of signs is rarer than 5 %: with fewer the permutation test finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Detectable:
     """The least true differences that are found significant in 80 of 100 comparisons."""
 
     paired: float
-    """Of another system asked the same questions."""
+    """The difference to another system that is asked the same questions."""
     unpaired: float | None
-    """Of another system asked as many other questions; None where none can be seen."""
+    """The difference to another system that is asked as many other questions; None where none can be seen."""
     alpha: float = 0.05
     power: float = POWER
     correlation: float = CORRELATION
@@ -52,7 +52,10 @@ def detectable(estimate: Estimate, clusters: int | None = None, *, binary: bool 
 
 
 def _of_shares(estimate: Estimate) -> Detectable | None:
-    """By as many questions as would be as sure; where all are right or wrong, as if half a question were not."""
+    """The differences that as many independent questions see as would be as sure.
+
+    Where all answers are right, or all wrong, half a question counts as the other: a share of 0 or 1 has no spread.
+    """
     value, n = estimate.value, estimate.n
     if value is None or estimate.low is None:
         return None

@@ -13,13 +13,13 @@ from steelyard.report.clusters import TAIL, Floats
 
 POWER = 0.8
 MOST_COUNTED = 81
-"""So many numbers of questions that differ stand for all of them."""
+"""Most numbers of differing questions that are summed over; of more, evenly spaced ones stand for all."""
 Z_TAIL, Z_POWER = float(ndtri(TAIL)), float(ndtri(POWER))
 
 
 def mcnemar_power(n: int, worse: float, better: float) -> float:
-    """How often McNemar's exact two-sided test at 5 % finds a difference of `better` − `worse`, the shares of the `n`
-    questions that only the one system and only the other answers right.
+    """Probability that McNemar's exact two-sided test at 5 % finds a difference of `better` − `worse`, the shares of
+    the `n` questions that only the one system and only the other answers right.
 
     Summed over the numbers of questions that differ and, of these, over those that are better (Duffy 1984, Biometrics
     40:1005-1015).
@@ -46,7 +46,7 @@ def _critical(differ: Floats) -> Floats:
 
 
 def _at_most(k: Floats, trials: Floats, share: float) -> Floats:
-    """How often at most `k` of the trials succeed; never where `k` is negative."""
+    """Probability that at most `k` of the trials succeed; 0 where `k` is negative."""
     inside = np.clip(k, 0, trials)
     below = np.where(inside < trials, betainc(np.maximum(trials - inside, 1), inside + 1, 1 - share), 1.0)
     return np.asarray(np.where(k < 0, 0.0, below), dtype=np.float64)

@@ -33,7 +33,7 @@ class Asked:
     scores: pa.Table
     question: Integers
     clusters: Integers
-    """Of each question."""
+    """The cluster of each question."""
     lead: Metric
     binary: bool
 

@@ -65,10 +65,10 @@ class Request:
     records: Mapping[str, bytes] = field(default_factory=dict)
     """Further files that the numbers depend on, by their paths beside the report."""
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the outputs were themselves made from (judges' runs): paths below `beside`, by what they are."""
+    """Files that the outputs were themselves made from (judges' runs): paths below `beside`, by what they are."""
     beside: Store | None = None
     rubric_files: Mapping[str, str] = field(default_factory=dict)
-    """Where a file lies now that a rubric reads, by the name that was given for it; by default at that name."""
+    """The present path of a file that a rubric reads, by the name that was given for it; by default that name."""
     spending: Mapping[str, Any] | None = None
     """Tokens and cost of the model, of each judge and in total, where somebody counted them."""
     row_pages: bool = False

@@ -58,7 +58,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a share is if all failed rows were wrong, and if all were right."""
+    """A share if all failed rows were wrong, and if all were right."""
 
     all_failed_wrong: float
     all_failed_right: float

@@ -93,24 +93,21 @@ async def score_output(
     if done == 0:
         raise ReportFailed("NothingToScore", "the verified output has no rows")
     if isinstance(rubric, ScoresTogether):
-        await asyncio.to_thread(_score_together, rubric, path)
+        scores = await asyncio.to_thread(lambda: rubric.together(pq.read_table(path)))
+        await asyncio.to_thread(pq.write_table, scores, path)
     return path
 
 
-def _score_together(rubric: ScoresTogether, path: Path) -> None:
-    pq.write_table(rubric.together(pq.read_table(path)), path)
-
-
 def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) -> Results:
-    """What the rubric finds, and what is added to every rubric: counts, replications, groups, what this size can see.
+    """The rubric's results with what is added to all: counts, replications, groups, the differences this size can see.
 
     A rubric sees the rows that count, or all of them where it says so (`sees_left_out`). UsageError for reducers that
     do not fit.
     """
     scores = with_status(scores)
     kept = counted(scores)
-    found = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
-    results = _with_counts(found, counts_of(scores))
+    own = rubric.summarise(scores if getattr(rubric, "sees_left_out", False) else kept)
+    results = _with_counts(own, counts_of(scores))
     if not results.metrics or "score" not in scores.column_names:
         return results
     lead, binary = results.metrics[0], right_or_wrong(scores)
@@ -132,10 +129,10 @@ def summarise(rubric: Rubric, scores: pa.Table, reducers: Sequence[str] = ()) ->
 
 
 def _with_counts(results: Results, counts: Counts) -> Results:
-    """The results with the number of rows by status, which the headline tells where some failed or are left out."""
+    """The results with the number of rows by status, which the headline says where some failed or are left out."""
     bounds = results.bounds or (_bounds(results.metrics[0], counts) if results.metrics else None)
-    told = [results.headline, *_untold(counts, bounds)]
-    return replace(results, headline=" ".join(told), counts=counts, bounds=bounds)
+    sentences = [results.headline, *_not_scored(counts, bounds)]
+    return replace(results, headline=" ".join(sentences), counts=counts, bounds=bounds)
 
 
 def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
@@ -146,7 +143,8 @@ def _bounds(lead: Metric, counts: Counts) -> Bounds | None:
     return Bounds(value, min(1.0, value + counts.failed / counts.denominator))
 
 
-def _untold(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
+def _not_scored(counts: Counts, bounds: Bounds | None) -> Iterator[str]:
+    """A sentence for the rows that failed, and one for those that are left out."""
     if counts.failed and bounds:
         right = percent(bounds.all_failed_right)
         yield f"{counted_as(counts.failed, counts.noun)} failed, counted as wrong: {right} if all were right."

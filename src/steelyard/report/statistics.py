@@ -32,16 +32,16 @@ __all__ = [
 __all__ += ["holm", "mean", "of_error", "proportion", "share_interval", "wilson"]
 
 Scale: TypeAlias = tuple[float, float]
-"""From where to where a score can be."""
+"""The least and the greatest score that there can be."""
 
 FEW_HITS = 15
-"""With fewer hits or misses an interval of a share is the exact one."""
+"""Fewest hits and misses for Wilson's interval; a share of fewer has the exact one."""
 FEW_CLUSTERS = 5
-"""With fewer clusters' worth of hits or misses each cluster counts as one value."""
+"""Fewest clusters' worth of hits and misses; with fewer each cluster counts as one value."""
 FEWEST_UNSCALED = 50
 """Values that a mean needs for an interval where nobody says between which ends they lie."""
 FEWEST_UNLIKE = 10
-"""Of these, how many must differ from the most frequent one."""
+"""Values that must differ from the most frequent one, of those."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 count rows by it and by nothing else.
 
 A row is scored where the rubric gave a number; failed where there is no answer to score, which counts as 0; left out
-where there is an answer and nobody could grade it, which counts nowhere and is told. The three add up to all rows.
+where there is an answer and nobody could grade it, which counts nowhere and is said. The three add up to all rows.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def settled(rubric: Rubric, answer: Answer, row: Mapping[str, Any]) -> dict[str,
 
     A rubric that knows better gives the status itself. Silence never earns anything: a score above 0 is taken away.
     """
-    told = row.get(COLUMN)  # an older rubric's column of this name may hold anything
-    status = told if told in STATUSES else _derived(rubric, answer, row.get("score"))
+    given = row.get(COLUMN)  # an older rubric's column of this name may hold anything
+    status = given if given in STATUSES else _derived(rubric, answer, row.get("score"))
     if status == LEFT_OUT:
         return {**row, "score": None, "correct": None, COLUMN: status}
     if status == FAILED:
@@ -90,11 +90,11 @@ def has_status(scores: pa.Table, status: Status) -> Any:
 
 
 def counts_of(scores: pa.Table) -> Counts:
-    """How many rows have each status."""
-    told: Any = pc.value_counts(with_status(scores)[COLUMN])
-    found = {row["values"]: row["counts"] for row in told.to_pylist()}
+    """Number of rows with each status."""
+    statuses: Any = pc.value_counts(with_status(scores)[COLUMN])
+    rows = {status["values"]: status["counts"] for status in statuses.to_pylist()}
     noun = (scores.schema.metadata or {}).get(UNIT, b"row").decode()
-    return Counts(found.get(SCORED, 0), found.get(FAILED, 0), found.get(LEFT_OUT, 0), noun)
+    return Counts(rows.get(SCORED, 0), rows.get(FAILED, 0), rows.get(LEFT_OUT, 0), noun)
 
 
 def values_of(scores: pa.Table) -> Floats:

@@ -34,7 +34,7 @@ class What:
     headline: Callable[[Estimate], str] | None = None
     """The report's first sentence, where the usual one does not fit."""
     scale: tuple[float, float] | None = None
-    """From where to where a number can be, as 0 to 100."""
+    """The least and the greatest number that there can be, as 0 and 100."""
 
 
 def summarise_scores(scores: pa.Table, what: What) -> Results:

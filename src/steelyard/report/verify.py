@@ -41,7 +41,7 @@ def folder_of(file: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Found:
-    """What lies there of a report; `files` are the page and report.json."""
+    """The parts of a report that are there: page and report.json (`raw`) with their content."""
 
     page: bytes | None
     raw: bytes | None
@@ -95,7 +95,7 @@ async def verify_report(
 
 
 def unchecked(places: Places) -> Iterator[Check]:
-    """What of the report cannot be checked, since its files are not here; and files that are no part of it."""
+    """A line for each part that cannot be checked because its files are not here, and for files that belong to none."""
     found = _look(places)
     numbers = None if found.raw is None else _numbers(found.raw)
     if numbers is None:
@@ -150,9 +150,9 @@ def _not_here(found: _Found, numbers: Json) -> Iterator[Check]:
 
 def _numbers(raw: bytes) -> Json | None:
     try:
-        told = orjson.loads(raw)
+        numbers = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None
-    there = isinstance(told, dict) and {"scoring", "evidence", "names", "datasetView"} <= told.keys()
-    listed = there and all({"what", "path", "sha256"} <= entry.keys() for entry in told["evidence"])
-    return told if listed else None
+    there = isinstance(numbers, dict) and {"scoring", "evidence", "names", "datasetView"} <= numbers.keys()
+    listed = there and all({"what", "path", "sha256"} <= entry.keys() for entry in numbers["evidence"])
+    return numbers if listed else None

@@ -69,7 +69,7 @@ async def recounted(places: Places) -> AsyncIterator[Check]:
 
 
 def summarised_again(numbers: Json, places: Places) -> Iterator[Check]:
-    """Without inputs and outputs: the figures once more from the files of scores, as far as these are here."""
+    """Computes the figures once more from the files of scores that are here, where inputs or outputs are not."""
     scoring = numbers["scoring"]
     results = [numbers, *numbers.get("more", ())]
     for rubric, name, said in zip(scoring["rubrics"], score_files(scoring["rubrics"]), results, strict=True):
@@ -139,9 +139,9 @@ def _different(before: pa.Table, now: pa.Table) -> str:
     return ""
 
 
-def compared(told: Json, again: Json, name: str) -> Iterator[Check]:
+def compared(recorded: Json, again: Json, name: str) -> Iterator[Check]:
     """The numbers in the file `name` against those that were computed again."""
-    differing = list(_differences(told, again))
+    differing = list(_differences(recorded, again))
     for place, before, now in differing[:MOST_TOLD]:
         yield fault(f"{name}, {place}: says {before}, computed again {now}")
     if len(differing) > MOST_TOLD:
@@ -156,9 +156,9 @@ def compared(told: Json, again: Json, name: str) -> Iterator[Check]:
         )
 
 
-def _differences(told: Json, again: Json) -> Iterator[tuple[str, str, str]]:
-    """Where two documents differ, and what each says there."""
-    before, now = dict(leaves_of(told)), dict(leaves_of(again))
+def _differences(recorded: Json, again: Json) -> Iterator[tuple[str, str, str]]:
+    """Each place where two documents differ, and what each says there."""
+    before, now = dict(leaves_of(recorded)), dict(leaves_of(again))
     for place in dict.fromkeys([*before, *now]):
         if not _equal(before.get(place), now.get(place)):
             yield place, _said(before, place), _said(now, place)
@@ -183,7 +183,7 @@ def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
 
 
 def _request(numbers: Json, places: Places) -> Request:
-    """What the report says that it was asked."""
+    """The request that the report was made for, as the report says."""
     scoring = numbers["scoring"]
     evidence = numbers["evidence"]
     asked = [entry["path"] for entry in evidence if entry["what"] == document.ASKED]
@@ -224,7 +224,7 @@ class _Adapter:
 
 
 def _view(pipeline: Sequence[Json]) -> list[_Adapter]:
-    return [_Adapter(each["kind"], each["configuration"]) for each in pipeline]
+    return [_Adapter(adapter["kind"], adapter["configuration"]) for adapter in pipeline]
 
 
 def leaves_of(value: Json, place: str = "") -> Iterator[tuple[str, Json]]:

@@ -90,10 +90,10 @@ def _extra(numbers: Json, folder: Path) -> Iterator[Check]:
     """Files and folders that belong to none of the audit's reports."""
     requirements = numbers["requirements"]
     named = {
-        "scores": {f"{each['report']}.parquet" for each in requirements},
-        "reports": {each["report"] for each in requirements},
-        "datasets": {each["dataset"] for each in requirements},
-        "evaluations": {each["evaluation"] for each in requirements},
+        "scores": {f"{requirement['report']}.parquet" for requirement in requirements},
+        "reports": {requirement["report"] for requirement in requirements},
+        "datasets": {requirement["dataset"] for requirement in requirements},
+        "evaluations": {requirement["evaluation"] for requirement in requirements},
         "": {AUDIT_PAGE, AUDIT_NUMBERS, ATTESTATION, "scores", "reports", "datasets", "evaluations"}
         | ({BASELINE} if numbers["baseline"] else set()),
     }
@@ -112,7 +112,7 @@ def _is_audit(numbers: Json) -> bool:
 
 
 def _not_here(numbers: Json, folder: Path) -> Iterator[Check]:
-    """A line for each report, and for an earlier audit, that cannot be checked; then what of the others cannot be."""
+    """A check for each report that is not here, for parts of the others that are not, and for an earlier audit."""
     how = how_to_get(numbers, "audit")
     for requirement in numbers["requirements"]:
         report = requirement["report"]
@@ -150,12 +150,13 @@ def _digest(folder: Path, path: str, sha256: str) -> Check:
 
 async def _made_again(numbers: Json, folder: Path, page: bytes) -> AsyncIterator[Check]:
     """The audit made once more from its reports and the earlier audit, and compared."""
-    reports = {each["report"]: folder / "reports" / each["report"] for each in numbers["requirements"]}
+    identities = [requirement["report"] for requirement in numbers["requirements"]]
+    reports = {identity: folder / "reports" / identity for identity in identities}
     baseline = folder / BASELINE
     needed = [path / NUMBERS for path in reports.values()]
     needed += [baseline / AUDIT_NUMBERS] if numbers["baseline"] else []
     if not all(path.is_file() for path in needed):
-        return  # told in the beginning
+        return  # `_not_here` has said it
     request = Request(
         subject=_subject(numbers),
         reports={report: FileStore(path) for report, path in reports.items()},
@@ -191,7 +192,7 @@ def _subject(numbers: Json) -> Subject:
 
 
 def _places(requirement: Json, folder: Path) -> Places:
-    """Where the files of one report lie in the folder of an audit."""
+    """The folders of one report in that of an audit."""
     evaluation = folder / "evaluations" / (requirement["evaluation"] or "unknown")
     dataset = folder / "datasets" / (requirement["dataset"] or "unknown")
     return Places(folder / "reports" / requirement["report"], dataset, evaluation, evaluation)
@@ -210,9 +211,9 @@ async def _report(requirement: Json, folder: Path) -> AsyncIterator[Check]:
 def _same_evidence(requirement: Json, places: Places) -> Check:
     """The audit's list of what went in against the report's own."""
     report = f"report {requirement['report'][:8]}…"
-    told = parsed(read_bytes(places.report / NUMBERS))
+    numbers = parsed(read_bytes(places.report / NUMBERS))
     theirs = {
-        _key(entry) for entry in (told or {}).get("evidence", ()) if entry.get("what") != document.SCORES
+        _key(entry) for entry in (numbers or {}).get("evidence", ()) if entry.get("what") != document.SCORES
     }
     ours = {
         _key(entry)

@@ -1,4 +1,4 @@
-"""Where the files of a report lie, whether each has its digest, and which lie there that no evidence names."""
+"""Files of a report: their places, their digests, and files among them that no evidence names."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the files lie: the report's own, the dataset, the verified output, the records of row errors."""
+    """Folders of the files: the report's own, the dataset, the verified output, the records of row errors."""
 
     report: Path
     dataset: Path
@@ -104,7 +104,7 @@ def elsewhere(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
 
 
 def _here(what: str, places: Places) -> bool:
-    """A folder that is missing as a whole is told once, in the beginning; a missing file in one is a fault."""
+    """False for a folder that is missing as a whole: one line has said so before. A missing file in one is a fault."""
     match what:
         case document.DATASET:
             return places.dataset.is_dir()
@@ -155,7 +155,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_working(path: Path, folder: Path) -> bool:
-    """Below `.steelyard/` of the output, or of a judge's output; and what a judge's calls cost."""
+    """True below `.steelyard/` of the output or of a judge's, and for the counters of a judge's calls."""
     inside = path.relative_to(folder).as_posix()
     if SPENT in path.relative_to(folder).parts:
         return True

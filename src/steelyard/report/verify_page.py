@@ -1,4 +1,4 @@
-"""What a page says about itself: all that can be checked of a single file, and the word about what cannot."""
+"""Checks of a page that lies alone: all that a single file can show, and a word about what it cannot."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ def page_alone(page: bytes, kind: str) -> Iterator[Check]:
 
 
 def how_to_get(numbers: Json, kind: str = "report") -> str:
-    """Where a reader gets the rest: by its id from the platform, or from who made the run."""
+    """A sentence that says where a reader gets the rest: from the platform by its id, or in the folder of the run."""
     names = numbers.get("names") if kind == "report" else numbers
     identity = names.get(kind) if isinstance(names, dict) else None
     if kind == "report" and not identity:
@@ -96,7 +96,7 @@ def _scripts(page: bytes) -> Iterator[Check]:
 
 
 def _shown(page: bytes, numbers: Json) -> Iterator[Check]:
-    """What a person reads against the JSON inside: the headline, and every digest."""
+    """Compares what a person reads with the JSON inside: the headline, and every digest."""
     text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
     headline = str(numbers.get("headline"))
     yield (
@@ -121,9 +121,9 @@ def _rows(numbers: Json) -> Iterator[Check]:
     parts = [numbers] if "rows" in numbers else numbers.get("requirements", [])
     for part in parts:
         rows = part.get("rows") or {}
-        if {"total", "present", "missing"} <= rows.keys() and rows["total"] != rows["present"] + rows[
-            "missing"
-        ]:
+        if not {"total", "present", "missing"} <= rows.keys():
+            continue
+        if rows["total"] != rows["present"] + rows["missing"]:
             yield fault(
                 f"the page: {rows['present']} rows that are there and {rows['missing']} missing "
                 f"are not {rows['total']}"

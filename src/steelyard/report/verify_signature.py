@@ -1,4 +1,4 @@
-"""Who vouches for a report or an audit: the check of `attestation.json`, and the plain word where nobody does."""
+"""Checks who vouches for a report or an audit by its `attestation.json`, and says so where nobody does."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from steelyard.report.attest import BadAttestation, key_id, key_ids, payload_of
 from steelyard.report.attest_report import ATTESTATION
 from steelyard.report.verify_files import Check, fault, read_bytes
 
-UNTOLD = "whoever changes files and digests together is not noticed"
+UNNOTICED = "whoever changes files and digests together is not noticed"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Signature:
 
 
 def vouching(signature: Signature) -> Iterator[Check]:
-    """Without a key, what the digests are worth: said first, since all else rests on it."""
+    """Says, where no key is given, what the digests are worth: first, because all else rests on them."""
     if signature.key is not None:
         return
     signers = [] if signature.data is None else key_ids(signature.data)
@@ -37,7 +37,7 @@ def vouching(signature: Signature) -> Iterator[Check]:
         how = f"{ATTESTATION} says that it is signed by {names}; give the signer's public key with --key FILE"
     else:
         how = "it is not signed"
-    yield Check(f"nobody vouches for these digests: {how}. Until then {UNTOLD}", "left out")
+    yield Check(f"nobody vouches for these digests: {how}. Until then {UNNOTICED}", "left out")
 
 
 def attested(signature: Signature) -> Iterator[Check]:

@@ -73,7 +73,7 @@ def options_of(listed: Any) -> tuple[str, ...]:
 
 
 def letters_of(listed: Any, number: int) -> str:
-    """What the options are called: the labels that the dataset has (ARC's, some of them 1 to 4), or A, B, C …"""
+    """Names of the options: the labels that the dataset has (ARC's, some of them 1 to 4), or A, B, C …"""
     labels = [str(label) for label in listed.get("label") or ()] if isinstance(listed, dict) else []
     letters = "".join(labels).upper()
     usable = (

@@ -84,7 +84,7 @@ class Verdict:
             return judged(0.0, shown, None, False) | nothing
         first, second = self._of(answer.responses[0], answer.index)
         worth = first.get("score")
-        told = {
+        columns = {
             "judge": first.get("judge"),
             "verdict": first.get("verdict"),
             "reason": _reason(first),
@@ -98,11 +98,11 @@ class Verdict:
             "second_fault": second.get("error"),
         }
         if worth is None:  # nobody graded it: it is neither right nor wrong
-            return judged(0.0, shown, said, False) | {"score": None, "correct": None} | told
-        return judged(worth, shown, said, worth >= self.threshold) | told
+            return judged(0.0, shown, said, False) | {"score": None, "correct": None} | columns
+        return judged(worth, shown, said, worth >= self.threshold) | columns
 
     def _of(self, response: Mapping[str, Any], index: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What this judge said and what the second one did."""
+        """The verdict of this judge, and that of the second one."""
         verdicts: Sequence[Mapping[str, Any]] = response.get(VERDICTS) or ()
         if not verdicts:
             raise NoVerdicts(f"no judge was asked about the answer to row {index} (--judge-model)")
@@ -239,17 +239,19 @@ def _codes(column: Any, names: Sequence[str]) -> Integers:
 
 
 def _counts(scores: pa.Table) -> tuple[Table, ...]:
-    """How often each judge gave each verdict, and how often none could be read."""
+    """Number of times that each judge gave each verdict, and that none could be read."""
     sides = [("verdict", "fault", _name(scores, "judge") or "Answers")]
     if second := _name(scores, "second_judge"):
         sides.append(("second_verdict", "second_fault", second))
-    told = [_told(scores, verdict, fault) for verdict, fault, _ in sides]
-    verdicts = sorted({name for side in told for name in side}, key=lambda name: (-told[0][name], name))
-    rows: tuple[tuple[Cell, ...], ...] = tuple((name, *(side[name] for side in told)) for name in verdicts)
+    tallies = [_tally(scores, verdict, fault) for verdict, fault, _ in sides]
+    verdicts = sorted(set().union(*tallies), key=lambda name: (-tallies[0][name], name))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, *(tally[name] for tally in tallies)) for name in verdicts
+    )
     return (Table("Verdicts", ("Verdict", *(name for *_, name in sides)), rows),) if rows else ()
 
 
-def _told(scores: pa.Table, verdict: str, fault: str) -> Counter[str]:
+def _tally(scores: pa.Table, verdict: str, fault: str) -> Counter[str]:
     counts = Counter(str(name) for name in scores[verdict].drop_null().to_pylist())
     unread = scores.num_rows - scores[fault].null_count
     return counts + Counter({_UNREAD: unread})

@@ -179,12 +179,12 @@ def chrf(sums: Floats, beta: float = 2) -> Floats:
 
 @dataclass(frozen=True)
 class Corpus:
-    """How a corpus' number is made of the sums of its rows' counts."""
+    """The way from the sums of the rows' counts to a corpus' number."""
 
     number: Callable[[Floats], Floats]
-    """Of each row of sums."""
+    """Gives the number of each row of sums."""
     ends: Callable[[Floats], Floats]
-    """Of a row's counts those of a row as long that is wholly wrong, and of one that is wholly right."""
+    """Makes of a row's counts those of a row as long that is wholly wrong, and of one that is wholly right."""
 
     def estimate(self, parts: Floats, sizes: Floats) -> Estimate:
         """The number with Student's interval by its jackknife error; a row of `parts` is a cluster of so many rows.
