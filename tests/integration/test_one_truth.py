@@ -53,7 +53,7 @@ GRADES = {"correct": 1.0, "incorrect": 0.0, "nothing": None}
 
 @dataclass(frozen=True)
 class Plan:
-    """A run: what comes of each asking of each row, what judges say, and how all that is scored."""
+    """A run: the outcome of each asking of each row, the judges, and how all that is scored."""
 
     outcomes: tuple[tuple[str, ...], ...]
     seed: int
@@ -64,7 +64,7 @@ class Plan:
     cluster: bool
 
     def grade(self, judge: str, said: str) -> str:
-        """What a judge says of an answer; the same answer gets the same grade."""
+        """A judge's grade of an answer; the same answer gets the same grade."""
         return list(GRADES)[crc32(f"{self.seed} {judge} {said}".encode()) % len(GRADES)]
 
 
@@ -130,7 +130,7 @@ async def make_run(plan: Plan, folder: Path) -> Run:
 
 @dataclass(frozen=True)
 class Truth:
-    """What follows from the answers for one rubric: each row's status, and its score where the rubric's is known."""
+    """Each row's status by one rubric, and its score where the rubric's is known, as they follow from the answers."""
 
     status: Mapping[Key, str]
     score: Mapping[Key, float | None]
@@ -142,7 +142,7 @@ class Truth:
 
 
 def truth_of(plan: Plan, done: Run, rubric: str) -> Truth:
-    """From the verified answers and the plan alone."""
+    """The truth by the verified answers and the plan alone."""
     status: dict[Key, str] = {}
     score: dict[Key, float | None] = {}
     for row in done.rows():
@@ -209,38 +209,37 @@ def check_share(part: Json, counted: list[Json]) -> None:
 
 def by_question(rows: list[Json]) -> dict[int, list[Json]]:
     """The rows of each question."""
-    found: dict[int, list[Json]] = defaultdict(list)
+    questions: dict[int, list[Json]] = defaultdict(list)
     for row in rows:
-        found[row["_index_"]].append(row)
-    return found
+        questions[row["_index_"]].append(row)
+    return questions
 
 
-def check_page(done: Run, truth: Truth, statuses: list[Truth]) -> None:
+def said(counts: Mapping[str, int]) -> str:
+    """The counts as people read them."""
+    return f"{counts['scored']} scored, {counts['failed']} failed, {counts['leftOut']} left out"
+
+
+def check_page(done: Run, lead: Truth, truths: list[Truth]) -> None:
     """The page holds the same numbers, says the headline, and each row that it lets people search has its status."""
     page = done.folder.page.read_bytes()
     assert json.loads(numbers_inside(page) or b"") == done.numbers
     assert (done.numbers or {})["headline"] in page.decode().replace("&gt;", ">").replace("&lt;", "<")
-    counts = truth.counts
-    assert (
-        f"{counts['scored']} scored, {counts['failed']} failed, {counts['leftOut']} left out" in page.decode()
-    )
-    found = re.search(rb'<script type="application/json" id="rows-data">(.*?)</script>', page, re.S)
-    assert found is not None
-    rows = json.loads(found[1])
+    assert said(lead.counts) in page.decode()
+    script = re.search(rb'<script type="application/json" id="rows-data">(.*?)</script>', page, re.S)
+    assert script is not None
+    rows = json.loads(script[1])
     for place, (index, replication) in enumerate(zip(rows["i"], rows["r"], strict=True)):
         key = index, done.manifest.replications[replication]
-        assert [columns[4][place] for columns in rows["s"]] == [each.status[key] for each in statuses]
+        assert [columns[4][place] for columns in rows["s"]] == [truth.status[key] for truth in truths]
 
 
 def check_shown(done: Run, truth: Truth) -> None:
     """`show` has the headlines, the counts, the wrong answers and the status of a row."""
     summary = showing.summary(done)
     for part in (done.numbers or {}, *(done.numbers or {})["more"]):
-        counts = part["counts"]
         assert part["headline"] in summary
-        assert (
-            f"{counts['scored']} scored, {counts['failed']} failed, {counts['leftOut']} left out" in summary
-        )
+        assert said(part["counts"]) in summary
     scores = pq.read_table(done.folder.scores).to_pylist(maps_as_pydicts="strict")
     wrong = {row["_index_"] for row in scores if row["status"] == "scored" and row["correct"] is False}
     assert {row["_index_"] for row in wrong_answers(done, 99)} == wrong
@@ -253,10 +252,10 @@ def check_exported(done: Run, truth: Truth) -> None:
     path = done.folder.path.parent / "rows.jsonl"
     assert export(done, path) == len(truth.status)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    told = {(row["index"], done.manifest.replications[row["replication"]]): row["scores"] for row in rows}
-    assert {key: scores["status"] for key, scores in told.items()} == truth.status
+    exported = {(row["index"], done.manifest.replications[row["replication"]]): row["scores"] for row in rows}
+    assert {key: scores["status"] for key, scores in exported.items()} == truth.status
     for row in pq.read_table(done.folder.scores).to_pylist():
-        assert told[row["_index_"], row["_replication_"]]["score"] == row["score"]
+        assert exported[row["_index_"], row["_replication_"]]["score"] == row["score"]
 
 
 def check_compared(done: Run, truth: Truth) -> None:
@@ -268,18 +267,13 @@ def check_compared(done: Run, truth: Truth) -> None:
     copy = done.folder.path.with_name("copy")
     shutil.copytree(done.folder.path, copy)  # a run is not compared with itself
     (against,) = compare_runs([done.folder.path, copy]).others
-    found = against.found
-    assert found.baseline_rows.numbers() == found.system_rows.numbers() == truth.counts
-    assert found.questions == len(counted)
-    assert found.left_out == len(plan_questions(rows)) - len(counted)
-    assert found.difference.value == 0
+    comparison = against.found
+    assert comparison.baseline_rows.numbers() == comparison.system_rows.numbers() == truth.counts
+    assert comparison.questions == len(counted)
+    assert comparison.left_out == len(by_question(rows)) - len(counted)
+    assert comparison.difference.value == 0
     expected = fmean(fmean(row["score"] for row in answers) for answers in counted.values())
-    assert found.baseline.value == found.system.value == pytest.approx(expected)
-
-
-def plan_questions(rows: list[Json]) -> set[int]:
-    """Every question that was asked."""
-    return {row["_index_"] for row in rows}
+    assert comparison.baseline.value == comparison.system.value == pytest.approx(expected)
 
 
 async def check_audited(done: Run, truth: Truth) -> None:
@@ -291,8 +285,8 @@ async def check_audited(done: Run, truth: Truth) -> None:
     made = await make_audit(AuditRequest(subject, {"r" * 32: done.folder.root}), folder)
     (requirement,) = json.loads(made.numbers)["requirements"]
     lead = (done.numbers or {})["metrics"][0]
-    told = requirement["result"]["estimate"]
-    assert (told["value"], told["low"], told["high"]) == (lead["value"], lead["low"], lead["high"])
+    audited = requirement["result"]["estimate"]
+    assert (audited["value"], audited["low"], audited["high"]) == (lead["value"], lead["low"], lead["high"])
     assert requirement["counts"] == truth.counts
     if (done.numbers or {})["rubric"].startswith("chr-f"):
         assert "questions right" not in made.headline
@@ -381,16 +375,16 @@ async def numbers_of(folder: Path, patience: list[int]) -> tuple[Json, list[Json
         await run(request, folder / "run", World(environment={}))
     done = open_run(folder / "run")
     numbers = done.numbers or {}
-    told = {
+    compared = {
         name: numbers[name] for name in ("headline", "counts", "bounds", "metrics", "groups", "power", "rows")
     }
-    told["more"] = [
+    compared["more"] = [
         {name: part[name] for name in ("counts", "metrics", "groups")} for part in numbers["more"]
     ]
     scores = pq.read_table(folder / "run" / "scores.parquet").to_pylist(maps_as_pydicts="strict")
     for row in scores:
         row["_replication_"] = done.replication(row["_replication_"])
-    return told, sorted(scores, key=lambda row: (row["_index_"], row["_replication_"]))
+    return compared, sorted(scores, key=lambda row: (row["_index_"], row["_replication_"]))
 
 
 async def test_a_run_in_pieces_has_the_numbers_of_a_whole_one(tmp_path: Path) -> None:

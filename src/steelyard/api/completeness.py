@@ -16,7 +16,7 @@ PATIENCE = 10.0
 
 
 class Completeness:
-    """Of one view, for one process: once complete, it stays so."""
+    """Knows for one process whether the view is complete; once it is, it stays so."""
 
     def __init__(self, log: Log, view: View) -> None:
         self._log, self._view = log, view
@@ -29,7 +29,7 @@ class Completeness:
         await self._look()
 
     async def wait(self, patience: float = PATIENCE) -> None:
-        """Return once the view is complete, or after a while all the same."""
+        """Return once the view is complete, or when `patience` is over: reads are refused from then on (`check`)."""
         try:
             async with asyncio.timeout(patience):
                 while not await self._look():  # noqa: ASYNC110 - the sink may be another process
@@ -50,6 +50,6 @@ class Completeness:
         return self._complete
 
     async def _lacks(self, partition: int, shown: Mapping[int, int]) -> bool:
-        """Whether there is a record to read before the end, which offsets of other topics may have moved."""
+        """True where a record is still to be read before the end; records of other topics may have moved the end."""
         records = await self._log.read(STATE, partition, shown.get(partition, 0), 1)
         return bool(records) and records[0].offset < self._ends[partition]

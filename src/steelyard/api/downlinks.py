@@ -23,7 +23,8 @@ async def downlinks(call: Call) -> Response:
     entity = await load(call)
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
-    links = [link(call, entity, each).dump_json() for each in await artifacts_of(call, entity)]
+    artifacts = await artifacts_of(call, entity)
+    links = [link(call, entity, artifact).dump_json() for artifact in artifacts]
     return json_response(f"[{','.join(links)}]".encode())
 
 

@@ -32,9 +32,9 @@ from steelyard.schema.names import OWN_RECORDS, place
 from steelyard.schema.report import Report
 from steelyard.schema.status import SUCCESS
 
+# A report reads these of an evaluation's own records; parts and checkpoints are no evidence.
 _RECORDS = (f"{OWN_RECORDS}manifest.json", f"{OWN_RECORDS}run.json")
 _ROW_ERRORS = f"{OWN_RECORDS}errors/"
-"""Of an evaluation's own records those that a report reads; parts and checkpoints are no evidence."""
 
 
 async def evidence(call: Call) -> Response:
@@ -92,7 +92,7 @@ class _Collected:
         return entity
 
     async def origin(self, report: Report, inputs: str, outputs: str) -> None:
-        """What a report was made from."""
+        """The files of the dataset and of the evaluation that a report was made from."""
         await self.other("datasets", report.dataset, inputs)
         await self.other("evaluations", report.evaluation, outputs)
 

@@ -1,4 +1,4 @@
-"""What a view lacks that is built anew is not there yet, and not: not there."""
+"""A view that is built anew lacks entities for a while: they are not there yet, which is not the same as missing."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`steelyard audit verify`: whether an audit, and each report in it, is what its files say."""
+"""`steelyard audit verify`: checks an audit, and each report in it, against their files."""
 
 from pathlib import Path
 from typing import Annotated

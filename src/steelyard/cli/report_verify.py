@@ -1,4 +1,4 @@
-"""`steelyard report verify`: whether a report is what its files say."""
+"""`steelyard report verify`: checks a report against its files."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -70,7 +70,7 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
 
 
 async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
-    """Of a run, what a platform's report has not: verdicts, and what the calls cost."""
+    """Checks of a run that a platform's report does not need: judges' verdicts, and the cost of the calls."""
     from steelyard.runs.folder import RunFolder
 
     run = RunFolder(base)
@@ -88,7 +88,7 @@ async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
 
 
 def _places(folder: Path, page: str, results: Path | None) -> "Places":
-    """Of a run its own folders; else `inputs` and `outputs` of the results."""
+    """The folders of a run; without one, `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
     from steelyard.report.verify import Places
 

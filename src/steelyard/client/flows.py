@@ -34,7 +34,7 @@ Links = Callable[[], Flow[list[ArtifactURL]]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was downloaded to check a report or an audit with."""
+    """Files that were downloaded to check a report or an audit with."""
 
     files: tuple[Path, ...]
     not_included: Mapping[str, str]
@@ -114,7 +114,7 @@ class Flows(Generic[E]):
             return (yield from ask(self.calls.evidence(id))).files
 
         files = yield from self._fetch_all(answer.files, links, folder, progress)
-        return Evidence(tuple(files), {each.path: each.reason for each in answer.notIncluded})
+        return Evidence(tuple(files), {missing.path: missing.reason for missing in answer.notIncluded})
 
     def _fetch_all(
         self, first: Sequence[ArtifactURL], renew: Links, folder: Path, progress: Progress

@@ -55,7 +55,7 @@ class EvidenceLinks(SchemaModel):
     files: list[ArtifactURL]
     """Each file, with the path that it has in the reader's folder."""
     notIncluded: list[NotIncluded]
-    """What is left out."""
+    """Each folder that is left out, with the reason."""
 
 
 class InferenceSessionAndToken(SchemaModel):

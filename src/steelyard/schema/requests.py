@@ -202,9 +202,9 @@ class AuditCreateRequest(CreateRequest):
     baseline: EntityId | None = None
     """Id of an earlier audit, with which this one is compared row by row."""
     useCase: Name | None = None
-    """What the system is to be used for, in a sentence: it stands on the audit's page."""
+    """Use of the system for which it is audited, in a sentence: it stands on the audit's page."""
     author: Name | None = None
-    """Who is responsible for the audit: a person or a team."""
+    """Person or team that is responsible for the audit: it stands on the audit's page."""
 
 
 class AccountCreateRequest(Request):

@@ -97,7 +97,7 @@ class Mock:
         return response
 
     async def _work(self, seconds: float) -> bool:
-        """Take the time that an answer takes; whether the end of the service cut it short."""
+        """Take the time that an answer takes; True where the end of the service cut it short."""
         if seconds <= 0:
             return False
         if not self.faults.abort_at_end:

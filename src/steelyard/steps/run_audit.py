@@ -1,8 +1,7 @@
 """The step that puts the reports of a procedure into one document.
 
-`scores/<report id>.parquet`, `reports/<report id>/report.html`, `audit.json`, `attestation.json` and `index.html` in
-the audit's output. That output is all that a later
-audit needs to compare itself with this one.
+Writes `scores/<report id>.parquet`, `reports/<report id>/report.html`, `audit.json`, `attestation.json` and
+`index.html` into the audit's output. That output is all that a later audit needs to compare itself with this one.
 
 `python -m steelyard.steps.run_audit --config FILE`, as the `<name>-run-aN` Job of an Audit.
 """

@@ -22,7 +22,9 @@ MaxTokensOption = Annotated[
 ]
 MaxCostOption = Annotated[
     float | None,
-    typer.Option(metavar="COST", min=0, help="Stop at this cost, likewise; needs --prices."),
+    typer.Option(
+        metavar="COST", min=0, help="Stop at this cost, of the model and its judges together; needs --prices."
+    ),
 ]
 PricesOption = Annotated[
     Path | None,
@@ -52,7 +54,7 @@ JudgeAgainstOption = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Ask which is better, the answer or the one in this column: in both orders, a win counts in both.",
+        help="Ask which is better, the answer or the one in this column. Both orders are asked; a win is one in both.",
     ),
 ]
 JudgeTimesOption = Annotated[

@@ -125,7 +125,9 @@ def run(
     timeout: Annotated[Text, typer.Option(metavar="TIME", help="For one call; by default 10m.")] = None,
     wait_for_server: Annotated[
         Text,
-        typer.Option(metavar="TIME", help="While it refuses connections; by default 10m."),
+        typer.Option(
+            metavar="TIME", help="Wait so long for an endpoint that refuses connections; by default 10m."
+        ),
     ] = None,
     retries: Annotated[Number, typer.Option(metavar="N", min=0, help="Of one row; by default 10.")] = None,
     bad_rows: Annotated[

@@ -56,24 +56,24 @@ def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh:
 
     shown = open_shown(display)
     asked = ask(request, folder)
-    found = estimate(asked, fresh=fresh)
-    lines = [f"{asked.folder.path}: {count(found.calls, 'call')} to make, none was made"]
-    if found.done:
-        lines.append(f"{count(found.done)} of {count(asked.total)} are answered already")
-    if found.fault_count:
-        lines += [f"{count(found.fault_count, 'row')} cannot be asked:", *found.faults]
+    estimated = estimate(asked, fresh=fresh)
+    lines = [f"{asked.folder.path}: {count(estimated.calls, 'call')} to make, none was made"]
+    if estimated.done:
+        lines.append(f"{count(estimated.done)} of {count(asked.total)} are answered already")
+    if estimated.fault_count:
+        lines += [f"{count(estimated.fault_count, 'row')} cannot be asked:", *estimated.faults]
     lines.append(
-        f"about {count(found.prompt_tokens, 'token')} of requests (their bytes, at {BYTES_PER_TOKEN} a token)"
+        f"about {count(estimated.prompt_tokens, 'token')} of requests (their bytes, at {BYTES_PER_TOKEN} a token)"
     )
-    most = found.completion_tokens
+    most = estimated.completion_tokens
     lines.append(
         "tokens of answers: unknown without --max-tokens"
         if most is None
         else f"at most {count(most, 'token')} of answers (--max-tokens)"
     )
-    if found.cost is not None:
-        lines.append(f"about {found.cost:.4g} at most")
-    shown.ends({"exit": 0, "dryRun": dict(as_json(found))}, "\n".join(lines))
+    if estimated.cost is not None:
+        lines.append(f"about {estimated.cost:.4g} at most")
+    shown.ends({"exit": 0, "dryRun": dict(as_json(estimated))}, "\n".join(lines))
     return 0
 
 

@@ -83,9 +83,9 @@ def read(flag: str, path: Path) -> str:
 
 
 def prices(path: Path, model: str) -> PriceSpec:
-    """What a million tokens of `model` cost, from a YAML or JSON file: `MODEL: {prompt: 0.15, completion: 0.6}`.
+    """The price of a million tokens of `model`, from a YAML or JSON file: `MODEL: {prompt: 0.15, completion: 0.6}`.
 
-    A file that holds one price, and no name, is of the model.
+    A file may hold one price alone, without a name: it is the price of `model`.
     """
     content = _price_file(path)
     return _price(path, model, content.get(model, content))
