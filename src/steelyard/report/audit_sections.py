@@ -7,13 +7,13 @@ from steelyard.report.attest_audit import report_page
 from steelyard.report.audit_inputs import AuditedReport
 from steelyard.report.audit_numbers import Digest
 from steelyard.report.audit_subject import Requirement, several
-from steelyard.report.audit_wording import Unit, asked, compared, could_be_chance
+from steelyard.report.audit_wording import asked, compared, could_be_chance
 from steelyard.report.comparison import Comparison, NotComparable
 from steelyard.report.comparison_figures import changed_rows, differences, drawable, four_ways
 from steelyard.report.document import flat, named, run_date
 from steelyard.report.figures import intervals
 from steelyard.report.page import TILES
-from steelyard.report.results import Figure, Metric, Table
+from steelyard.report.results import Figure, Metric, Table, Unit
 from steelyard.report.status import unit_of
 from steelyard.report.wording import count
 

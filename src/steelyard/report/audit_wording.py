@@ -4,14 +4,12 @@
 """
 
 import math
-from typing import Literal, TypeAlias
 
 from steelyard.report.comparison import Comparison, NotComparable
-from steelyard.report.results import Metric
+from steelyard.report.results import Metric, Unit
 from steelyard.report.statistics import Estimate
 from steelyard.report.wording import count, interval, percent, signed_points
 
-Unit: TypeAlias = Literal["share", "number"]
 SELDOM = 0.05
 """A difference below this p is called one that chance seldom makes; the interval has to say the same."""
 WIDE = 10

@@ -6,18 +6,17 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from steelyard.report.comparison import Change, Changes, Comparison, comparison_numbers
 from steelyard.report.comparison_figures import differences, four_ways
 from steelyard.report.page import Evidence, page_of
 from steelyard.report.power import difference
-from steelyard.report.results import Figure, Table
+from steelyard.report.results import Figure, Table, Unit
 from steelyard.report.statistics import Estimate
 from steelyard.report.wording import count, percent, signed_points, small_p
 
 Json = dict[str, Any]
-Unit = Literal["share", "number"]
 KINDS = {
     "worse": ("worse", "the greatest losses first"),
     "better": ("better", "the greatest gains first"),

@@ -68,8 +68,8 @@ def difference_of_numbers(
     together; `width` is that of the scale on which the scores lie, if they have one (`statistics.mean`).
     """
     units = np.arange(differences.size) if clusters is None else clusters
-    found = mean(differences, units, None if width is None else (-width, width))
-    return replace(found, method=f"{found.method}, paired by question")
+    estimate = mean(differences, units, None if width is None else (-width, width))
+    return replace(estimate, method=f"{estimate.method}, paired by question")
 
 
 def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> Chance:

@@ -89,18 +89,18 @@ def power_line(
     """`This size can see a difference of 2.1 points: …`."""
     if lead.estimate.low is None:
         return None
-    found = detectable(lead.estimate, clusters, binary=binary)
+    least = detectable(lead.estimate, clusters, binary=binary)
     size = f"This size, {counted(questions, 'question')},"
-    if found is None:
+    if least is None:
         return f"{size} is too small to see any difference with 80 % power at 5 %."
     others = (
         ""
-        if found.unpaired is None
-        else (f", and of {difference(found.unpaired, lead.unit)} where the questions are others")
+        if least.unpaired is None
+        else (f", and of {difference(least.unpaired, lead.unit)} where the questions are others")
     )
     by = "by the exact test at the share seen here" if binary else "by the standard error"
     return (
-        f"{size} can see a difference of {difference(found.paired, lead.unit)} between systems asked the same "
+        f"{size} can see a difference of {difference(least.paired, lead.unit)} between systems asked the same "
         f"questions (80 % power at 5 %, {by}, if their scores correlate by {CORRELATION:g}){others}."
     )
 
@@ -117,5 +117,5 @@ def power_numbers(
     lead: Metric, clusters: int | None = None, *, binary: bool = False
 ) -> dict[str, Any] | None:
     """The same for report.json."""
-    found = detectable(lead.estimate, clusters, binary=binary)
-    return asdict(found) if found else None
+    least = detectable(lead.estimate, clusters, binary=binary)
+    return asdict(least) if least else None

@@ -7,7 +7,7 @@ was asked.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from steelyard.errors import UsageError
-from steelyard.report.results import Metric
+from steelyard.report.results import Metric, Unit
 from steelyard.report.statistics import Floats, Integers, clusters_of, codes_of, proportion
 from steelyard.report.status import FAILED, has_status, values_of
 from steelyard.report.summary import score_mean
 from steelyard.report.wording import count
 
-Unit: TypeAlias = Literal["share", "number"]
 NAMES = ("mean", "majority", "best")
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from steelyard.report.statistics import Estimate
 
 Json: TypeAlias = dict[str, Any]
+Unit: TypeAlias = Literal["share", "number"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Metric:
     name: str
     title: str
     estimate: Estimate
-    unit: Literal["share", "number"] = "share"
+    unit: Unit = "share"
     note: str = ""
     scale: tuple[float, float] | None = None
 

@@ -7,7 +7,7 @@ from steelyard.report.calibration import Calibration, Stated, calibration
 
 
 def simulated(answers: int, gap: float, seed: int, times: int = 1) -> Calibration:
-    """Of a system whose answers come true less often by `gap` than it says, each asked so many times."""
+    """Answers of a system whose answers come true less often by `gap` than it says, each asked so many times."""
     chance = np.random.default_rng(seed)
     confidence = np.repeat(chance.uniform(0.5, 1, answers), times)
     correct = chance.random(answers * times) < confidence - gap

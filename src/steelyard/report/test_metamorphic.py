@@ -1,4 +1,4 @@
-"""What changes no number, and what may only lower one: the order of the rows, wrong answers, rows that failed."""
+"""Changes that leave every number as it is, or only lower it: another order, more wrong answers, rows that failed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

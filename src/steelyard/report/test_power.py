@@ -45,7 +45,7 @@ def test_few_clusters_see_less() -> None:
 
 
 def _power(n: int, worse: float, better: float) -> float:
-    """By scipy's binomial test over all outcomes that there can be."""
+    """Power by scipy's binomial test, summed over all outcomes."""
     discordance, power = worse + better, 0.0
     for differ in range(1, n + 1):
         chance = binom.pmf(differ, n, discordance)
