@@ -203,7 +203,7 @@ class Bench:
         return [each for each in await self.log.read(EVENTS, partition, 0, 10_000) if each.key == id]
 
 
-async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 5.0) -> None:
+async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 60.0) -> None:
     """Wait for it; a test that waits in vain says where."""
     async with asyncio.timeout(seconds):
         while True:
