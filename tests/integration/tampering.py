@@ -46,7 +46,7 @@ def drop_rows(outputs: Path, root: Path, rows: int = 2) -> None:
     path = sorted(outputs.glob("part-*.parquet"))[-1]
     before, manifest = path.read_bytes(), outputs / ".steelyard/manifest.json"
     edit_table(path, lambda table: table.slice(0, table.num_rows - rows))
-    told = manifest.read_bytes()
+    original = manifest.read_bytes()
 
     def edited(content: Json) -> None:
         content["rows"]["total"] -= rows
@@ -55,7 +55,7 @@ def drop_rows(outputs: Path, root: Path, rows: int = 2) -> None:
 
     edit_json(manifest, edited)
     digest_anew(path, before, root)
-    digest_anew(manifest, told, root)
+    digest_anew(manifest, original, root)
 
 
 def swap_inputs(inputs: Path) -> None:

@@ -65,7 +65,7 @@ class Place:
     disk: Disk
     clock: SteppedClock | None
     jobs: list[Json] = field(default_factory=list)
-    """As they were before a step of the clock, after which those that ended long ago are removed."""
+    """Jobs as they were before a step of the clock, after which those that ended long ago are removed."""
 
 
 Fault = Callable[[Place, random.Random], bool]

@@ -66,7 +66,7 @@ class Attempt:
         self._identity: Identity | None = None
         self._workers = 0
         self._absent_since: float | None = None
-        """Since when the replica has been away that the log last told of."""
+        """Start of the last absence that was logged: each absence is logged once."""
         self._clock: asyncio.TimerHandle | None = None
         self._cap_clock: asyncio.TimerHandle | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()

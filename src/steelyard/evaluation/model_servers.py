@@ -103,9 +103,9 @@ class ModelServer:
         stops = body.get("stop") or []
         stops = [stops] if isinstance(stops, str) else stops
         if self.most_stops is not None and len(stops) > self.most_stops:
-            told = f"List should have at most {self.most_stops} items after validation, not {len(stops)}"
+            message = f"List should have at most {self.most_stops} items after validation, not {len(stops)}"
             return 400, {
-                "error": {"message": told, "type": "BadRequestError", "param": "body.stop", "code": 400}
+                "error": {"message": message, "type": "BadRequestError", "param": "body.stop", "code": 400}
             }
         if "messages" in body:
             return 200, self._answer([self._generated(body["messages"][-1]["content"], stops, body)])
@@ -119,8 +119,8 @@ class ModelServer:
             if self.refuses and re.search(self.refuses, "".join(self.vocabulary.texts(ids))):
                 return 400, {"error": {"message": "not this one", "type": "BadRequestError", "code": 400}}
             if len(ids) + 1 > self.max_length:
-                told = f"This model's maximum context length is {self.max_length} tokens"
-                return 400, {"error": {"message": told, "param": "input_tokens", "code": 400}}
+                message = f"This model's maximum context length is {self.max_length} tokens"
+                return 400, {"error": {"message": message, "param": "input_tokens", "code": 400}}
             if body.get("echo") and self.kind != "tgi":
                 choices.append(self._echoed(prompt, ids))
             else:
@@ -151,9 +151,9 @@ class ModelServer:
         if self.kind == "llama.cpp" and self.bos:
             shown = [" ", *texts[1:]]
         logprobs, tops = likelihoods(texts)
-        told = "".join(shown[:-1]) if isinstance(prompt, list) else prompt
+        spelled = "".join(shown[:-1]) if isinstance(prompt, list) else prompt
         return {
-            "text": told + " end",
+            "text": spelled + " end",
             "finish_reason": "length",
             "logprobs": {
                 "tokens": shown,
@@ -182,7 +182,7 @@ def generated(prompt: str) -> str:
 
 
 def likelihoods(texts: Sequence[str]) -> tuple[list[float | None], list[dict[str, float] | None]]:
-    """Of each token given all before it, and of the likeliest there; the first has none."""
+    """Log-likelihood of each token given all before it, and of the likeliest there; the first has none."""
     logprobs: list[float | None] = [None]
     tops: list[dict[str, float] | None] = [None]
     before = texts[0]

@@ -205,8 +205,8 @@ async def test_a_server_that_is_away_for_long_costs_no_row(stores: Stores) -> No
     spec = make_spec(client={"transientErrorRetryLimit": 1, "badRequestPolicy": "Skip"})
     await write_dataset(stores.dataset, 30)
     world, port = replace(make_world(), watch=seen.append), free_port()
-    found = Fixed({f"http://127.0.0.1:{port}"})
-    going = asyncio.create_task(evaluate(plan_of(spec), stores, found, epoch(1), world))
+    replicas = Fixed({f"http://127.0.0.1:{port}"})
+    going = asyncio.create_task(evaluate(plan_of(spec), stores, replicas, epoch(1), world))
     await until(lambda: bool(seen) and seen[0].retries >= 20)
     async with replica(ports=(port, 0)), asyncio.timeout(20):
         assert (await going).row_errors == 0

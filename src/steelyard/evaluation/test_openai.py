@@ -144,13 +144,13 @@ def test_whatever_json_comes_is_a_row_that_can_be_written_or_malformed(
 
 
 def test_of_a_prompt_s_own_tokens_those_of_the_continuation_are_kept() -> None:
-    told: dict[str, Any] = {
+    logprobs: dict[str, Any] = {
         "tokens": ["a", " b", "c", " end"],
         "token_logprobs": [None, -0.5, -1.0, -9.0],
         "top_logprobs": [None, {" b": -0.5}, {"c": -1.0, "d": -0.25}, {}],
     }
     usage = {"prompt_tokens": 3, "completion_tokens": 1}
-    body = {"choices": [{"text": "a bc", "logprobs": told, "finish_reason": "length"}], "usage": usage}
+    body = {"choices": [{"text": "a bc", "logprobs": logprobs, "finish_reason": "length"}], "usage": usage}
     asked = {"asked": {"prompt": "a bc", "context": 1}, "context_tokens": None, "answers": [body]}
     (response,) = reader("loglikelihood")(orjson.dumps(asked))
     assert orjson.loads(response["text"]) == {
@@ -162,6 +162,6 @@ def test_of_a_prompt_s_own_tokens_those_of_the_continuation_are_kept() -> None:
     }
     assert (response["prompt_tokens"], response["completion_tokens"]) == (3, 1)
     pa.array([[response]], pa.list_(ANSWER))
-    del told["top_logprobs"]
+    del logprobs["top_logprobs"]
     (response,) = reader("loglikelihood")(orjson.dumps(asked))
     assert "fault" in orjson.loads(response["text"])

@@ -100,10 +100,10 @@ async def test_changed_rows_are_found(
 ) -> None:
     entry = await rewrite(stores[1], "part-00000.parquet", change)
     try:
-        found = await faults(stores, lambda manifest: manifest.update(files=[entry]))
+        message = await faults(stores, lambda manifest: manifest.update(files=[entry]))
     except EvaluationFailed as error:
-        found = error.message
-    assert said in found
+        message = error.message
+    assert said in message
 
 
 async def test_files_that_the_manifest_does_not_name_are_found(stores: tuple[Store, Store]) -> None:

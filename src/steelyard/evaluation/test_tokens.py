@@ -18,32 +18,32 @@ LISTS = {
 
 @pytest.mark.parametrize("texts", LISTS.values(), ids=LISTS.keys())
 def test_a_continuation_is_found_from_the_end(texts: list[str]) -> None:
-    found = by_texts(texts, PROMPT, len(" three"))
-    assert texts[found.start : found.end] == [" three"]
-    assert not found.inside
+    continuation = by_texts(texts, PROMPT, len(" three"))
+    assert texts[continuation.start : continuation.end] == [" three"]
+    assert not continuation.inside
 
 
 def test_a_token_over_the_border_belongs_to_the_continuation_and_is_told() -> None:
-    found = by_texts(LISTS["places from 0"], PROMPT, len("ree"))
-    assert (found.start, found.end, found.inside) == (2, 3, True)
+    continuation = by_texts(LISTS["places from 0"], PROMPT, len("ree"))
+    assert (continuation.start, continuation.end, continuation.inside) == (2, 3, True)
 
 
 def test_with_the_context_s_own_tokens_the_border_lies_where_lm_eval_puts_it() -> None:
     texts = ["<s>", "ab", "cd", "ef", "x"]
-    found = by_count(texts, "abcdef", 3, 4 - 1)  # "abc" alone is <s>, ab, c
-    assert (texts[found.start : found.end], found.inside) == (["ef"], True)
+    continuation = by_count(texts, "abcdef", 3, 4 - 1)  # "abc" alone is <s>, ab, c
+    assert (texts[continuation.start : continuation.end], continuation.inside) == (["ef"], True)
     with pytest.raises(NoLikelihood, match="no token of the continuation"):
         by_count(texts, "abcdef", 1, 4)
 
 
 def test_bytes_of_one_character_count_with_it() -> None:
     texts = ["a", " ", "", "", "日", "x"]
-    found = by_texts(texts, "a 日", 1)
-    assert (found.start, found.end) == (2, 5)
+    continuation = by_texts(texts, "a 日", 1)
+    assert (continuation.start, continuation.end) == (2, 5)
 
 
 @pytest.mark.parametrize(
-    ("texts", "length", "told"),
+    ("texts", "length", "message"),
     [
         (["one", "two", "three", "x"], 5, "do not spell the prompt"),
         (["one", " two", " thr\ufffd", "x"], 6, "do not spell the prompt"),
@@ -51,9 +51,9 @@ def test_bytes_of_one_character_count_with_it() -> None:
     ],
 )
 def test_tokens_that_do_not_spell_the_text_have_no_likelihood(
-    texts: list[str], length: int, told: str
+    texts: list[str], length: int, message: str
 ) -> None:
-    with pytest.raises(NoLikelihood, match=told):
+    with pytest.raises(NoLikelihood, match=message):
         by_texts(texts, PROMPT, length)
 
 
@@ -87,5 +87,6 @@ def test_whatever_the_pieces_their_texts_spell_the_continuation(
 ) -> None:
     cut = min(cut, len(pieces) - 1)
     prompt, rest = "".join(pieces), "".join(pieces[cut:])
-    found = by_texts([*bos, *pieces, "generated"], prompt, len(rest))
-    assert (found.start, found.end, found.inside) == (cut + len(bos), len(pieces) + len(bos), False)
+    continuation = by_texts([*bos, *pieces, "generated"], prompt, len(rest))
+    span = (continuation.start, continuation.end, continuation.inside)
+    assert span == (cut + len(bos), len(pieces) + len(bos), False)

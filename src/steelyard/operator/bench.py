@@ -259,7 +259,7 @@ class Bench:
         return peek(stored.raw) if stored else None
 
     def objects(self, resource: Resource | None = None) -> list[Json]:
-        """Those of one resource, or all, by resource and name."""
+        """Stored objects of one resource, or of all, in the order of resource and name."""
         keys = [key for key in self.store.stored if resource is None or key.resource == resource]
         keys.sort(key=_BY_NAME)
         return [peek(self.store.stored[key].raw) for key in keys]

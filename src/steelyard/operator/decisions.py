@@ -102,7 +102,10 @@ def _decision(resource: Json, children: Children, want: Desired) -> Decision:
         [[_identity(patch.child), patch.patch] for patch in want.patch],
         [_identity(child) for child in want.delete],
         [_identity(child) for child in want.force_delete],
-        [(each.api_version, each.kind, each.name, bool(each.version)) for each in want.premises],
+        [
+            (premise.api_version, premise.kind, premise.name, bool(premise.version))
+            for premise in want.premises
+        ],
         want.delete_resource,
         want.next_look,
         bool(want.create),

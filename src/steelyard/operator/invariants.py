@@ -81,9 +81,9 @@ def still_runs(obj: Json) -> bool:
 
 
 def strays(bench: Bench) -> list[str]:
-    living = {each["metadata"]["uid"] for each in bench.objects()}
+    living = {obj["metadata"]["uid"] for obj in bench.objects()}
     return [
-        each["metadata"]["name"]
-        for each in bench.objects()
-        if (owner := controller_of(each)) and owner["uid"] not in living
+        obj["metadata"]["name"]
+        for obj in bench.objects()
+        if (owner := controller_of(obj)) and owner["uid"] not in living
     ]

@@ -80,7 +80,7 @@ class Search:
         self._steps: dict[int, _Step] = {}  # how a state was first reached
         self._kept: list[Reached] = []
         self._fair: dict[int, int] = {}  # the state that follows in a run without faults
-        self.found = Exploration(world.name)
+        self.exploration = Exploration(world.name)
         self._bench.load(self._after(after))
         self._first = self._meet(0, None)
         self._start = self._bench.save()
@@ -89,18 +89,18 @@ class Search:
         """Raises Violation, which says what happened, move by move."""
         for spent, states in enumerate(self._rounds):
             while states:  # it grows: what needs no further fault is of the same round
-                if self.found.states >= self._limit:
+                if self.exploration.states >= self._limit:
                     self._cut_off()
-                    return self.found
+                    return self.exploration
                 if self._reached[states[0].key] == spent:  # else it was reached with fewer faults meanwhile
                     self.expand(states[0])
                     self._keep(states[0])
                 states.popleft()
             self._require_good_ends()
-            self.found.complete_to = spent
+            self.exploration.complete_to = spent
         self._sample()
         self._require_good_ends()
-        return self.found
+        return self.exploration
 
     def _after(self, names: Sequence[str]) -> State:
         state = self._bench.save()
@@ -138,7 +138,7 @@ class Search:
         """Take every move that the faults allow, from a state that was reached."""
         key, spent, state = reached
         left = self._floor - spent
-        self.found.states += 1
+        self.exploration.states += 1
         followers: dict[str, int] = {}
         for number, move in enumerate(self._moves(state, left > 0)):
             if move.cost <= left:
@@ -155,7 +155,7 @@ class Search:
     def _take(self, move: Move, reached: Reached) -> None:
         self._bench.load(reached.state)
         move.run(self._bench)
-        self.found.taken[move.name] += 1
+        self.exploration.taken[move.name] += 1
         self._check(reached.state, reached.key, [move.name])
 
     def _check(self, before: State, key: int, moves: list[str]) -> None:
@@ -176,17 +176,17 @@ class Search:
         """Keep an even choice of all states that were looked at, to go on from beyond the floor."""
         if len(self._kept) < KEPT:
             self._kept.append(reached)
-        elif (place := self._chance.randrange(self.found.states)) < KEPT:
+        elif (place := self._chance.randrange(self.exploration.states)) < KEPT:
             self._kept[place] = reached
 
     def _sample(self) -> None:
         """Go beyond the floor, from states that chance decides on, until the limit."""
-        limit = min(self._limit, self.found.states + self._beyond)
+        limit = min(self._limit, self.exploration.states + self._beyond)
         self._chance.shuffle(self._kept)
         for reached in self._kept:
             costs = range(self._floor - reached.spent + 1, self._floor - reached.spent + 1 + FURTHER)
             for number, move in enumerate(self._moves(reached.state, with_faults=True)):
-                if self.found.states >= limit:
+                if self.exploration.states >= limit:
                     return
                 if move.cost in costs:
                     self._take(move, reached)
@@ -195,7 +195,7 @@ class Search:
     def _meet_beyond(self, spent: int, step: _Step) -> None:
         key = self._bench.state_key()
         if key not in self._steps:
-            self.found.states += 1
+            self.exploration.states += 1
             self._steps[key] = step
             self._settle(Reached(key, spent, self._bench.save()))
 
@@ -241,7 +241,7 @@ class Search:
             self._fair.update(pairwise(followers[-2:]))
             if followers[-1] == GOOD_END or followers[-1] in self._reached or followers[-1] in self._fair:
                 return followers[0]
-            self.found.fair_states += 1
+            self.exploration.fair_states += 1
         raise self._violation("a run without faults never ends", key, moves)
 
     def _require_good_ends(self) -> None:

@@ -172,7 +172,7 @@ class ResourceWorld:
 
     def _own(self, bench: Bench, resource: Json) -> list[Json]:
         uid = resource["metadata"]["uid"]
-        return [each for each in bench.objects() if (controller_of(each) or {}).get("uid") == uid]
+        return [obj for obj in bench.objects() if (controller_of(obj) or {}).get("uid") == uid]
 
 
 class InstantWorld(ResourceWorld):
@@ -349,7 +349,7 @@ def _collect(bench: Bench) -> None:
 
 
 def _sessions(bench: Bench) -> list[Json]:
-    return [each for each in bench.objects(INFERENCE_SESSIONS) if controller_of(each)]
+    return [session for session in bench.objects(INFERENCE_SESSIONS) if controller_of(session)]
 
 
 def _complete(job: Json) -> bool:

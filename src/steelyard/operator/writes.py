@@ -50,8 +50,8 @@ class Writes:
         if want.patch:
             await together.each(self._patch, want.patch)
         if absent:  # what a Pod needs is made before it
-            await together.each(self._create, [each for each in absent if each["kind"] != "Pod"])
-            await together.each(self._create, [each for each in absent if each["kind"] == "Pod"])
+            await together.each(self._create, [child for child in absent if child["kind"] != "Pod"])
+            await together.each(self._create, [child for child in absent if child["kind"] == "Pod"])
         if want.delete or want.force_delete:
             await together.each(self._delete_child, want.delete)
             await together.each(self._force_delete_child, want.force_delete)

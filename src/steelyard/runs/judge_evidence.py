@@ -102,7 +102,7 @@ async def _judged_again(run: Run, request: RunRequest) -> Check:
         differing = list(_differing(again.root, run.folder.path / JUDGED))
     if differing:
         return fault(f"{JUDGED}/{differing[0]}: the judges' answers give other verdicts than stand there")
-    answers = max((len(each) for each in verdicts), default=0)
+    answers = max((len(judged) for judged in verdicts), default=0)
     return Check(f"{JUDGED}/: verdicts on {answers} answers read again from the judges' answers are the same")
 
 

@@ -41,8 +41,12 @@ def _of_times(said: Sequence[Said]) -> dict[str, Json]:
     counts = Counter(str(verdict["verdict"]) for verdict in read)
     grade, times = counts.most_common(1)[0]
     reason = next(verdict.get("reason") for verdict in read if verdict["verdict"] == grade)
-    told = f"({times} of {len(said)} times {grade})\n{reason}"
-    return {"verdict": grade, "score": sum(float(one["score"]) for one in read) / len(read), "reason": told}
+    summary = f"({times} of {len(said)} times {grade})\n{reason}"
+    return {
+        "verdict": grade,
+        "score": sum(float(one["score"]) for one in read) / len(read),
+        "reason": summary,
+    }
 
 
 def _of_pairs(said: Sequence[Said]) -> dict[str, Json]:
@@ -56,11 +60,11 @@ def _of_pairs(said: Sequence[Said]) -> dict[str, Json]:
     worths = [worth_of(float(first["score"]), float(second["score"])) for first, second in pairs]
     score = sum(worths) / len(worths)
     first, second = pairs[0]
-    told = [f"[shown {place}] {one['reason']}" for place, one in (("first", first), ("second", second))]
+    reasons = [f"[shown {place}] {one['reason']}" for place, one in (("first", first), ("second", second))]
     return {
         "verdict": WIN if score > HALF else LOSS if score < HALF else TIE,
         "score": score,
-        "reason": "\n\n".join(told),
+        "reason": "\n\n".join(reasons),
         "pairs": len(pairs),
         "flips": sum(_flipped(float(first["score"]), float(second["score"])) for first, second in pairs),
     }

@@ -70,16 +70,17 @@ def read_verdicts(folder: RunFolder, run: Run, spec: JudgeSpec) -> Verdicts:
     said: dict[int, list[Said]] = {}
     for row in judged.rows():
         if row.responses is None:
-            told = errors.get((row.index, row.replication), {})
-            verdict = {"error": f"the judge gave no answer: {told.get('message', 'unknown')}"}
+            error = errors.get((row.index, row.replication), {})
+            verdict = {"error": f"the judge gave no answer: {error.get('message', 'unknown')}"}
         else:
             verdict = parser(row.responses[0])
         key = row.row["index"] * replications + row.row["replication"]
         said.setdefault(key, []).append(Said(row.row.get("order") or 0, row.replication, verdict))
     keys = sorted(said)
-    found = [merged(_in_order(said[key]), spec.pairwise) for key in keys]
+    verdicts = [merged(_in_order(said[key]), spec.pairwise) for key in keys]
     columns = {
-        name: [spec.name if name == "judge" else verdict.get(name) for verdict in found] for name in _FIELDS
+        name: [spec.name if name == "judge" else verdict.get(name) for verdict in verdicts]
+        for name in _FIELDS
     }
     table = pa.table({name: pa.array(columns[name], kind) for name, kind in _FIELDS.items()})
     return Verdicts(spec.name, np.asarray(keys, dtype=np.int64), table, replications)

@@ -25,7 +25,7 @@ class Document(TypedDict):
     """The numbers of its requests."""
     metrics: dict[str, float]
     score: float | None
-    """By the first metric of its task; None where that is no number of one document."""
+    """Its number of the task's first metric; None where that is no number of one document."""
     share: bool
     """The score lies between 0 and 1, and 1 is best."""
     label: str
@@ -48,7 +48,7 @@ def keys_of(numbers: Mapping[str, Json]) -> list[str]:
 def shares_of(
     tasks: Mapping[str, Json], samples: Mapping[str, Sequence[Json]], results: Mapping[str, Json]
 ) -> dict[str, list[str]]:
-    """Of each task, the metrics that are shares: means over documents of numbers from 0 to 1, where more is better."""
+    """The metrics of each task that are shares: means over documents of numbers from 0 to 1, where more is better."""
     shares: dict[str, list[str]] = {}
     for task, several in samples.items():
         shares[task] = []

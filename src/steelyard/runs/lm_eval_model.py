@@ -110,7 +110,7 @@ class _Evaluation:
         return [_NOTHING[kind] if answer is None else _typed(kind, answer) for answer in there]
 
     def _ask(self) -> None:
-        """In the order and number in which lm-eval asks them, kind after kind."""
+        """Requests in the order and number in which lm-eval asks them, kind after kind."""
         by_kind: dict[str, list[Json]] = {}
         for task in self.loaded["tasks"].values():
             for instance in task.instances:
@@ -170,7 +170,7 @@ def _leave_out(task: Json, documents: set[int]) -> None:
 
 
 def _typed(kind: str, answer: Json) -> Json:
-    """As lm-eval wants the answers of this kind."""
+    """Converts an answer to the type that lm-eval expects for this kind of request."""
     match kind:
         case "loglikelihood":
             return float(answer[0]), bool(answer[1])

@@ -45,9 +45,9 @@ def said(order: int, verdict: str | None, time: int = 0) -> Said:
 def test_an_answer_wins_only_where_it_is_preferred_in_both_orders(
     first: str, second: str, verdict: tuple[str, float, int]
 ) -> None:
-    found = merged([said(0, first), said(1, second)], pairwise=True)
-    assert (found["verdict"], found["score"], found["flips"]) == verdict
-    assert found["reason"] == f"[shown first] because {first}\n\n[shown second] because {second}"
+    pair = merged([said(0, first), said(1, second)], pairwise=True)
+    assert (pair["verdict"], pair["score"], pair["flips"]) == verdict
+    assert pair["reason"] == f"[shown first] because {first}\n\n[shown second] because {second}"
 
 
 def test_a_grade_between_is_worth_what_both_orders_say() -> None:
@@ -56,17 +56,17 @@ def test_a_grade_between_is_worth_what_both_orders_say() -> None:
 
 
 def test_a_pair_counts_where_both_orders_could_be_read() -> None:
-    found = merged([said(0, "A"), said(1, None), said(0, "B", 1), said(1, "A", 1)], pairwise=True)
-    assert (found["verdict"], found["pairs"]) == ("loss", 1)
+    verdict = merged([said(0, "A"), said(1, None), said(0, "B", 1), said(1, "A", 1)], pairwise=True)
+    assert (verdict["verdict"], verdict["pairs"]) == ("loss", 1)
     unread = merged([said(0, "A"), said(1, None)], pairwise=True)
     assert unread.get("score") is None
     assert unread["error"] == "?"
 
 
 def test_a_judge_that_is_asked_several_times_gives_the_mean_of_what_could_be_read() -> None:
-    found = merged([said(0, "A"), said(0, "B", 1), said(0, "A", 2), said(0, None, 3)], pairwise=False)
-    assert (found["verdict"], found["score"]) == ("A", pytest.approx(2 / 3))
-    assert found["reason"].startswith("(2 of 4 times A)")
+    verdict = merged([said(0, "A"), said(0, "B", 1), said(0, "A", 2), said(0, None, 3)], pairwise=False)
+    assert (verdict["verdict"], verdict["score"]) == ("A", pytest.approx(2 / 3))
+    assert verdict["reason"].startswith("(2 of 4 times A)")
 
 
 def better(prompt: str) -> str:

@@ -40,13 +40,13 @@ def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
     assert rubric.name == name
     for arguments in ("num_fewshot=0", "max_failed=0", "max_failed=1", "max_length=9"):
         other = parse_name(f"lm_eval:x?{arguments}")
-        found = find_rubric(other.reference)
-        assert isinstance(found, Task)
-        assert found.name == other
+        rubric = find_rubric(other.reference)
+        assert isinstance(rubric, Task)
+        assert rubric.name == other
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("arc_easy", "should be lm_eval:NAME"),
         ("lm_eval:", "should name a task"),
@@ -60,19 +60,19 @@ def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
         ("lm_eval:a?max_failed=5", "max_failed=5 should be a number from 0 to 1"),
     ],
 )
-def test_a_wrong_name_is_told(text: str, told: str) -> None:
+def test_a_wrong_name_is_told(text: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_name(text)
     assert str(raised.value).startswith(f"--task {text}: ")
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("lm_eval") is not None, reason="lm-eval is here")
 def test_without_lm_eval_one_line_says_how_to_have_it() -> None:
-    told = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
+    message = "lm-eval is not installed here: pip install 'lm-eval==0.4.13' (beside steelyard)"
     with pytest.raises(UsageError) as raised:
         task_request("lm_eval:arc_easy")
-    assert str(raised.value) == f"--task lm_eval:arc_easy: {told}"
+    assert str(raised.value) == f"--task lm_eval:arc_easy: {message}"
     with pytest.raises(UsageError, match="not installed"):
         lm_eval_process.replay(TaskName("arc_easy"), [], [])
 
@@ -115,7 +115,7 @@ def test_only_a_chat_template_makes_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("digests", "told"),
+    ("digests", "message"),
     [
         ([digest_of("a"), digest_of("b"), digest_of("c")], "3 requests were asked; lm-eval builds 2 here"),
         ([None, digest_of("b")], "request 0 of lm-eval was not asked"),
@@ -123,10 +123,10 @@ def test_only_a_chat_template_makes_messages() -> None:
         ([digest_of("a"), digest_of("a")], "row 1: lm-eval builds another request here"),
     ],
 )
-def test_answers_to_other_requests_are_refused(digests: list[str | None], told: str) -> None:
+def test_answers_to_other_requests_are_refused(digests: list[str | None], message: str) -> None:
     with pytest.raises(CannotReplay) as raised:
         checked(TaskName("x"), ["a", "b"], digests)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     checked(TaskName("x"), ["a", "b"], [digest_of("a"), digest_of("b")])
 
 
@@ -241,28 +241,28 @@ def test_the_score_of_a_document_stands_at_the_first_row_of_its_requests() -> No
 
 def test_silence_scores_nothing() -> None:
     """Gold first, the second choice refused: as "most unlikely" each of these would have been right."""
-    found = results([False, False, None, None], max_failed=0.5)
-    lead = found.metrics[0].estimate
+    report = results([False, False, None, None], max_failed=0.5)
+    lead = report.metrics[0].estimate
     assert (lead.value, lead.n) == (0.0, 4)
-    assert found.bounds is not None
-    assert (found.bounds.all_failed_wrong, found.bounds.all_failed_right) == (0.0, 0.5)
-    assert "2 documents failed, counted as wrong: 50.0 % if all were right." in found.headline
+    assert report.bounds is not None
+    assert (report.bounds.all_failed_wrong, report.bounds.all_failed_right) == (0.0, 0.5)
+    assert "2 documents failed, counted as wrong: 50.0 % if all were right." in report.headline
 
 
 @pytest.mark.parametrize(("failed", "there"), [(1, True), (2, False)])
 def test_above_a_share_of_failed_documents_there_is_no_number(failed: int, there: bool) -> None:
-    found = results([True] * (10 - failed) + [None] * failed, max_failed=0.1)
-    assert (found.metrics[0].estimate.value is not None) is there
-    assert ("has no number: 2 of 10 documents failed" in found.headline) is not there
-    assert found.bounds is not None
-    assert found.bounds.all_failed_right == 1.0
-    assert found.tables[0].rows == ((NO_ANSWER, failed),)
+    report = results([True] * (10 - failed) + [None] * failed, max_failed=0.1)
+    assert (report.metrics[0].estimate.value is not None) is there
+    assert ("has no number: 2 of 10 documents failed" in report.headline) is not there
+    assert report.bounds is not None
+    assert report.bounds.all_failed_right == 1.0
+    assert report.tables[0].rows == ((NO_ANSWER, failed),)
 
 
 def test_where_nothing_was_answered_there_is_no_number_and_no_error() -> None:
-    found = results([None, None])
-    assert found.metrics[0].estimate.value is None
-    assert "has no number" in found.headline
+    report = results([None, None])
+    assert report.metrics[0].estimate.value is None
+    assert "has no number" in report.headline
 
 
 @pytest.mark.parametrize(("right", "value"), [([True] * 5, 1.0), ([False] * 5, 0.0)])
@@ -275,23 +275,25 @@ def test_an_interval_is_never_a_point(right: list[bool | None], value: float) ->
 
 
 def test_a_document_counts_once_however_many_requests_it_has() -> None:
-    found = results([True, False, True, True])
-    assert found.metrics[0].estimate.n == 4
-    assert "4 questions" in "".join(found.limits)
+    report = results([True, False, True, True])
+    assert report.metrics[0].estimate.n == 4
+    assert "4 questions" in "".join(report.limits)
 
 
 def test_two_runs_are_compared_by_documents() -> None:
     one, other = scores([True, True, False, False, None]), scores([True, True, True, False, True])
-    found = compare(Scored("lm_eval.Task?task=x", (), "", one), Scored("lm_eval.Task?task=x", (), "", other))
-    assert isinstance(found, Comparison)
-    assert (found.questions, found.left_out) == (5, 0)
-    assert (found.baseline.value, found.system.value) == (0.4, 0.8)
+    comparison = compare(
+        Scored("lm_eval.Task?task=x", (), "", one), Scored("lm_eval.Task?task=x", (), "", other)
+    )
+    assert isinstance(comparison, Comparison)
+    assert (comparison.questions, comparison.left_out) == (5, 0)
+    assert (comparison.baseline.value, comparison.system.value) == (0.4, 0.8)
 
 
 def test_a_border_inside_a_token_is_told() -> None:
     row = {"prompt": "p", "kind": "loglikelihood", "task": "x", "document": 0}
-    told = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, context_tokens=None, inside=True)}]))
-    assert told["inside_token"] is True
+    row_score = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, context_tokens=None, inside=True)}]))
+    assert row_score["inside_token"] is True
     counted = Task("x").score(Answer(0, "r", row, [{"text": kept(-1.0, inside=True)}]))
     assert counted["inside_token"] is False
 
@@ -302,9 +304,9 @@ def test_a_border_inside_a_token_is_told() -> None:
 )
 def test_what_is_no_likelihood_is_a_fault_with_its_reason(text: str) -> None:
     row = {"prompt": "p", "kind": "loglikelihood", "task": "x", "document": 0}
-    told = Task("x").score(Answer(0, "r", row, [{"text": text}]))
-    assert told["likelihoods"] == []
-    assert told["fault"]
+    row_score = Task("x").score(Answer(0, "r", row, [{"text": text}]))
+    assert row_score["likelihoods"] == []
+    assert row_score["fault"]
 
 
 def test_tasks_of_ones_own_are_files_that_a_number_depends_on(tmp_path: Path) -> None:

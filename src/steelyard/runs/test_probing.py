@@ -28,8 +28,8 @@ BARE = {"prompt": TEXT, "kind": "loglikelihood", "context": 0, "settings": "{}"}
 
 
 def generation(**settings: Json) -> dict[str, Json]:
-    told = orjson.dumps({"max_tokens": 40, **settings}).decode()
-    return {"prompt": "Q: 7 + 8\nA:", "kind": "generate_until", "context": 0, "settings": told}
+    parameters = orjson.dumps({"max_tokens": 40, **settings}).decode()
+    return {"prompt": "Q: 7 + 8\nA:", "kind": "generate_until", "context": 0, "settings": parameters}
 
 
 @asynccontextmanager
@@ -76,12 +76,12 @@ async def answers(
             path, url, prompt=PromptSpec(api="loglikelihood", settings="settings", **prompt)
         )
         outcome = await run(request, folder / "run", world)
-    told = await asyncio.to_thread(lambda: list(open_run(outcome.folder.path).rows()))
-    return [row.responses[0] for row in sorted(told, key=lambda row: row.index) if row.responses]
+    answered = await asyncio.to_thread(lambda: list(open_run(outcome.folder.path).rows()))
+    return [row.responses[0] for row in sorted(answered, key=lambda row: row.index) if row.responses]
 
 
 @pytest.mark.parametrize(
-    ("server", "row", "told"),
+    ("server", "row", "message"),
     [
         (ModelServer(kind="tgi", tokenize=False), LIKELIHOOD, "lists no tokens"),
         (ModelServer(kind="sglang", tokenize=False), ROLLING, "needs an endpoint with /tokenize"),
@@ -90,10 +90,10 @@ async def answers(
     ],
 )
 async def test_what_an_endpoint_cannot_be_asked_is_told_after_one_request(
-    server: ModelServer, row: Json, told: str, tmp_path: Path
+    server: ModelServer, row: Json, message: str, tmp_path: Path
 ) -> None:
     server = replace(server, bodies=[])
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         await answers(server, [row, generation()], tmp_path)
     assert len(server.bodies) <= 1
 

@@ -47,7 +47,7 @@ async def test_the_model_and_its_judges_spend_from_one_budget(tmp_path: Path) ->
         assert capped.exit_code == 4
         assert capped.spending is not None
         assert capped.spending["tokens"] == spent  # what is said is what the server counted
-        assert [(each["name"], each["tokens"]) for each in capped.spending["accounts"]] == [
+        assert [(account["name"], account["tokens"]) for account in capped.spending["accounts"]] == [
             ("model", 30 * A_CALL),
             ("one", spent - 30 * A_CALL),
         ]
@@ -69,10 +69,10 @@ async def test_prices_are_of_each_model_and_stand_in_the_report(tmp_path: Path) 
         request = asked_with(tmp_path, server, *judges, prices=cheap, max_cost=1.0)
         outcome = await run(request, tmp_path / "run")
     costs = {"model": 30 * 12e-6, "one": 30 * (10 * 100e-6 + 2 * 1000e-6), "two": 30 * 12e-6}
-    told = orjson.loads((tmp_path / "run" / "report.json").read_bytes())["spending"]
-    assert outcome.spending == told
-    assert {each["name"]: each["cost"] for each in told["accounts"]} == pytest.approx(costs)
-    assert told["cost"] == pytest.approx(sum(costs.values()))
+    spending = orjson.loads((tmp_path / "run" / "report.json").read_bytes())["spending"]
+    assert outcome.spending == spending
+    assert {account["name"]: account["cost"] for account in spending["accounts"]} == pytest.approx(costs)
+    assert spending["cost"] == pytest.approx(sum(costs.values()))
     page = (tmp_path / "run" / "report.html").read_text()
     for words in (
         "Used by the model, m",

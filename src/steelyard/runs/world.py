@@ -65,7 +65,7 @@ class World:
     """Set to make no more calls; those in flight are awaited, and what was answered is kept."""
     clock: Callable[[], float] = time.monotonic
     ends_at: float | None = None
-    """By `clock`: when the time of the whole run is up, its judges included."""
+    """The moment, by `clock`, at which the time of the whole run is up, its judges included."""
     others: Others = field(default_factory=Others)
     """What others have taken from the budget of this run."""
 

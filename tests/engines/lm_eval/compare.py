@@ -122,7 +122,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
     }
     try:
         with with_bos(reference.bos and not chat):
-            found = simple_evaluate(
+            evaluated = simple_evaluate(
                 model=f"local-{kind}",
                 apply_chat_template=chat,
                 model_args=model_args,
@@ -133,7 +133,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
             )
     finally:
         served.close()
-    return found["results"]
+    return evaluated["results"]
 
 
 def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, Json]:
@@ -185,7 +185,7 @@ def compared(task: str, scenario: Scenario, folder: Path) -> bool:
         if scenario.refused:
             right = status == 2 and scenario.refused in said and calls <= 1
             print(f"{name}: {'refused' if right else 'NOT REFUSED'} after {calls} calls", flush=True)
-            return right or _told(said)
+            return right or _failed(said)
         theirs = numbers_of(by_lm_eval(task, scenario, folder))
         ours = numbers_of(report["lmEval"]["results"]) if report else {}
         status_again = by_us(task, scenario, served, folder)[0] if task == "local_sums" else 0
@@ -195,16 +195,16 @@ def compared(task: str, scenario: Scenario, folder: Path) -> bool:
     right = bool(theirs) and (status, status_again, paid_again) == (0, 0, 0)
     agree = same(ours, theirs)
     right = right and agree is not bool(scenario.other)
-    told = "are the same" if agree else f"differ: {scenario.other}" if right else "DIFFER"
-    print(f"{name}: {len(theirs)} numbers {told}; {calls} calls, {paid_again} again", flush=True)
-    return right or _told(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {status_again})\n{said}")
+    verdict = "are the same" if agree else f"differ: {scenario.other}" if right else "DIFFER"
+    print(f"{name}: {len(theirs)} numbers {verdict}; {calls} calls, {paid_again} again", flush=True)
+    return right or _failed(f"  lm-eval {theirs}\n  ours    {ours} (exit {status}, {status_again})\n{said}")
 
 
 SILENT = ModelServer(kind="vllm", refuses="river.* at last$")
 """Refuses one choice of the documents whose question names the river."""
 
 
-def silence_is_told(folder: Path) -> bool:
+def silence_is_reported(folder: Path) -> bool:
     """Documents that lack an answer are wrong, bounded and counted; show, compare and verify say the same."""
     rows = [json.loads(line) for line in (folder / "choices.jsonl").read_text().splitlines()]
     answered = [
@@ -218,20 +218,20 @@ def silence_is_told(folder: Path) -> bool:
         numbers[scenario.name] = by_us("local_choices", scenario, served, folder)
         served.close()
     theirs = numbers_of(by_lm_eval("local_choices", whole, folder, answered))
-    status, said, found = numbers["silence"]
+    status, said, report = numbers["silence"]
     run, other = (run_folder(name, "local_choices", folder) for name in ("silence", "whole"))
     compared_with = compare_runs([other, run]).others[0].found
-    lead, share = found["metrics"][0], len(answered) / len(rows)
+    lead, share = report["metrics"][0], len(answered) / len(rows)
     checks = {
         "exit status 3": (status, numbers["strict"][0], numbers["whole"][0]) == (3, 3, 0),
-        "lm-eval's own numbers of the others": same(numbers_of(found["lmEval"]["results"]), theirs),
+        "lm-eval's own numbers of the others": same(numbers_of(report["lmEval"]["results"]), theirs),
         "failed documents count as wrong": math.isclose(
             lead["value"], theirs["local_choices: acc,none"] * share, rel_tol=1e-9
         ),
         "bounds": math.isclose(
-            found["bounds"]["allFailedRight"] - found["bounds"]["allFailedWrong"], 1 - share, rel_tol=1e-9
+            report["bounds"]["allFailedRight"] - report["bounds"]["allFailedWrong"], 1 - share, rel_tol=1e-9
         ),
-        "counts": found["counts"]
+        "counts": report["counts"]
         == {"scored": len(answered), "failed": len(rows) - len(answered), "leftOut": 0},
         "no headline above max_failed": numbers["strict"][2]["metrics"][0]["value"] is None,
         "compare counts documents": compared_with.questions == len(rows)
@@ -243,10 +243,10 @@ def silence_is_told(folder: Path) -> bool:
         f"silence: {len(rows) - len(answered)} of {len(rows)} documents failed; {wrong or 'all as it should be'}",
         flush=True,
     )
-    return not wrong or _told(f"{said}\n{json.dumps(found['metrics'])}\n{theirs}")
+    return not wrong or _failed(f"{said}\n{json.dumps(report['metrics'])}\n{theirs}")
 
 
-def _told(text: str) -> bool:
+def _failed(text: str) -> bool:
     print(text)
     return False
 
@@ -264,7 +264,7 @@ def main() -> int:
     ]
     wrong = sum(not compared(task, scenario, folder) for task, scenario in pairs)
     if not wanted or "silence" in wanted:
-        wrong += not silence_is_told(folder)
+        wrong += not silence_is_reported(folder)
     print(f"{len(pairs)} tasks compared, {wrong} not as they should be")
     return 1 if wrong else 0
 

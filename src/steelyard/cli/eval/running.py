@@ -153,8 +153,8 @@ def _words(outcome: Outcome, seconds: float) -> str:
         return "\n".join([*lines, f"to go on: steelyard eval run {path}, with a higher cap"])
     rows = outcome.manifest.rows
     new = rows.present - outcome.resumed
-    told = f", {count(new)} of them new" if outcome.resumed else ""
-    lines = [f"{count(rows.present, 'answer')} in {duration(seconds)}{told}"]
+    new_rows = f", {count(new)} of them new" if outcome.resumed else ""
+    lines = [f"{count(rows.present, 'answer')} in {duration(seconds)}{new_rows}"]
     if rows.errors:
         lines.append(f"{count(rows.errors, 'row')} without an answer: steelyard eval show {path} --errors")
     if outcome.judge_errors:

@@ -153,7 +153,9 @@ class JobWorld:
     def moves(self, bench: Bench) -> list[Move]:
         job = bench.resource()
         moves = [move for pod in own_pods(bench) for move in pod_moves(pod, job)]
-        moves += [Move("Service deleted by hand", 1, remove(each)) for each in bench.objects(SERVICES)[:1]]
+        moves += [
+            Move("Service deleted by hand", 1, remove(service)) for service in bench.objects(SERVICES)[:1]
+        ]
         if job:
             moves += self._hands(bench, job)
             moves.append(Move("another process, with Pods of long ago", 1, _another_process))
@@ -250,6 +252,6 @@ def _conditions(job: Json) -> list[Json]:
 
 def strays(bench: Bench) -> bool:
     objects = bench.objects()
-    living = {each["metadata"]["uid"] for each in objects}
-    owners = (controller_of(each) for each in objects)
+    living = {obj["metadata"]["uid"] for obj in objects}
+    owners = (controller_of(obj) for obj in objects)
     return any(owner is not None and owner["uid"] not in living for owner in owners)
