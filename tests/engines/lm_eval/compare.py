@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,12 @@ def with_bos(wanted: bool) -> Iterator[None]:
         RemoteTokenizer.encode = plain
 
 
+@cache
+def manager(folder: Path) -> TaskManager:
+    """The tasks of the folder alone: reading all of lm-eval's own takes longer than a comparison."""
+    return TaskManager(include_path=str(folder), include_defaults=False)
+
+
 def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int] | None = None) -> Json:
     """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none.
 
@@ -127,7 +134,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
                 apply_chat_template=chat,
                 model_args=model_args,
                 tasks=[task],
-                task_manager=TaskManager(include_path=str(folder)),
+                task_manager=manager(folder),
                 log_samples=False,
                 samples=None if documents is None else {task: documents},
             )
