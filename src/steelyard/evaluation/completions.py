@@ -13,6 +13,7 @@ import orjson
 
 from steelyard.evaluation import stops
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
+from steelyard.evaluation.endings import judged
 
 Json = Any
 LIKELIHOOD = b'{"likelihood":'
@@ -92,12 +93,17 @@ class CompletionsClient:
         whole = {**asked, "stop": wanted}
         while True:
             most = self.most_stops
-            outcome = await self.inner.call(stops.limited(whole, most))
+            outcome = await self._ask(stops.limited(whole, most))
             if isinstance(outcome, bytes):
                 return stops.envelope(outcome, wanted)
             if not most or outcome.status != 400 or not stops.refuses_stops(outcome.body):
                 return outcome
             self._learn(min(most, len(wanted)))
+
+    async def _ask(self, body: bytes) -> Outcome:
+        """One request's whole answer: one that was cut short is not seen any more once it is put beside others."""
+        outcome = await self.inner.call(body)
+        return judged(outcome) if isinstance(outcome, bytes) else outcome
 
     def _learn(self, refused: int) -> None:
         self.most_stops = min(self.most_stops, max(0, refused - 1))
@@ -126,7 +132,7 @@ class CompletionsClient:
         return await self._of_ids(body, asked, [(before, whole[count:])])
 
     async def _of_text(self, body: bytes, asked: Mapping[str, Json], count: int | None) -> Outcome:
-        outcome = await self.inner.call(_echo(asked["model"], asked["prompt"]))
+        outcome = await self._ask(_echo(asked["model"], asked["prompt"]))
         if isinstance(outcome, Failure):
             return outcome
         return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
@@ -137,7 +143,7 @@ class CompletionsClient:
         """Contexts and continuations as token ids, a request each."""
         answers = []
         for before, counted in pairs:
-            outcome = await self.inner.call(_echo(asked["model"], [*before, *counted]))
+            outcome = await self._ask(_echo(asked["model"], [*before, *counted]))
             if isinstance(outcome, Failure):
                 return outcome
             answers.append(outcome)

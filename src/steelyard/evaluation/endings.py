@@ -88,11 +88,24 @@ def _reasons(body: bytes) -> list[str]:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         return []  # whoever reads it says what is wrong
-    items = answer if isinstance(answer, list) else [answer]
+    items = [
+        part
+        for item in (answer if isinstance(answer, list) else [answer])
+        for part in _endpoint_answers(item)
+    ]
     reasons = [reason for item in items if isinstance(item, dict) for reason in _stated(item)]
     return [
         UNSTATED if reason is None else reason for reason in reasons if reason is None or type(reason) is str
     ]
+
+
+def _endpoint_answers(answer: Json) -> list[Json]:
+    """The endpoint's own answers in one that `CompletionsClient` put together, or the answer itself."""
+    if isinstance(answer, dict) and "stops" in answer and "body" in answer:
+        return [answer["body"]]
+    if isinstance(answer, dict) and "asked" in answer and isinstance(answer.get("answers"), list):
+        return list(answer["answers"])
+    return [answer]
 
 
 def _stated(answer: dict[str, Json]) -> Iterator[Json]:

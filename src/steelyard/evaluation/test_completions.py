@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard.evaluation.call import Failure, Outcome, failure_of
+from steelyard.evaluation.call import Failure, Fault, Outcome, failure_of
 from steelyard.evaluation.completions import CompletionsClient, Tokenizer, likelihood_body, windows
+from steelyard.evaluation.endings import unknown_reasons
 from steelyard.evaluation.model_servers import ModelServer, generated
 from steelyard.evaluation.openai import completions_encoder, reader, within
 from steelyard.evaluation.tokens import likelihood
@@ -52,6 +53,55 @@ async def asked(server: ModelServer, body: bytes, **changes: Json) -> dict[str, 
 
 def cut_at(text: str) -> str:
     return text[: min(place for stop in STOPS if (place := text.find(stop)) >= 0)]
+
+
+STREAM_WITHOUT_AN_END = b'data: {"choices":[{"index":0,"text":"one"}]}\n\n'
+
+
+MANY_STOPS = within(completions_encoder("m", {"stop": STOPS}), {"stop": STOPS})(QUESTION)
+
+
+def answer_of(reason: str) -> bytes:
+    """An endpoint's answer that ended for this reason."""
+    return orjson.dumps({"choices": [{"index": 0, "text": "one", "finish_reason": reason}]})
+
+
+@dataclass
+class Answering(Direct):
+    """A client that gets the same answer to everything."""
+
+    answer: bytes = b""
+
+    async def call(self, body: bytes) -> Outcome:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [answer_of("abort"), STREAM_WITHOUT_AN_END], ids=["abort", "a stream"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        MANY_STOPS,
+        likelihood_body("m", QUESTION + " 15", len(QUESTION)),
+        likelihood_body("m", QUESTION, 0),
+    ],
+    ids=["more stops than are taken", "a continuation", "a text after nothing"],
+)
+async def test_an_answer_that_was_cut_short_is_none_where_a_row_needs_several_requests(
+    body: bytes, answer: bytes
+) -> None:
+    tokenizing = Direct(ModelServer(kind="vllm"), "/tokenize")
+    asking = CompletionsClient(Answering(ModelServer(), answer=answer), tokenizing, Tokenizer("", 0, 100))
+    outcome = await asking.call(body)
+    assert isinstance(outcome, Failure)
+    assert outcome.fault is Fault.TRANSIENT
+    assert "cut short" in outcome.message
+
+
+async def test_an_unknown_reason_is_counted_behind_many_stops_too() -> None:
+    asking = CompletionsClient(Answering(ModelServer(), answer=answer_of("tired")))
+    outcome = await asking.call(MANY_STOPS)
+    assert isinstance(outcome, bytes)
+    assert unknown_reasons(outcome) == ["tired"]
 
 
 @pytest.mark.parametrize("takes", [None, 6, 4, 2, 1, 0])

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.evaluation.endings import WHOLE
+from steelyard.evaluation.endings import CUT_SHORT, WHOLE
 from steelyard.evaluation.manifest import Manifest
 from steelyard.report.rows_read import Tokens
 from steelyard.report.wording import count
@@ -12,20 +12,26 @@ from steelyard.report.wording import count
 MOST_ADDRESSES = 20
 """Addresses that the page lists: replicas of a cluster have many. report.json lists all."""
 _ENDED = {"stop": "Ended by themselves", "length": "Cut off at the token limit"}
+CUT = "cut short by the server, and scored as they are: ask these rows again"
 UNKNOWN = "an unknown reason: whole or cut short, nobody here can tell"
 
 
 def calls_of(manifest: Manifest, tokens: Tokens) -> Iterator[tuple[str, str]]:
     """Lines of the page."""
     for reason, answers in endings(manifest, tokens):
-        known = reason.lower() in WHOLE
         label = _ENDED.get(reason, f"Ended by {reason}")
-        yield label, f"{count(answers)} answers" + ("" if known else f" ({UNKNOWN})")
+        yield label, f"{count(answers)} answers{_remark(reason.lower())}"
     asked = sorted(manifest.asked.items(), key=lambda item: (-item[1], item[0]))
     for address, rows in asked[:MOST_ADDRESSES]:
         yield f"Asked at {address}", f"{count(rows)} rows"
     if len(asked) > MOST_ADDRESSES:
         yield "Asked elsewhere", f"{count(sum(rows for _, rows in asked[MOST_ADDRESSES:]))} rows"
+
+
+def _remark(reason: str) -> str:
+    if reason in WHOLE:
+        return ""
+    return f" ({CUT if reason in CUT_SHORT else UNKNOWN})"
 
 
 def spending_of(spending: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
