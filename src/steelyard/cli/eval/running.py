@@ -160,7 +160,8 @@ def _words(outcome: Outcome, seconds: float) -> str:
     if outcome.judge_errors:
         judges = path / "judges"
         lines.append(
-            f"{count(outcome.judge_errors, 'answer')} without a verdict: steelyard eval show {judges}/NAME"
+            f"{count(outcome.judge_errors, 'verdict')} of the judges could not be read: their reasons are in the "
+            f"rows of the page; what a judge was asked: steelyard eval show {judges}/NAME --row N"
         )
     lines += _spent(outcome)
     if outcome.headlines:
