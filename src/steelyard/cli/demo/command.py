@@ -70,7 +70,7 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
             "Try next:",
             f"  1. open the page:      xdg-open {page}",
             f"  2. start it again:     {steelyard} up --state-dir {folder}",
-            f"     and look around:    {steelyard} get audits; {steelyard} describe audit ID",
+            f"     and look around:    {steelyard} get audits --state-dir {folder}",
             "  3. audit your own:     docs/client.md takes your data and your model through the same steps",
         ]
     )
