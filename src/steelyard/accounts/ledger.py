@@ -35,7 +35,7 @@ class Succeeded(LedgerError):
 
 @dataclass(frozen=True)
 class Asked:
-    """By which request something is made: who asks, the idempotency key, and the digest of route and body."""
+    """Request that makes something: who asks, the idempotency key, and the digest of route and body."""
 
     requester: str
     key: str

@@ -82,7 +82,7 @@ class Rates:
         self._rates = rates
 
     def since(self, now: datetime) -> datetime | None:
-        """From when on admissions count; None where there are no rates."""
+        """Return the time from which admissions count; None where there are no rates."""
         return min((each.start(now) for each in self._rates), default=None)
 
     def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:

@@ -19,7 +19,7 @@ from steelyard.storage.store import ObjectMissing
 
 
 async def downlinks(call: Call) -> Response:
-    """Of an evaluation, the verified parts; of a dataset or a module, its files; of a report or an audit, its pages."""
+    """Links to an evaluation's verified parts, a dataset's or module's files, or the pages of a report or audit."""
     entity = await load(call)
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
@@ -64,5 +64,5 @@ def _artifact(path: str, md5: str | None) -> Artifact:
 
 
 def _base64(md5: str | None) -> str | None:
-    """As in Content-MD5, also of a manifest that has it in hexadecimal digits."""
+    """Return the digest as Content-MD5 has it; a manifest may have it in hexadecimal digits."""
     return base64.b64encode(bytes.fromhex(md5)).decode() if md5 and len(md5) == 32 else md5

@@ -111,7 +111,7 @@ class BadGateway(ApiError):
 
 
 class Unavailable(ApiError):
-    """Not now; the same request later may succeed."""
+    """Raised where the same request may succeed later."""
 
     status, reason = 503, "Unavailable"
 

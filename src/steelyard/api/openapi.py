@@ -72,7 +72,7 @@ def page() -> str:
 
 
 def check_text(route: Route) -> str:
-    """Who may call it, in words."""
+    """Say in words who may call the route."""
     match route.check:
         case Grant(resource, function):
             return f"{resource}/{function}"

@@ -55,7 +55,7 @@ async def serve(
             listens = asyncio.Event()
             server = _Server(config, listens.set)
             serving = asyncio.create_task(server.serve([listening]))
-            stopping = asyncio.create_task(_told(stop, server))
+            stopping = asyncio.create_task(_end_server(stop, server))
             beginning = asyncio.create_task(_happened(listens))
             try:
                 await asyncio.wait([beginning, serving, tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +75,7 @@ async def _happened(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _told(stop: asyncio.Event, server: uvicorn.Server) -> None:
+async def _end_server(stop: asyncio.Event, server: uvicorn.Server) -> None:
     await stop.wait()
     server.should_exit = True
 

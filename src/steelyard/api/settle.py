@@ -65,7 +65,7 @@ class Settling:
         self._nudge.set()
 
     async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
-        """As the outbox's; a row that is kept has to be sent next.
+        """Add rows to the outbox; the row that was kept has to be sent next.
 
         What was answered or lost until now is noted in the same commit, and before.
         """

@@ -140,7 +140,7 @@ class Log(Protocol):
         ...
 
     async def ends(self, topic: str) -> Mapping[int, int]:
-        """Of every partition, the offset that the next record will get or pass."""
+        """Return, for every partition, the offset that the next record will get or pass."""
         ...
 
     async def latest(self, topic: str, key: str) -> Record | None:

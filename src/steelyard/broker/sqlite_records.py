@@ -149,7 +149,7 @@ def append(
 
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """As few statements as can be, of sizes that are powers of two, so that their number is small."""
+    """Insert by few statements, of sizes that are powers of two, so that few different ones are compiled."""
     start = 0
     while left := len(rows) - start:
         size = min(_CHUNK, 1 << (left.bit_length() - 1))

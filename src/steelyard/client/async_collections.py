@@ -169,7 +169,7 @@ class AsyncInferenceSessions(AsyncCollection[InferenceSession]):
 
 @_said_as(Accounts)
 class AsyncAccounts:
-    """Who owns entities, and who may do what."""
+    """Accounts that own entities, and their permissions."""
 
     def __init__(self, calls: Calls[Account], transport: AsyncTransport) -> None:
         self._calls, self._transport = calls, transport

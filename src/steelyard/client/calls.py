@@ -135,7 +135,7 @@ class Calls(Generic[E]):
         return post(self.of(id, "token"), str, body_of(None, {"expires": expires}))
 
     def infer(self, id: str, endpoint: str, body: Any, token: str) -> Call[Any]:
-        """Not repeated once it may have reached the replica: a model may be slow, or change by being asked."""
+        """Describe an inference; it is not repeated, since a model may be slow, or change by being asked."""
         path = self.of(id, "infer", quote(endpoint.lstrip("/")))
         headers = {**keyed(), "Authorization": f"Bearer {token}"}
         return Call("POST", path, object, {}, body, headers, INFER_SECONDS, repeatable=False)
