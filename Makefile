@@ -36,10 +36,11 @@ run: .venv/.local  ## two models, uploaded, evaluated, reported on and audited
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/steelyard demo --state-dir .steelyard
 
-check: setup  ## lint, types, layers
+check: setup  ## lint, types, layers, and that planted bugs still apply
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.planted --check
 
 verify: setup  ## generated files are what the schema says
 	$(BIN)/python -m steelyard.schema.generate
