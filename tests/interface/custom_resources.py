@@ -1,0 +1,21 @@
+"""Lists the custom resources: their names, columns and rules, and every field of every version."""
+
+from collections.abc import Iterator
+
+from steelyard.schema.crd import custom_resource_definitions
+from tests.interface.schemas import Json, compact, field_lines
+
+
+def lines() -> list[str]:
+    """The listing, in the order of the definitions."""
+    return [line for definition in custom_resource_definitions() for line in _definition(definition)]
+
+
+def _definition(definition: Json) -> Iterator[str]:
+    spec = definition["spec"]
+    kind = spec["names"]["kind"]
+    yield f"{kind} {compact({name: value for name, value in spec.items() if name != 'versions'})}"
+    for version in spec["versions"]:
+        path = f"{kind}/{version['name']}"
+        yield f"{path} {compact({name: value for name, value in version.items() if name != 'schema'})}"
+        yield from field_lines(path, version["schema"]["openAPIV3Schema"])

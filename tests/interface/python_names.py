@@ -1,0 +1,174 @@
+"""Lists what users import: names with their signatures, fields and base classes, one a line.
+
+Types stand without their modules, so that a private module may move. `PUBLIC` is the whole list of modules: reviewers
+read it, and a test holds README, docs and examples to it.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Generic, Protocol
+
+from pydantic import BaseModel
+
+from steelyard.client import AsyncClient, Client
+
+EXPORTED = ()
+"""Stands for the names of the module's `__all__`."""
+PUBLIC: Mapping[str, tuple[str, ...]] = {
+    "steelyard.cli.demo.digits": ("make",),
+    "steelyard.client": EXPORTED,
+    "steelyard.client.fake": ("FakePlatform", "lost"),
+    "steelyard.client.presets": ("classification", "mock", "onnx_classifier"),
+    "steelyard.clusters.training": EXPORTED,
+    "steelyard.kube.client": ("connect",),
+    "steelyard.progress": ("report", "result"),
+    "steelyard.report.results": (
+        *("Answer", "Bounds", "Cell", "Counts", "Figure", "Json", "Metric"),
+        *("Results", "Rubric", "ScoresTogether", "Table", "Unit"),
+    ),
+    "steelyard.report.rubrics": EXPORTED,
+    "steelyard.report.rubrics.contract": ("BrokenContract", "check_rubric"),
+    "steelyard.report.rubrics.rows": ("FIELD", "answer_text", "right_or_wrong", "schema"),
+    "steelyard.report.statistics": ("Estimate",),
+    "steelyard.report.summary": ("What", "summarise_scores"),
+    "steelyard.schema.account": ("APIKey", "AccessGrant", "Account", "Identity"),
+    "steelyard.schema.answers": (
+        *("InferenceSessionAndToken", "QuarantinedEntity", "Status"),
+        *("WorkflowLogsResponse", "WorkflowProgress"),
+    ),
+    "steelyard.schema.audit": ("Audit", "AuditProcedure", "AuditRequirement"),
+    "steelyard.schema.base": ("DocumentationBase",),
+    "steelyard.schema.data": ("Artifact", "DataSchema", "DataView", "SchemaAdapter"),
+    "steelyard.schema.dataset": ("Dataset",),
+    "steelyard.schema.evaluation": ("Evaluation", "EvaluationClientConfiguration"),
+    "steelyard.schema.inference_service": (
+        *("InferenceInterface", "InferenceService", "InferenceServiceBuilder", "InferenceServiceRunner"),
+    ),
+    "steelyard.schema.inference_session": ("InferenceSession",),
+    "steelyard.schema.model": ("Model",),
+    "steelyard.schema.module": ("Module",),
+    "steelyard.schema.report": ("Report",),
+    "steelyard.schema.requests": (
+        *("AccountCreateRequest", "AccountPermissionsSetRequest", "AccountTokenCreateRequest"),
+        *("AuditCreateRequest", "AuditProcedureCreateRequest", "DatasetCreateRequest"),
+        *("DocumentationEditRequest", "EvaluationCreateRequest", "EvaluationInferenceSessionRequest"),
+        *("InferenceServiceCreateRequest", "InferenceSessionCreateRequest"),
+        *("InferenceSessionTokenCreateRequest", "LabelsEditRequest", "ModelCreateRequest"),
+        *("ModuleCreateRequest", "ReportCreateRequest"),
+    ),
+    "steelyard.storage.store": ("open_store",),
+}
+"""The public names of each module."""
+CLIENTS = (Client, AsyncClient)
+PLAIN_BASES = (object, BaseException, Exception, Protocol, Generic)
+PLAIN_VALUES = (bool, int, float, str, tuple)
+ENTRY_POINTS = ("console_scripts", "steelyard.rubrics")
+
+
+def names(module: str) -> tuple[str, ...]:
+    """The public names of a module."""
+    return PUBLIC[module] or tuple(importlib.import_module(module).__all__)
+
+
+def lines() -> list[str]:
+    """The listing, sorted."""
+    listed = [line for module in PUBLIC for line in _module(module)]
+    return sorted(listed) + [line for group in ENTRY_POINTS for line in _entry_points(group)]
+
+
+def _module(module: str) -> Iterator[str]:
+    for name in names(module):
+        value = getattr(importlib.import_module(module), name)
+        path = f"{module}.{name}"
+        if not inspect.isclass(value):
+            yield _function(path, value) if inspect.isroutine(value) else f"{path} = {_value(value)}"
+        elif issubclass(value, BaseModel):
+            yield f"{path}: {', '.join(sorted(value.model_fields))}"
+        else:
+            yield from _class(path, value)
+
+
+def _class(path: str, kind: type) -> Iterator[str]:
+    bases = [base.__name__ for base in kind.__mro__[1:] if base not in PLAIN_BASES]
+    yield f"{path}: {', '.join(['class', *bases])}"
+    initialised = any("__init__" in vars(base) for base in kind.__mro__ if _ours(base))
+    if initialised and not getattr(kind, "_is_protocol", False):
+        yield _function(path, kind)
+    fields = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    yield from (f"{path}{member}" for member in _members(kind, fields))
+    if kind in CLIENTS:
+        yield from _collections(path, kind("http://127.0.0.1/v0", "token"))
+
+
+def _collections(path: str, client: object) -> Iterator[str]:
+    """The methods of a client's collections: of equal ones one line, with the collections that have it."""
+    having: dict[str, list[str]] = defaultdict(list)
+    for name, collection in vars(client).items():
+        if not name.startswith("_") and _ours(type(collection)):
+            for member in _members(type(collection), set()):
+                having[member].append(name)
+    for member, collections in having.items():
+        yield f"{path}.[{'|'.join(sorted(collections))}]{member}"
+
+
+def _members(kind: type, fields: Container[str]) -> Iterator[str]:
+    """The public methods, properties and constants of a class, inherited ones of ours with them."""
+    names = {name for base in kind.__mro__ if _ours(base) for name in vars(base)}
+    for name in sorted(names):
+        if not name.startswith("_") and name not in fields:
+            value = getattr(kind, name)
+            yield _function(f".{name}", value) if callable(value) else f".{name}"
+
+
+def _ours(kind: type) -> bool:
+    return kind.__module__.startswith("steelyard.")
+
+
+def _function(path: str, function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(default=_Default(parameter.default))
+        if parameter.default is not parameter.empty
+        else parameter
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    returned = signature.replace(parameters=parameters)
+    if inspect.isclass(function):
+        returned = returned.replace(return_annotation=signature.empty)
+    awaited = " (async)" if inspect.iscoroutinefunction(function) else ""
+    return f"{path}{_bare(str(returned))}{awaited}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Default:
+    """A default value, shown where it is a plain one: others have addresses of this process in them."""
+
+    value: object
+
+    def __repr__(self) -> str:
+        return repr(self.value) if self.value is None or isinstance(self.value, PLAIN_VALUES) else "…"
+
+
+def _bare(text: str) -> str:
+    """The text without the modules of its types."""
+    return re.sub(r"(?<![\w.'\"])(?:[a-z_]\w*\.)+(?=[A-Za-z_])", "", text).replace("~", "")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"mapping of {', '.join(sorted(map(str, value)))}"
+    return _bare(repr(value))
+
+
+def _entry_points(group: str) -> Iterator[str]:
+    """Installed names, with the arguments that each rubric takes."""
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        if point.value.startswith("steelyard."):
+            arguments = "" if group == "console_scripts" else _function("", point.load())
+            yield f"{group}: {point.name}{arguments}"
