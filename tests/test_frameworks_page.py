@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,8 +12,8 @@ from steelyard.operator.training.framework import Framework
 from steelyard.schema.training.crd import training_spec_schema
 from steelyard.schema.training.dl_job import DLJobSpec, FrameworkSpec
 from steelyard.schema.training.kinds import TrainingKind
+from steelyard.types import Json
 
-Json = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/training/frameworks.md").read_text()
 MANIFESTS = {

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-Json = Any
+from steelyard.types import JsonValue
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -54,10 +55,10 @@ class Serving:
     """A server that runs; `facts` are there once it has ended."""
 
     urls: list[str]
-    facts: dict[str, Json] = field(default_factory=dict)
+    facts: dict[str, JsonValue] = field(default_factory=dict)
 
     @property
-    def replicas(self) -> list[dict[str, Json]]:
+    def replicas(self) -> list[dict[str, JsonValue]]:
         return [replica for replica in self.facts["replicas"] if replica["asked"]]
 
 
@@ -91,12 +92,12 @@ class Result:
     cpu: float
     peak_mb: float
     """The most memory of any one of its processes."""
-    server: Mapping[str, Json]
-    told: Mapping[str, Json] = field(default_factory=dict)
+    server: Mapping[str, JsonValue]
+    told: Mapping[str, JsonValue] = field(default_factory=dict)
     """What it said of itself, as JSON on its last line."""
 
     @property
-    def _replicas(self) -> list[dict[str, Json]]:
+    def _replicas(self) -> list[dict[str, JsonValue]]:
         return [replica for replica in self.server["replicas"] if replica["asked"]]
 
     @property
@@ -171,7 +172,7 @@ def run(command: Command, load: Load) -> Result:
     return Result(load, server=serving.facts, told=told, **measured)
 
 
-def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, Json], dict[str, Json]]:
+def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
     """What the kernel says of the command, and what it says of itself."""
     arguments = [*cores()[1], *command.at(urls)]
     log = command.folder / "command.log" if command.folder != ROOT else Path(os.devnull)
@@ -200,7 +201,7 @@ def watch(command: Command, urls: Sequence[str] = ()) -> tuple[dict[str, Json], 
     return measured, {"began": began} | _last_json(lines)
 
 
-def _last_json(lines: Sequence[bytes]) -> dict[str, Json]:
+def _last_json(lines: Sequence[bytes]) -> dict[str, JsonValue]:
     try:
         found = json.loads(lines[-1])
     except (IndexError, ValueError):

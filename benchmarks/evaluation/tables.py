@@ -1,19 +1,18 @@
 """The figures as Markdown: first the aims, then everything side by side, one table for each group."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from benchmarks.evaluation.measured import Result
 from benchmarks.evaluation.plan import GROUPS, Line
 from benchmarks.evaluation.scoring import FEW, Scoring
 from benchmarks.evaluation.tools import AUTO, COMMAND, ENGINE, version
+from steelyard.types import JsonValue
 
-Json = Any
 Found = Mapping[Line, Result]
 Column = tuple[str, Callable[[Line, Result], str]]
 
 
-def figures(result: Result) -> dict[str, Json]:
+def figures(result: Result) -> dict[str, JsonValue]:
     """For the JSON line."""
     asked = bool(result.asked)
     return {

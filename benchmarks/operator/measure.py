@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -25,8 +24,8 @@ from steelyard.kube.resource import EVALUATIONS, JOBS, Resource
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
+from steelyard.types import Json
 
-Json = dict[str, Any]
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SETTINGS = OperatorSettings(storage="file:///storage")

@@ -1,14 +1,12 @@
 """The jobs of the measurement, and the objects that one leads to as text, for the operator of others to fill in."""
 
 import json
-from typing import Any
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.replica import pod, services
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def make_job(name: str, replicas: int) -> Json:

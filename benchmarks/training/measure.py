@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -25,8 +24,8 @@ from benchmarks.peers import peer_python
 from benchmarks.training.jobs import make_job, templates
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
+from steelyard.types import Json
 
-Json = dict[str, Any]
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
 PATIENCE = 900.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.kube.resource import INFERENCE_SESSIONS, Json
+from steelyard.kube.resource import INFERENCE_SESSIONS
 from steelyard.kube.store import Key
 from steelyard.operator.bench import Bench, State
 from steelyard.operator.doubles import make_evaluation
@@ -16,6 +16,7 @@ from steelyard.operator.session_world import deployments, replica_moves, replica
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import doubles
 from steelyard.operator.worlds import EvaluationWorld, StepWorld
+from steelyard.types import Json
 from tests.exploration import test_workflows, training_cases, virtual_time
 from tests.exploration.live import LiveWorld, Run
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
 from typing import TypeVar
 
-from steelyard.kube.cluster import Json, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.cluster import ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Conflict, Unreachable
 from steelyard.kube.memory import MemoryCluster
+from steelyard.types import Json
 
 T = TypeVar("T")
 READS = frozenset({"get", "list"})

@@ -12,9 +12,9 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     TF_JOBS,
     XGBOOST_JOBS,
-    Json,
     Resource,
 )
+from steelyard.types import Json
 from tests.engines.locked import environment
 
 ROOT = Path(__file__).parents[2]

@@ -13,10 +13,11 @@ from steelyard.client.retries import Retries
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, ServerTimeout, Unreachable
-from steelyard.kube.resource import Json, Resource
+from steelyard.kube.resource import Resource
 from steelyard.local.detached import Asked
 from steelyard.local.state import Ready, StateDir, read_ready
 from steelyard.local.supervisor import start_detached, stop
+from steelyard.types import Json
 
 
 def processes_of(folder: Path) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -20,8 +19,8 @@ import pyarrow.parquet as pq
 from aiohttp import web
 
 from steelyard.runs.folder import open_run
+from steelyard.types import JsonValue
 
-Json = Any
 IN_FLIGHT = 32
 PART = 1000
 """Rows of one part: what is answered but not durable yet is at most one."""
@@ -103,7 +102,7 @@ def good_body(row: int, size: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def endpoint(tls: ssl.SSLContext | None = None, **changes: Json) -> AsyncIterator[Endpoint]:
+async def endpoint(tls: ssl.SSLContext | None = None, **changes: JsonValue) -> AsyncIterator[Endpoint]:
     made = Endpoint(**changes)
     app = web.Application(client_max_size=64 << 20)
     app.router.add_post("/v1/chat/completions", made.chat)
@@ -128,7 +127,7 @@ class Ended:
     """On its standard error."""
 
     @property
-    def events(self) -> Sequence[Mapping[str, Json]]:
+    def events(self) -> Sequence[Mapping[str, JsonValue]]:
         """With `--display json`."""
         return [orjson.loads(line) for line in self.out.splitlines() if re.match(r"\{.*\}$", line)]
 

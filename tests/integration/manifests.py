@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from steelyard.schema.ids import replication_id
+from steelyard.types import Json
 
-Json = dict[str, Any]
 DIGEST = f"sha256:{'0' * 64}"
 ANSWER = pa.schema({"label": pa.int64()})
 

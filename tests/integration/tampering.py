@@ -7,17 +7,17 @@ import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Json = Any
+from steelyard.types import JsonValue
+
 TEXTS = ("*.json", "*.html")
 
 
-def edit_json(path: Path, change: Callable[[Json], None]) -> None:
+def edit_json(path: Path, change: Callable[[JsonValue], None]) -> None:
     content = orjson.loads(path.read_bytes())
     change(content)
     path.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
@@ -48,7 +48,7 @@ def drop_rows(outputs: Path, root: Path, rows: int = 2) -> None:
     edit_table(path, lambda table: table.slice(0, table.num_rows - rows))
     original = manifest.read_bytes()
 
-    def edited(content: Json) -> None:
+    def edited(content: JsonValue) -> None:
         content["rows"]["total"] -= rows
         content["rows"]["present"] -= rows
         content["files"][-1] |= {"rows": content["files"][-1]["rows"] - rows, "size": path.stat().st_size}

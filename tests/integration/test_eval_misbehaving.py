@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.integration.eval_command import Endpoint, Place, ended, endpoint, good_body
 
-Json = Any
-
 
 class Bad(web.Response):
     """An answer by hand: bytes as they are, and then the end of the connection, or a reset."""

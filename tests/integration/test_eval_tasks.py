@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
@@ -16,16 +15,16 @@ import pytest
 
 from steelyard.runs.doubles import endpoint
 from steelyard.runs.folder import RunFolder
+from steelyard.types import JsonValue
 
 TASKS = Path(__file__).parents[2] / "examples" / "tasks"
-Json = Any
 
 
-def rows_of(name: str) -> list[dict[str, Json]]:
+def rows_of(name: str) -> list[dict[str, JsonValue]]:
     return [json.loads(line) for line in (TASKS / f"{name}.jsonl").read_text().splitlines()]
 
 
-def by_key(name: str, key: str, answer: Callable[[dict[str, Json]], str]) -> Callable[[str], str]:
+def by_key(name: str, key: str, answer: Callable[[dict[str, JsonValue]], str]) -> Callable[[str], str]:
     """Answers by the row whose text stands in the prompt, the last one where there are several."""
     rows = rows_of(name)
 
@@ -36,7 +35,7 @@ def by_key(name: str, key: str, answer: Callable[[dict[str, Json]], str]) -> Cal
     return respond
 
 
-def extracted(row: dict[str, Json]) -> str:
+def extracted(row: dict[str, JsonValue]) -> str:
     if "Lucia" in row["text"]:
         return "I cannot do that."
     return '```json\n{"buyer": "B", "date": "2024-03-03", "quantity": 2, "euros": 4.5}\n```'
@@ -98,7 +97,7 @@ async def test_an_example_runs_scores_and_goes_on(tmp_path: Path, name: str) -> 
     assert run.page.exists()
 
 
-def metrics(report: Json) -> list[dict[str, Json]]:
+def metrics(report: JsonValue) -> list[dict[str, JsonValue]]:
     """The report's metrics, wherever they stand."""
     if isinstance(report, dict):
         own = report.get("metrics")

@@ -32,8 +32,8 @@ from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY, epoch
 from steelyard.steps.common import StepFailed
 from steelyard.steps.evaluation_client import evaluation_spec
 from steelyard.storage.store import open_store
+from steelyard.types import JsonValue
 
-Json = Any
 NAME = "evaluation-test.default.svc"
 IN_FLIGHT, BATCH = 8, 50
 
@@ -41,7 +41,7 @@ IN_FLIGHT, BATCH = 8, 50
 class Place:
     """A folder with a dataset, an output, a hosts file, and steps to run in it."""
 
-    def __init__(self, folder: Path, **changes: Json) -> None:
+    def __init__(self, folder: Path, **changes: JsonValue) -> None:
         self.folder = folder
         self.dataset = open_store(f"file://{folder}/dataset")
         self.output = open_store(f"file://{folder}/output")
@@ -74,7 +74,7 @@ class Place:
             stdout=asyncio.subprocess.PIPE,
         )
 
-    async def run(self, step: str, attempt: int = 1) -> tuple[int, Json, list[Json]]:
+    async def run(self, step: str, attempt: int = 1) -> tuple[int, JsonValue, list[JsonValue]]:
         """Exit status, termination message, log lines."""
         process = await self.start(step, attempt)
         out, _ = await process.communicate()
@@ -95,7 +95,7 @@ class Place:
             yield [one, two]
 
 
-async def slow_answer(row: Mapping[str, Json]) -> web.StreamResponse:
+async def slow_answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
     await asyncio.sleep(0.01)
     return await good_answer(row)
 
@@ -165,7 +165,7 @@ async def test_a_replica_that_is_deleted_in_the_middle_costs_no_answer(tmp_path:
     await write_dataset(place.dataset, 300)
     ending, cut = asyncio.Event(), list[int]()
 
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if len(cut) < IN_FLIGHT and await _set_within(ending, 0.02):
             cut.append(row["number"])
             return cut_short(row)
@@ -194,7 +194,7 @@ async def _set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def test_a_bad_row_ends_the_step_for_good_and_names_the_row(tmp_path: Path) -> None:
-    async def refuses(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def refuses(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         return json_answer({}, status=400) if row["number"] == 17 else await good_answer(row)
 
     place = Place(tmp_path)

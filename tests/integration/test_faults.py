@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from steelyard.kube.resource import EVALUATIONS, JOBS
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
 
-Json = dict[str, Any]
 ROWS = 300
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 from zlib import crc32
 
 import pyarrow.parquet as pq
@@ -42,8 +41,8 @@ from steelyard.runs.look import wrong_answers
 from steelyard.runs.request import Limits, RubricSpec
 from steelyard.runs.run import run
 from steelyard.runs.world import Interrupted, World
+from steelyard.types import JsonValue
 
-Json = Any
 Key = tuple[int, str]
 VERDICT = "judge.Verdict"
 SHARES = ("exact-match", "token-f1", "contains", VERDICT)
@@ -93,7 +92,7 @@ async def make_run(plan: Plan, folder: Path) -> Run:
     """The run, from the first call to its report."""
     waiting = {f"say {row}": list(enumerate(outcomes)) for row, outcomes in enumerate(plan.outcomes)}
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         if "[Answer to grade]" in prompt:
             judge, _, said = prompt.partition(" [Answer to grade] ")
             return f"VERDICT: {plan.grade(judge, said)}"
@@ -186,7 +185,7 @@ def check_scores(plan: Plan, done: Run) -> dict[str, Truth]:
     return truths
 
 
-def check_share(part: Json, counted: list[Json]) -> None:
+def check_share(part: JsonValue, counted: list[JsonValue]) -> None:
     """The number, its bounds and its groups: sums of scores over the rows that count."""
     lead = part["metrics"][0]
     if not counted:
@@ -207,9 +206,9 @@ def check_share(part: Json, counted: list[Json]) -> None:
         assert reduced["mean"] == pytest.approx(fmean(means))
 
 
-def by_question(rows: list[Json]) -> dict[int, list[Json]]:
+def by_question(rows: list[JsonValue]) -> dict[int, list[JsonValue]]:
     """The rows of each question."""
-    questions: dict[int, list[Json]] = defaultdict(list)
+    questions: dict[int, list[JsonValue]] = defaultdict(list)
     for row in rows:
         questions[row["_index_"]].append(row)
     return questions
@@ -329,7 +328,7 @@ def check_plan(plan: Plan) -> None:
         asyncio.run(one_truth(plan, Path(folder)))
 
 
-def by_prompt(prompt: str) -> Json:
+def by_prompt(prompt: str) -> JsonValue:
     """A model that answers each prompt the same at every time: right, wrong, or not at all."""
     row = int(prompt.removeprefix("say "))
     return (
@@ -339,7 +338,7 @@ def by_prompt(prompt: str) -> Json:
     )
 
 
-async def numbers_of(folder: Path, patience: list[int]) -> tuple[Json, list[Json]]:
+async def numbers_of(folder: Path, patience: list[int]) -> tuple[JsonValue, list[JsonValue]]:
     """The numbers and scores of a run that is stopped after so many answers, again and again, and then let through."""
     rows = [
         {"prompt": f"say {row}", "target": f"the target {row}", "kind": f"k{row % 2}"} for row in range(40)
@@ -347,7 +346,7 @@ async def numbers_of(folder: Path, patience: list[int]) -> tuple[Json, list[Json
     left = patience.copy()
     world = World(environment={})
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         if left:
             left[0] -= 1
             if left[0] <= 0:

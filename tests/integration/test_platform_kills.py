@@ -20,8 +20,9 @@ from steelyard.cli.demo.story import ACCOUNT, Audited, Story
 from steelyard.cli.display import NoDisplay
 from steelyard.client import Client, ClientError
 from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import JOBS, Json
+from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
+from steelyard.types import Json
 from tests.integration.conftest import Machine, processes_of
 
 VICTIMS = ("platform", "supervisor", "kubernetes", "operator")

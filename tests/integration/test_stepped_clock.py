@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import CONFIG_MAPS, LEASES, PODS, Json
+from steelyard.kube.resource import CONFIG_MAPS, LEASES, PODS
 from steelyard.local.controllers.decision import parse_time
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.sleeps import read_sleeps
 from steelyard.local.state import read_record
+from steelyard.types import Json
 from tests.integration import small
 from tests.integration.conftest import Machine
 from tests.integration.test_full_disk import client_runs, complete

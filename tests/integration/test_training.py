@@ -17,8 +17,8 @@ from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
+from steelyard.types import Json
 
-Json = dict[str, Any]
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
 

@@ -4,7 +4,6 @@ import json
 import re
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,8 @@ from steelyard.operator.controller import Controller
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import TrainingSettings
 from steelyard.operator.training.doubles import SETTINGS, Stage, StoreCaches, make_job
+from steelyard.types import Json
 
-Json = dict[str, Any]
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 
 

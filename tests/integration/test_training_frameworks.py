@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS, Json
+from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
+from steelyard.types import Json
 from tests.integration.conftest import Machine
 
 pytestmark = pytest.mark.e2e

@@ -31,10 +31,10 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     Resource,
 )
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import operator, process
 
-Json = dict[str, Any]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training" / "digits"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]

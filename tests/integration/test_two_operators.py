@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import LEASES, MODELS, Json
+from steelyard.kube.resource import LEASES, MODELS
 from steelyard.operator.main import LEASE
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import process
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet import children, processes, shim
 from steelyard.local.kubelet.records import LOST, PodFolder
 from steelyard.local.kubelet.stopping import stop_all_pods
@@ -24,6 +24,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from steelyard.types import Json
 from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"

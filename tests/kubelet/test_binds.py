@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod, phase
+from steelyard.types import Json
 
 LISTEN = """
 import os, socket as s, sys

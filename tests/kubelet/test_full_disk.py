@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import (
     ENDED,
@@ -18,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from steelyard.types import Json
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
 

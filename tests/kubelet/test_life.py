@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -18,6 +18,7 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
+from steelyard.types import Json
 from tests.kubelet.conftest import nothing_left_of
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"

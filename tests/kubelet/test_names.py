@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS, SERVICES, Json
+from steelyard.kube.resource import PODS, SERVICES
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.controllers.run import run_controllers
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, make_config, make_pod, phase
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import Shown
+from steelyard.types import Json
 from tests.kubelet.test_binds import make_training
 
 LOOK = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import (
     Machine,
     condition,
@@ -19,6 +19,7 @@ from steelyard.local.kubelet.testing import (
     terminated,
 )
 from steelyard.local.names.folder import namespace_file
+from steelyard.types import Json
 
 
 async def test_a_pod_that_succeeds(machine: Machine) -> None:

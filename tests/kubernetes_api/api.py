@@ -15,7 +15,8 @@ import aiohttp
 import orjson
 import yaml
 
-Json = dict[str, Any]
+from steelyard.types import Json
+
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from tests.kubernetes_api.api import Json
+from steelyard.types import Json
 
 WHOLE = {"type": "integer"}
 TEXT = {"type": "string", "maxLength": 20}

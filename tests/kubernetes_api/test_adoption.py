@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.kubernetes_api.api import JSON_PATCH, Api, Json, config_map, owned_by, pod
+from steelyard.types import Json
+from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, owned_by, pod
 from tests.kubernetes_api.conftest import REAL, widget
 
 CONTROLLER = {"controller": True, "blockOwnerDeletion": True}

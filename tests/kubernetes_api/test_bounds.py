@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes_api.api import Api, Json, job, pod
+from steelyard.types import Json
+from tests.kubernetes_api.api import Api, job, pod
 from tests.kubernetes_api.conftest import Server
 
 CORE, APPS = "/api/v1/namespaces/{}", "/apis/apps/v1/namespaces/{}"

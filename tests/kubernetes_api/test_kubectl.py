@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from steelyard.schema.crd import custom_resource_definitions
-from tests.kubernetes_api.api import Api, Json, pod
+from steelyard.types import Json
+from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import CRDS, Server, established
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes_api.api import Api, Json, pod
+from steelyard.types import Json
+from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import Server
 
 FIRST = "2026-01-01T00:00:01.000000001Z stdout F one\n"

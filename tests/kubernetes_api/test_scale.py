@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes_api.api import JSON_PATCH, Answer, Api, Json, definition
+from steelyard.types import Json
+from tests.kubernetes_api.api import JSON_PATCH, Answer, Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, established, widget
 
 COUNT = {"type": "integer", "minimum": 0, "maximum": 9}

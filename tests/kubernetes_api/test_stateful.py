@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.types import Json
 
 NAMES = st.sampled_from("abcd")
 CORE = "/api/v1/namespaces/default/configmaps"

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.database import SqliteDatabase
 from steelyard.local.apiserver.kinds import ResourceType
@@ -33,6 +33,7 @@ from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.testing import make_config
+from steelyard.types import Json
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
 from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes_api.api import TABLE, Api, Json, config_map, job, pod
+from steelyard.types import Json
+from tests.kubernetes_api.api import TABLE, Api, config_map, job, pod
 from tests.kubernetes_api.conftest import widget
 
 WIDE = {

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from steelyard.schema.training.kinds import TRAINING
-from tests.kubernetes_api.api import Api, Json
+from steelyard.types import Json
+from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.test_training import CONTAINERS, path, served
 
 with warnings.catch_warnings():

@@ -9,14 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from pydantic import BaseModel
 
 from steelyard.schema.bounds import ENTITY_BYTES, INT32, INT64
 from steelyard.schema.conftest import IMAGE
+from steelyard.types import JsonValue
 
-Json = Any
 FIT: dict[str, list[str]] = {
     "account": ["acme", "umbrella"],
     "capacity": ["1Gi", "0", "8191Pi"],
@@ -42,7 +41,7 @@ TEXTS = [
     "10000-01-01T00:00:00Z", "${x}", "{limit.x}", "%s%n", "' OR 1=1 --", "kubernetes.io/x",
     "x" * 70_000, "x" * 140_000,
 ]  # fmt: skip
-NUMBERS: list[Json] = [
+NUMBERS: list[JsonValue] = [
     -1, 0, 1, 1000, 1001, INT32, INT32 + 1, INT64, INT64 + 1, -INT64 - 1, -INT64 - 2, 2**64, 10**25, "9" * 25,
     "9" * 5000, "1e3", True, False, 1.5, 1e300, float("inf"), float("nan"), "", "0x10", "１", [1], None,
 ]  # fmt: skip
@@ -51,15 +50,15 @@ DEPTHS = [63, 64, 65, 95, 96, 97, 99, 100, 101, 150, 198, 200, 250, 254, 255, 50
 SIZES = range(ENTITY_BYTES - 1200, ENTITY_BYTES + 40)
 
 
-def _choose_session(model: str, body: Json) -> None:
+def _choose_session(model: str, body: JsonValue) -> None:
     """An evaluation has a session of its own, or one that runs."""
     if model == "EvaluationCreateRequest":
         own = body.setdefault("inferenceSession", None)
         body["inferenceSessionReference"] = None if own else body.get("inferenceSessionReference")
 
 
-def nested(depth: int, list_: bool) -> Json:
-    value: Json = 1
+def nested(depth: int, list_: bool) -> JsonValue:
+    value: JsonValue = 1
     for _ in range(depth):
         value = [value] if list_ else {"a": value}
     return value
@@ -87,13 +86,13 @@ class Fuzz:
     def text(self) -> str:
         return self.random.choice([*TEXTS, "fit", "fit"])
 
-    def number(self) -> Json:
+    def number(self) -> JsonValue:
         return self.random.choice(NUMBERS)
 
-    def anything(self) -> Json:
+    def anything(self) -> JsonValue:
         return self.random.choice([self.text(), self.number(), self.free_form(), None, [], {}])
 
-    def free_form(self) -> Json:
+    def free_form(self) -> JsonValue:
         match self.random.randrange(4):
             case 0:
                 return nested(self.random.choice(DEPTHS), list_=False)
@@ -104,8 +103,8 @@ class Fuzz:
         return {str(number): number for number in range(self.random.choice([0, 10, 10_000, 10_001]))}
 
     def _value(  # noqa: PLR0911 - one case per word of JSON Schema
-        self, node: Json, definitions: Json, name: str
-    ) -> Json:
+        self, node: JsonValue, definitions: JsonValue, name: str
+    ) -> JsonValue:
         if "$ref" in node:
             node = {**definitions[node["$ref"].rpartition("/")[2]], **node}
         if self.random.random() < self.wild:
@@ -137,14 +136,14 @@ class Fuzz:
                 return None
         return self._fit(name, node)
 
-    def _fit(self, name: str, node: Json) -> Json:
+    def _fit(self, name: str, node: JsonValue) -> JsonValue:
         if name in self.ids:
             return self.ids[name]
         if node.get("format") == "date-time":
             return self.random.choice(FIT["expires"])
         return self.random.choice(FIT.get(name, ["abc", "x.y"]))
 
-    def _object(self, node: Json, definitions: Json) -> Json:
+    def _object(self, node: JsonValue, definitions: JsonValue) -> JsonValue:
         required = set(node.get("required", []))
         made = {
             name: self._value(child, definitions, name)
@@ -165,7 +164,7 @@ class Fuzz:
                 made = {"scratch": {"capacity": "1Gi"}, **made, "kind": "Scratch"}
         return made
 
-    def _wild(self, node: Json) -> Json:
+    def _wild(self, node: JsonValue) -> JsonValue:
         """A value of the node's type beyond its bounds, or of another type."""
         if self.random.random() < 0.2:
             return self.anything()

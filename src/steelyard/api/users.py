@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import orjson
 
@@ -11,10 +10,10 @@ from steelyard.api.existing import Known
 from steelyard.schema.dependencies import BASELINE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
+from steelyard.types import JsonValue
 from steelyard.views.fields import cursor
 from steelyard.views.view import Query
 
-Json = Mapping[str, Any]
 _MOST = 100
 _PAGE, _READ = 200, 2000
 """Where no filter finds the users, so many of the newest entities are read at most, a page at a time."""
@@ -26,24 +25,24 @@ class _Use:
     """Use of one kind by another: found by a filter, and where that finds too much, by what the JSON says."""
 
     kind: str
-    filters: Callable[[Json], Mapping[str, str]]
-    names: Callable[[Json, str], bool] | None = None
+    filters: Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
+    names: Callable[[Mapping[str, JsonValue], str], bool] | None = None
 
 
 def _filtered(kind: str, name: str) -> _Use:
     return _Use(kind, lambda used: {name: used["id"]})
 
 
-def _has_precondition(user: Json, id: str) -> bool:
+def _has_precondition(user: Mapping[str, JsonValue], id: str) -> bool:
     return any(needed["id"] == id for needed in (user.get("metadata") or {}).get("preconditions") or ())
 
 
-def _mounts(service: Json, id: str) -> bool:
+def _mounts(service: Mapping[str, JsonValue], id: str) -> bool:
     mounts = (service.get("runner") or {}).get("volumeMounts") or ()
     return any(mount["data"]["source"]["id"] == id for mount in mounts if mount.get("data"))
 
 
-def _has_baseline(audit: Json, id: str) -> bool:
+def _has_baseline(audit: Mapping[str, JsonValue], id: str) -> bool:
     return any(note["key"] == BASELINE and note["value"] == id for note in audit.get("annotations") or ())
 
 
@@ -85,7 +84,7 @@ _USERS: Mapping[str, Sequence[_Use]] = {
 
 async def warning(call: Call, entity: Known) -> str | None:
     """`is used by 2 evaluations, of which 1 has not ended: 0123…`; of those that the caller may see."""
-    users: dict[str, dict[str, Json]] = {}
+    users: dict[str, dict[str, Mapping[str, JsonValue]]] = {}
     for use in _USERS.get(entity.kind, ()):
         async for user in _users(call, use, entity.content):
             users.setdefault(use.kind, {})[user["id"]] = user
@@ -93,7 +92,9 @@ async def warning(call: Call, entity: Known) -> str | None:
     return f"{entity.kind} {entity.id} is used by {'; '.join(parts)}" if parts else None
 
 
-async def _users(call: Call, use: _Use, used: Json) -> AsyncIterator[Json]:
+async def _users(
+    call: Call, use: _Use, used: Mapping[str, JsonValue]
+) -> AsyncIterator[Mapping[str, JsonValue]]:
     """At most `_MOST`, the newest first."""
     alive = [status for status in statuses(use.kind) if status != "Deleted"]
     try:
@@ -120,7 +121,7 @@ async def _users(call: Call, use: _Use, used: Json) -> AsyncIterator[Json]:
         query = replace(query, after=cursor(page[-1], use.kind, query.order_by))
 
 
-def _names(use: _Use, user: Json, id: str) -> bool:
+def _names(use: _Use, user: Mapping[str, JsonValue], id: str) -> bool:
     try:
         return use.names is None or use.names(user, id)
     except (LookupError, TypeError, AttributeError):  # made by an older version, of another form

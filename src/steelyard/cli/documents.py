@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from steelyard.cli.connection import collection_name
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from yaml import MarkedYAMLError
 
-Json = dict[str, Any]
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_.-]+)\)")
 
 

@@ -11,8 +11,7 @@ import yaml
 
 from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

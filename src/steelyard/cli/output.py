@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.errors import UsageError
+from steelyard.types import Json
 
 FORMS = ("table", "json", "yaml", "name")
-Json = dict[str, Any]
 SHOWN_TEXT = 120  # characters of a text without a blank; a URL or a digest has fewer
 
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from steelyard.cli.connection import choose_state_dir
 from steelyard.cli.display import Display, Row, open_display
@@ -26,8 +25,8 @@ from steelyard.schema.locations import complete_location
 from steelyard.schema.names import PROGRESS
 from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
+from steelyard.types import Json
 
-Json = dict[str, Any]
 POLL_SECONDS = 0.25
 
 

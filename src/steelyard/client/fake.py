@@ -22,8 +22,8 @@ from steelyard.client.pages import MORE
 from steelyard.client.retries import Retries
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.entities import PLURALS
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Answer = Callable[[], httpx.Response]
 Trouble = Callable[[Answer], httpx.Response]
 ENDPOINT, TOKEN, SESSION_TOKEN = "http://fake/v0", "secret", "session-secret"

@@ -11,9 +11,7 @@ from jsonpath_ng.exceptions import JSONPathError
 from jsonpath_ng.parser import parse as parse_jsonpath
 
 from steelyard.evaluation.transform import Template
-
-Json = Any
-"""Any JSON value: adapters take what the dataset and the service hold."""
+from steelyard.types import JsonValue
 
 Item = dict[str, Any]
 Adapter = Callable[[Iterable[Item]], Iterator[Item]]
@@ -104,7 +102,7 @@ def _explode_collections(configuration: Mapping[str, Any]) -> Adapter:
 
     def apply(stream: Iterable[Item]) -> Iterator[Item]:
         for item in stream:
-            columns: dict[str, Sequence[Json]] = {name: _collection(item, name) for name in names}
+            columns: dict[str, Sequence[JsonValue]] = {name: _collection(item, name) for name in names}
             lengths = {name: len(column) for name, column in columns.items()}
             if len(set(lengths.values())) != 1:
                 raise ValueError(f"ExplodeCollections: the collections differ in length: {lengths}")
@@ -125,7 +123,7 @@ def _flatten_hierarchy(configuration: Mapping[str, Any]) -> Adapter:
     if depth is not None and depth < 0:
         raise ValueError("configuration of the adapter FlattenHierarchy: depth must not be negative")
 
-    def flatten(value: Json, path: tuple[str, ...], flat: Item) -> Item:
+    def flatten(value: JsonValue, path: tuple[str, ...], flat: Item) -> Item:
         if isinstance(value, dict) and (depth is None or len(path) <= depth):
             for key, child in value.items():
                 flatten(child, (*path, key), flat)
@@ -193,14 +191,14 @@ def _names(configuration: Mapping[str, Any], key: str) -> list[str]:
     return names
 
 
-def _field(item: Item, name: str) -> Json:
+def _field(item: Item, name: str) -> JsonValue:
     try:
         return item[name]
     except KeyError:
         raise ValueError(f"there is no field {name!r}; there are {', '.join(map(repr, item))}") from None
 
 
-def _collection(item: Item, name: str) -> list[Json]:
+def _collection(item: Item, name: str) -> list[JsonValue]:
     value = _field(item, name)
     if not isinstance(value, list):
         raise ValueError(f"the field {name!r} must be a list, not {type(value).__name__}")

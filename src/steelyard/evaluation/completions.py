@@ -7,15 +7,14 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from steelyard.evaluation import stops
 from steelyard.evaluation.call import Client, Failure, Fault, Outcome
 from steelyard.evaluation.endings import judged
+from steelyard.types import JsonValue
 
-Json = Any
 LIKELIHOOD = b'{"likelihood":'
 """How the body of a row begins whose likelihood is asked."""
 KEPT_CONTEXTS = 256
@@ -88,7 +87,7 @@ class CompletionsClient:
             return await self._stopped(stops.stops_of(asked), asked)
         return outcome
 
-    async def _stopped(self, wanted: list[str], asked: Mapping[str, Json]) -> Outcome:
+    async def _stopped(self, wanted: list[str], asked: Mapping[str, JsonValue]) -> Outcome:
         """Ask with as many stops as the endpoint takes; the answer goes back beside all of them."""
         whole = {**asked, "stop": wanted}
         while True:
@@ -131,14 +130,14 @@ class CompletionsClient:
             )
         return await self._of_ids(body, asked, [(before, whole[count:])])
 
-    async def _of_text(self, body: bytes, asked: Mapping[str, Json], count: int | None) -> Outcome:
+    async def _of_text(self, body: bytes, asked: Mapping[str, JsonValue], count: int | None) -> Outcome:
         outcome = await self._ask(_echo(asked["model"], asked["prompt"]))
         if isinstance(outcome, Failure):
             return outcome
         return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
 
     async def _of_ids(
-        self, body: bytes, asked: Mapping[str, Json], pairs: Sequence[tuple[list[int], list[int]]]
+        self, body: bytes, asked: Mapping[str, JsonValue], pairs: Sequence[tuple[list[int], list[int]]]
     ) -> Outcome:
         """Contexts and continuations as token ids, a request each."""
         answers = []
@@ -150,7 +149,7 @@ class CompletionsClient:
         sizes = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
         return _answered(body, answers, b'"windows":' + orjson.dumps(sizes))
 
-    async def _of_tokens(self, body: bytes, asked: Mapping[str, Json]) -> Outcome:
+    async def _of_tokens(self, body: bytes, asked: Mapping[str, JsonValue]) -> Outcome:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
         tokenizer = self.tokenizer
         if tokenizer is None or tokenizer.prefix is None:  # refused before the run began

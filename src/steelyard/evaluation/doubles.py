@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -27,8 +26,8 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.replicas import Absence
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.storage.store import Store, open_store, sync_reader
+from steelyard.types import JsonValue
 
-Json = Any
 EVALUATION_ID = "5a7e17a7e5a7e17a7e5a7e17a7e5a7e1"
 ANSWER: dict[str, pa.DataType] = {"text": pa.string(), "score": pa.float64()}
 ANSWER_SCHEMA = pa.schema(ANSWER)
@@ -39,7 +38,10 @@ def encode_schema(schema: pa.Schema) -> str:
 
 
 def make_spec(
-    *, schema: pa.Schema = ANSWER_SCHEMA, interface: Mapping[str, Json] | None = None, **changes: Json
+    *,
+    schema: pa.Schema = ANSWER_SCHEMA,
+    interface: Mapping[str, JsonValue] | None = None,
+    **changes: JsonValue,
 ) -> EvaluationResourceSpec:
     """An Evaluation's spec; `changes` are top-level fields, `interface` fields of the service's interface."""
     runner = {"kind": "mock", "resources": {}}
@@ -119,20 +121,20 @@ class Fixed:
         return frozenset(self.found)
 
 
-Answer = Callable[[Mapping[str, Json]], Awaitable[web.StreamResponse]]
+Answer = Callable[[Mapping[str, JsonValue]], Awaitable[web.StreamResponse]]
 
 
-async def good_answer(row: Mapping[str, Json]) -> web.StreamResponse:
+async def good_answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
     """What the default interface expects."""
     return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2})
 
 
-def cut_short(row: Mapping[str, Json]) -> web.Response:
+def cut_short(row: Mapping[str, JsonValue]) -> web.Response:
     """Answers as a server does that is being ended: as far as it got, with status 200."""
     return json_answer({"text": "ans", "score": row["number"] / 2, "finish_reason": "abort"})
 
 
-def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_answer(body: JsonValue, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(
         body=orjson.dumps(body), status=status, headers=headers, content_type="application/json"
     )
@@ -232,9 +234,9 @@ def epoch(attempt: int) -> str:
     return f"1700000000-5a7e17a7-{attempt:04d}"
 
 
-def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, Json]]:
+def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, JsonValue]]:
     """What readers see: replication, index and responses of every verified row, sorted."""
-    found: list[tuple[str, int, Json]] = []
+    found: list[tuple[str, int, JsonValue]] = []
     for entry in manifest.files:
         with sync_reader(output, entry.path) as reader:
             columns = pq.ParquetFile(reader).read().to_pydict()
@@ -268,7 +270,9 @@ async def write_part(
     return name
 
 
-def expected_rows(spec: EvaluationResourceSpec, rows: int, *, first: int = 0) -> list[tuple[str, int, Json]]:
+def expected_rows(
+    spec: EvaluationResourceSpec, rows: int, *, first: int = 0
+) -> list[tuple[str, int, JsonValue]]:
     """What `good_answer` makes of `write_dataset`."""
     return sorted(
         (replication, index, [{"_response_index_": 0, "text": f"answer {index}", "score": index / 2}])
@@ -277,14 +281,14 @@ def expected_rows(spec: EvaluationResourceSpec, rows: int, *, first: int = 0) ->
     )
 
 
-async def error_rows(output: Store) -> list[Json]:
+async def error_rows(output: Store) -> list[JsonValue]:
     """Every row error, by index."""
     return [row for row in await tried_rows(output) if row["reason"] != RETRIED]
 
 
-async def tried_rows(output: Store) -> list[Json]:
+async def tried_rows(output: Store) -> list[JsonValue]:
     """Every row that was not answered at once, or not at all, by index."""
-    found: list[Json] = []
+    found: list[JsonValue] = []
     async for info in output.list(layout.ERRORS):
         with sync_reader(output, info.key) as reader:
             found.extend(pq.ParquetFile(reader).read().to_pylist())

@@ -7,14 +7,12 @@ Anthropic's API put it, so that an answer is judged before the pipelines of an i
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 
 from steelyard.evaluation.call import Failure, Fault, Outcome
 from steelyard.evaluation.streams import Unfinished, is_stream, whole_answer
-
-Json = Any
+from steelyard.types import JsonValue
 
 WHOLE = frozenset(
     (
@@ -99,7 +97,7 @@ def _reasons(body: bytes) -> list[str]:
     ]
 
 
-def _endpoint_answers(answer: Json) -> list[Json]:
+def _endpoint_answers(answer: JsonValue) -> list[JsonValue]:
     """The endpoint's own answers in one that `CompletionsClient` put together, or the answer itself."""
     if isinstance(answer, dict) and "stops" in answer and "body" in answer:
         return [answer["body"]]
@@ -108,7 +106,7 @@ def _endpoint_answers(answer: Json) -> list[Json]:
     return [answer]
 
 
-def _stated(answer: dict[str, Json]) -> Iterator[Json]:
+def _stated(answer: dict[str, JsonValue]) -> Iterator[JsonValue]:
     """The reasons in one answer, wherever its kind of service puts them."""
     choices = answer.get("choices")
     for place in [answer, *(choices if isinstance(choices, list) else ())]:

@@ -10,11 +10,12 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-Json = Any
+from steelyard.types import JsonValue
+
 Kind = Literal["vllm", "sglang", "llama.cpp", "tgi"]
-Reply = tuple[int, Json]
+Reply = tuple[int, JsonValue]
 BOS, EOS = "<s>", "</s>"
 PIECE = 4
 """Characters of the longest token."""
@@ -70,10 +71,10 @@ class ModelServer:
     refuses: str = ""
     """A pattern: prompts with it are refused for good."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    bodies: list[Json] = field(default_factory=list)
+    bodies: list[JsonValue] = field(default_factory=list)
     """Bodies of requests for completions and chat."""
 
-    def reply(self, path: str, body: Json = None) -> Reply:
+    def reply(self, path: str, body: JsonValue = None) -> Reply:
         """Status and JSON of the answer to a POST, or to a GET without a body."""
         if self.busy:
             self.busy -= 1
@@ -99,7 +100,7 @@ class ModelServer:
         ids = self.vocabulary.encode(text)
         return [*self.vocabulary.encode(BOS), *ids] if special and self.bos else ids
 
-    def _completion(self, body: Mapping[str, Json]) -> Reply:
+    def _completion(self, body: Mapping[str, JsonValue]) -> Reply:
         stops = body.get("stop") or []
         stops = [stops] if isinstance(stops, str) else stops
         if self.most_stops is not None and len(stops) > self.most_stops:
@@ -128,11 +129,13 @@ class ModelServer:
                 choices.append(self._generated("".join(texts), stops, body))
         return 200, self._answer(choices)
 
-    def _answer(self, choices: list[dict[str, Json]]) -> Json:
+    def _answer(self, choices: list[dict[str, JsonValue]]) -> JsonValue:
         numbered = [{"index": number, **choice} for number, choice in enumerate(choices)]
         return {"choices": numbered, "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}}
 
-    def _generated(self, prompt: str, stops: Sequence[str], body: Mapping[str, Json]) -> dict[str, Json]:
+    def _generated(
+        self, prompt: str, stops: Sequence[str], body: Mapping[str, JsonValue]
+    ) -> dict[str, JsonValue]:
         text = generated(prompt)
         ends = [place for stop in stops if (place := text.find(stop)) >= 0]
         text = text[: min(ends)] if ends else text
@@ -145,7 +148,7 @@ class ModelServer:
         message = {"role": "assistant", "content": text}
         return {"text": text, "message": message, "finish_reason": reason}
 
-    def _echoed(self, prompt: str | list[int], ids: list[int]) -> dict[str, Json]:
+    def _echoed(self, prompt: str | list[int], ids: list[int]) -> dict[str, JsonValue]:
         texts = [*self.vocabulary.texts(ids), " end"]
         shown = texts
         if self.kind == "llama.cpp" and self.bos:

@@ -5,7 +5,7 @@ the columns of a stand-alone run's output. `steelyard.runs` makes its plans of t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 import pyarrow as pa
@@ -14,14 +14,14 @@ from steelyard.evaluation import tokens
 from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES, Malformed
 from steelyard.evaluation.stops import MOST_STOPS, cut, envelope, limited, stops_of
+from steelyard.types import JsonValue
 
-Json = Any
 Api = Literal["chat", "completions", "loglikelihood"]
 """`loglikelihood` asks completions, where rows may also ask for the likelihood of their own text (`completions`)."""
-Message = Mapping[str, Json]
-Encode = Callable[[Json], bytes]
+Message = Mapping[str, JsonValue]
+Encode = Callable[[JsonValue], bytes]
 """A prompt, text or messages, as the body of its request; ValueError when it is neither."""
-Read = Callable[[bytes], list[dict[str, Json]]]
+Read = Callable[[bytes], list[dict[str, JsonValue]]]
 
 _ANSWER: dict[str, pa.DataType] = {
     RESPONSE_INDEX: pa.int64(),
@@ -46,7 +46,7 @@ _OURS = "messages", "prompt", "model", "stream", "n"
 """Parameters that are not the caller's: the prompt, and what would change the shape of an answer."""
 
 
-def check_sampling(sampling: Mapping[str, Json]) -> None:
+def check_sampling(sampling: Mapping[str, JsonValue]) -> None:
     """ValueError for a parameter that is ours to set, or that JSON cannot hold."""
     for name in _OURS:
         if name in sampling:
@@ -57,7 +57,7 @@ def check_sampling(sampling: Mapping[str, Json]) -> None:
         raise ValueError(str(error)) from error
 
 
-def within(encode: Encode, sampling: Mapping[str, Json], most_stops: int = MOST_STOPS) -> Encode:
+def within(encode: Encode, sampling: Mapping[str, JsonValue], most_stops: int = MOST_STOPS) -> Encode:
     """The same requests; where they have more stops than the endpoint takes, in an envelope with all of them."""
     stops = stops_of(sampling)
     if len(stops) <= most_stops:
@@ -65,7 +65,7 @@ def within(encode: Encode, sampling: Mapping[str, Json], most_stops: int = MOST_
     return lambda prompt: envelope(limited(orjson.loads(encode(prompt)), most_stops), stops)
 
 
-def chat_encoder(model: str, sampling: Mapping[str, Json], before: Sequence[Message] = ()) -> Encode:
+def chat_encoder(model: str, sampling: Mapping[str, JsonValue], before: Sequence[Message] = ()) -> Encode:
     """Requests of `/chat/completions`; `before` are the messages that stand before every prompt."""
     head = b'{"model":' + orjson.dumps(model) + b',"messages":['
     head += b"".join(orjson.dumps(message) + b"," for message in before)
@@ -73,7 +73,7 @@ def chat_encoder(model: str, sampling: Mapping[str, Json], before: Sequence[Mess
     opening, closing = head + b'{"role":"user","content":', b"}" + tail
     dumps = orjson.dumps
 
-    def encode(prompt: Json) -> bytes:
+    def encode(prompt: JsonValue) -> bytes:
         if type(prompt) is str:
             return opening + dumps(prompt) + closing
         return head + _messages(prompt) + tail
@@ -81,13 +81,13 @@ def chat_encoder(model: str, sampling: Mapping[str, Json], before: Sequence[Mess
     return encode
 
 
-def completions_encoder(model: str, sampling: Mapping[str, Json], before: str = "") -> Encode:
+def completions_encoder(model: str, sampling: Mapping[str, JsonValue], before: str = "") -> Encode:
     """Requests of `/completions`; `before` is the text that stands before every prompt."""
     head = b'{"model":' + orjson.dumps(model) + b',"prompt":'
     tail = _rest(sampling)
     dumps = orjson.dumps
 
-    def encode(prompt: Json) -> bytes:
+    def encode(prompt: JsonValue) -> bytes:
         if type(prompt) is not str:
             raise ValueError(f"the prompt must be text, not {_short(prompt)}")
         return head + dumps(before + prompt if before else prompt) + tail
@@ -106,17 +106,17 @@ def usage_in(body: bytes) -> Usage:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         return Usage()
-    response: dict[str, Json] = {}
+    response: dict[str, JsonValue] = {}
     _count(answer.get("usage") if type(answer) is dict else None, response)
     return Usage(response.get("prompt_tokens", 0), response.get("completion_tokens", 0))
 
 
-def _rest(sampling: Mapping[str, Json]) -> bytes:
+def _rest(sampling: Mapping[str, JsonValue]) -> bytes:
     """The request after its prompt, with the closing brace."""
     return b"," + orjson.dumps(dict(sampling))[1:] if sampling else b"}"
 
 
-def _messages(prompt: Json) -> bytes:
+def _messages(prompt: JsonValue) -> bytes:
     """A list of messages without its brackets."""
     if not isinstance(prompt, list) or not prompt:
         raise ValueError(f"the prompt must be text or a list of messages, not {_short(prompt)}")
@@ -126,8 +126,8 @@ def _messages(prompt: Json) -> bytes:
     return orjson.dumps(prompt, default=str)[1:-1]
 
 
-def _reader(read_choice: Callable[[dict[str, Json]], dict[str, Json]]) -> Read:
-    def read(body: bytes) -> list[dict[str, Json]]:
+def _reader(read_choice: Callable[[dict[str, JsonValue]], dict[str, JsonValue]]) -> Read:
+    def read(body: bytes) -> list[dict[str, JsonValue]]:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -157,7 +157,7 @@ def _reader(read_choice: Callable[[dict[str, Json]], dict[str, Json]]) -> Read:
     return read
 
 
-def _count(usage: Json, response: dict[str, Json]) -> None:
+def _count(usage: JsonValue, response: dict[str, JsonValue]) -> None:
     """The tokens of the whole call, with its first response."""
     if type(usage) is dict:
         for name in ("prompt_tokens", "completion_tokens"):
@@ -165,9 +165,9 @@ def _count(usage: Json, response: dict[str, Json]) -> None:
                 response[name] = tokens
 
 
-def _chat_choice(choice: dict[str, Json]) -> dict[str, Json]:
+def _chat_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
     message = choice["message"]
-    response: dict[str, Json] = {
+    response: dict[str, JsonValue] = {
         "text": _content(message.get("content")),
         "finish_reason": _text(choice.get("finish_reason")),
     }
@@ -179,8 +179,8 @@ def _chat_choice(choice: dict[str, Json]) -> dict[str, Json]:
     return response
 
 
-def _text_choice(choice: dict[str, Json]) -> dict[str, Json]:
-    response: dict[str, Json] = {
+def _text_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    response: dict[str, JsonValue] = {
         "text": _content(choice["text"]),
         "finish_reason": _text(choice.get("finish_reason")),
     }
@@ -189,10 +189,10 @@ def _text_choice(choice: dict[str, Json]) -> dict[str, Json]:
     return response
 
 
-def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
+def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The tokens of a continuation as JSON text, or the fault that keeps them from counting."""
     asked, bodies = answer["asked"], answer["answers"]
-    response: dict[str, Json] = {RESPONSE_INDEX: 0, "finish_reason": None}
+    response: dict[str, JsonValue] = {RESPONSE_INDEX: 0, "finish_reason": None}
     try:
         if "fault" in answer:
             raise tokens.NoLikelihood(answer["fault"])
@@ -208,21 +208,23 @@ def _likelihood_answer(answer: dict[str, Json]) -> dict[str, Json]:
         ) from error
     response["text"] = orjson.dumps(kept).decode()
     for body in bodies:
-        usage: dict[str, Json] = {}
+        usage: dict[str, JsonValue] = {}
         _count(body.get("usage"), usage)
         for name, count in usage.items():
             response[name] = response.get(name, 0) + count
     return response
 
 
-def _continuation(asked: Json, answer: Json, lists: Sequence[tokens.Listed]) -> dict[str, Json]:
+def _continuation(
+    asked: JsonValue, answer: JsonValue, lists: Sequence[tokens.Listed]
+) -> dict[str, JsonValue]:
     """What is kept: the tokens that count, in order, with what the endpoint says of each."""
     if "windows" in answer:
         spans = [
             tokens.by_ids(one.texts, length, count)
             for one, (length, count) in zip(lists, answer["windows"], strict=True)
         ]
-        known: dict[str, Json] = {"windows": len(spans)}
+        known: dict[str, JsonValue] = {"windows": len(spans)}
     else:
         prompt, context = asked["prompt"], asked["context"]
         length, count = len(prompt) - context, answer["context_tokens"]
@@ -248,14 +250,14 @@ def _continuation(asked: Json, answer: Json, lists: Sequence[tokens.Listed]) -> 
     }
 
 
-_CHOICES: Mapping[Api, Callable[[dict[str, Json]], dict[str, Json]]] = {
+_CHOICES: Mapping[Api, Callable[[dict[str, JsonValue]], dict[str, JsonValue]]] = {
     "chat": _chat_choice,
     "completions": _text_choice,
     "loglikelihood": _text_choice,
 }
 
 
-def _content(content: Json) -> str:
+def _content(content: JsonValue) -> str:
     """The text of an answer: empty where there is none (a refusal, a call of a tool, only reasoning)."""
     if type(content) is str:
         return content
@@ -266,10 +268,10 @@ def _content(content: Json) -> str:
     raise TypeError(f"content {_short(content)}")
 
 
-def _text(value: Json) -> str | None:
+def _text(value: JsonValue) -> str | None:
     return value if type(value) is str else None
 
 
-def _short(value: Json) -> str:
+def _short(value: JsonValue) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}…"

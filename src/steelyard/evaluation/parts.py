@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -13,8 +12,7 @@ from steelyard.evaluation.backlog import Try
 from steelyard.evaluation.caps import Usage
 from steelyard.evaluation.rowset import Ranges, ranges_of
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
-
-Json = Any
+from steelyard.types import JsonValue
 
 RETRIED = "Retried"
 """The reason of a row that has its answer, though not from the first try. Every other reason is a row's without one."""
@@ -63,7 +61,7 @@ class Finished:
     position: int
     index: int
     replication: str
-    responses: list[dict[str, Json]] | None
+    responses: list[dict[str, JsonValue]] | None
     error: RowError | None = None
     tokens: Usage | None = None
     """What its call used, where that is told."""
@@ -101,7 +99,7 @@ class Encoded:
 def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     """The files of one part, its rows in the order of the dataset."""
     rows = sorted(finished, key=lambda row: row.position)
-    columns: list[pa.Array[Json]] = [
+    columns: list[pa.Array[JsonValue]] = [
         pa.array([row.index for row in rows], pa.int64()),
         pa.array([row.replication for row in rows], pa.string()),
         pa.array([row.responses for row in rows], schema.field(RESPONSES).type),
@@ -116,7 +114,7 @@ def encode(finished: Sequence[Finished], schema: pa.Schema) -> Encoded:
     )
 
 
-def _calls(rows: Sequence[Finished]) -> dict[str, Json]:
+def _calls(rows: Sequence[Finished]) -> dict[str, JsonValue]:
     replicas = Counter(row.replica for row in rows if row.replica is not None)
     endings = Counter(reason for row in rows for reason in row.endings)
     return {"replicas": dict(sorted(replicas.items())), "endings": dict(sorted(endings.items()))}
@@ -137,7 +135,7 @@ def parquet(table: pa.Table) -> bytes:
 def row_set(positions: Sequence[int], tokens: Usage | None = None) -> bytes:
     """A part's row set, as it stands beside it; with the tokens of its calls, where they are told."""
     ranges = ranges_of(positions)
-    content: dict[str, Json] = {"rows": sum(b - a for a, b in ranges), "ranges": ranges}
+    content: dict[str, JsonValue] = {"rows": sum(b - a for a, b in ranges), "ranges": ranges}
     if tokens is not None:
         content["tokens"] = [tokens.prompt, tokens.completion]
     return orjson.dumps({"schemaVersion": "0.1"} | content)

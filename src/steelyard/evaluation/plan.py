@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -18,8 +17,7 @@ from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
 from steelyard.schema.inference_service import ForeignInferenceService
 from steelyard.schema.resources import EvaluationResourceSpec
-
-Json = Any
+from steelyard.types import JsonValue
 
 _ROW_FAULTS = (ValueError, TypeError, LookupError, AttributeError)
 
@@ -43,13 +41,13 @@ class Plan:
     schema: pa.Schema
     request: Callable[[Item], bytes]
     """A row as the body of its call; BadInput when it cannot be."""
-    read: Callable[[bytes], list[dict[str, Json]]]
+    read: Callable[[bytes], list[dict[str, JsonValue]]]
     """An answer as the responses of its row; Malformed when it cannot be."""
-    identity: Mapping[str, Json]
-    settings: Mapping[str, Json]
+    identity: Mapping[str, JsonValue]
+    settings: Mapping[str, JsonValue]
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with every call; a key may be among them, so they are written nowhere."""
-    usage: Callable[[list[dict[str, Json]]], Usage] | None = None
+    usage: Callable[[list[dict[str, JsonValue]]], Usage] | None = None
     """The tokens of a row's responses, where the service tells them."""
     caps: Caps = field(default_factory=Caps)
     wasted: Callable[[bytes], Usage] | None = None
@@ -99,9 +97,9 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
     )
 
 
-def _system(service: ForeignInferenceService) -> dict[str, Json]:
+def _system(service: ForeignInferenceService) -> dict[str, JsonValue]:
     """Who is asked, by id and by the name that a report shows."""
-    system: dict[str, Json] = {"id": service.id, "name": service.name}
+    system: dict[str, JsonValue] = {"id": service.id, "name": service.name}
     if service.model is not None:
         system["model"] = {"id": service.model.id, "name": service.model.name}
     return system
@@ -120,10 +118,10 @@ def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:
     return request
 
 
-def answers_through(pipeline: Adapter, shape: Shape) -> Callable[[bytes], list[dict[str, Json]]]:
+def answers_through(pipeline: Adapter, shape: Shape) -> Callable[[bytes], list[dict[str, JsonValue]]]:
     """Answers to responses: JSON, through the pipeline, checked against the output schema and numbered."""
 
-    def read(body: bytes) -> list[dict[str, Json]]:
+    def read(body: bytes) -> list[dict[str, JsonValue]]:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:

@@ -9,7 +9,6 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import orjson
 
@@ -17,14 +16,17 @@ from steelyard.evaluation import layout
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.storage.store import ObjectExists, Store
+from steelyard.types import JsonValue
 
-Json = Any
 _PACKAGES = ("steelyard", "aiohttp", "orjson", "pyarrow")
 
 
 def describe(
-    identity: Mapping[str, Json], settings: Mapping[str, Json], inputs: Sequence[FileEntry], now: str
-) -> dict[str, Json]:
+    identity: Mapping[str, JsonValue],
+    settings: Mapping[str, JsonValue],
+    inputs: Sequence[FileEntry],
+    now: str,
+) -> dict[str, JsonValue]:
     """The content of run.json. `identity` may never change between attempts, `settings` may."""
     fixed = {**identity, "inputs": [entry.model_dump() for entry in inputs]}
     return {
@@ -42,7 +44,7 @@ def describe(
     }
 
 
-async def record(store: Store, run: Mapping[str, Json]) -> None:
+async def record(store: Store, run: Mapping[str, JsonValue]) -> None:
     """Write run.json, or check that this attempt asks the same as the one that did; says what differs."""
     try:
         await store.create(layout.RUN, orjson.dumps(run, option=orjson.OPT_INDENT_2))

@@ -24,8 +24,7 @@ from steelyard.evaluation.rowset import RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source, is_data
 from steelyard.storage.store import ObjectMissing, Store, sync_reader
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ async def check_complete(manifest: Manifest, dataset: Store, output: Store) -> N
         raise EvaluationFailed("OutputInvalid", f"{layout.MANIFEST}: {faults[0]}{more}", permanent=True)
 
 
-async def _identity(output: Store) -> dict[str, Json]:
+async def _identity(output: Store) -> dict[str, JsonValue]:
     """What the run's record says was asked; nothing where there is no record."""
     try:
         run = orjson.loads(await output.get(layout.RUN))
@@ -72,7 +71,7 @@ async def _identity(output: Store) -> dict[str, Json]:
     return identity if isinstance(identity, dict) else {}
 
 
-def _otherwise_recorded(manifest: Manifest, identity: dict[str, Json]) -> Iterator[str]:
+def _otherwise_recorded(manifest: Manifest, identity: dict[str, JsonValue]) -> Iterator[str]:
     """The record was written before the first call: what it says was asked outranks the manifest."""
     times = identity.get("replications")
     if isinstance(times, int) and times != len(manifest.replications):

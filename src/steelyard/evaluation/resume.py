@@ -6,7 +6,6 @@ Everything is read from storage: it works on another machine with an empty disk.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +19,9 @@ from steelyard.evaluation.parts import read_row_set, row_set
 from steelyard.evaluation.rowset import Positions, RowSet
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.storage.store import ObjectExists, Store, sync_reader
+from steelyard.types import JsonValue
 
-Json = Any
-Count = Callable[[list[dict[str, Json]]], Usage]
+Count = Callable[[list[dict[str, JsonValue]]], Usage]
 
 
 async def resume(

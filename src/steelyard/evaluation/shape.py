@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from steelyard.evaluation.lean import spare_pandas
+from steelyard.types import JsonValue
 
 spare_pandas()  # here, because whatever makes arrays for an evaluation comes by here first
 
-Json = Any
 Kind = Any
 """An Arrow type; which one, a predicate of `pa.types` has said."""
-Check = Callable[[Json], Json]
+Check = Callable[[JsonValue], JsonValue]
 """Gives the value as Arrow takes it, or raises Malformed."""
 
 INDEX, REPLICATION, RESPONSES, RESPONSE_INDEX = "_index_", "_replication_", "responses", "_response_index_"
@@ -63,7 +63,7 @@ class Shape:
         payload = [field for field in item if field.name != RESPONSE_INDEX]
         self._check = _struct(pa.struct(payload))
 
-    def __call__(self, answers: list[Json]) -> list[dict[str, Json]]:
+    def __call__(self, answers: list[JsonValue]) -> list[dict[str, JsonValue]]:
         """The answers to one row, with their `_response_index_`."""
         checked = []
         for number, answer in enumerate(answers):
@@ -85,7 +85,7 @@ def _check(kind: pa.DataType) -> Check:
 
 
 def _instance(expected: type, name: str) -> Check:
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         if type(value) is not expected:
             raise Malformed(f"expected {name}, got {_short(value)}")
         return value
@@ -98,7 +98,7 @@ def _integer(kind: pa.DataType) -> Check:
     low = -(1 << (kind.bit_width - 1)) if signed else 0
     high = (1 << (kind.bit_width - (1 if signed else 0))) - 1
 
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         if type(value) is not int or not low <= value <= high:
             raise Malformed(f"expected an integer ({kind}), got {_short(value)}")
         return value
@@ -106,7 +106,7 @@ def _integer(kind: pa.DataType) -> Check:
     return check
 
 
-def _number(value: Json) -> Json:
+def _number(value: JsonValue) -> JsonValue:
     if type(value) is float:
         return value
     if type(value) is int:
@@ -121,7 +121,7 @@ def _struct(kind: Kind) -> Check:
     """Fields that the schema does not name are dropped; at least one that it names must be there."""
     fields = [(field.name, _check(field.type), field.nullable) for field in kind]
 
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         if type(value) is not dict:
             raise Malformed(f"expected an object, got {_short(value)}")
         item = {}
@@ -145,7 +145,7 @@ def _list(kind: Kind) -> Check:
     check_item = _check(kind.value_type)
     length = kind.list_size if pa.types.is_fixed_size_list(kind) else None
 
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         if type(value) is not list:
             raise Malformed(f"expected a list, got {_short(value)}")
         if length is not None and len(value) != length:
@@ -160,7 +160,7 @@ def _map(kind: Kind) -> Check:
         return _by_arrow(kind)
     check_item = _check(kind.item_type)
 
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         if type(value) is not dict:
             raise Malformed(f"expected an object, got {_short(value)}")
         return [(key, None if item is None else check_item(item)) for key, item in value.items()]
@@ -168,14 +168,14 @@ def _map(kind: Kind) -> Check:
     return check
 
 
-def _binary(value: Json) -> Json:
+def _binary(value: JsonValue) -> JsonValue:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise Malformed(f"expected base64, got {_short(value)}") from None
 
 
-def _time(value: Json) -> Json:
+def _time(value: JsonValue) -> JsonValue:
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -183,7 +183,7 @@ def _time(value: Json) -> Json:
 
 
 def _by_arrow(kind: pa.DataType) -> Check:
-    def check(value: Json) -> Json:
+    def check(value: JsonValue) -> JsonValue:
         try:
             if pa.types.is_date(kind):
                 value = date.fromisoformat(value)
@@ -195,7 +195,7 @@ def _by_arrow(kind: pa.DataType) -> Check:
     return check
 
 
-def _short(value: Json) -> str:
+def _short(value: JsonValue) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
 

@@ -9,7 +9,6 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,8 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.shape import INDEX
 from steelyard.storage.store import Store, sync_reader
+from steelyard.types import JsonValue
 
-Json = Any
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
 _DIGEST_CHUNK = 1 << 20
@@ -33,7 +32,7 @@ class Row:
 
     ordinal: int
     index: int
-    data: dict[str, Json]
+    data: dict[str, JsonValue]
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 
 
 def _rows(batch: pa.RecordBatch, ordinals: "npt.NDArray[np.int64]") -> list[Row]:
-    indexes: list[Json] = batch.column(batch.schema.get_field_index(INDEX)).to_pylist()
+    indexes: list[JsonValue] = batch.column(batch.schema.get_field_index(INDEX)).to_pylist()
     payload = batch.drop_columns([INDEX])
     items = payload.to_pylist(maps_as_pydicts="strict")
     if any(_holds_binary(field.type) for field in payload.schema):
@@ -141,7 +140,7 @@ def _holds_binary(kind: pa.DataType) -> bool:
     return any(_holds_binary(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _json(value: Json) -> Json:
+def _json(value: JsonValue) -> JsonValue:
     """Binary values as base64, which is how the services expect them."""
     match value:
         case bytes():

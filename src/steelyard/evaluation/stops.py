@@ -6,17 +6,17 @@ and the reader cuts what comes back. The text as it came is kept beside the one 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
-Json = Any
+from steelyard.types import JsonValue
+
 MOST_STOPS = 4
 """How many stop strings an endpoint is sent, unless a setting says otherwise."""
 ENVELOPE = b'{"stops":'
 
 
-def stops_of(sampling: Mapping[str, Json]) -> list[str]:
+def stops_of(sampling: Mapping[str, JsonValue]) -> list[str]:
     """The stop strings of a request's parameters; one may stand as text."""
     stop = sampling.get("stop")
     return [stop] if isinstance(stop, str) else list(stop or ())
@@ -33,13 +33,13 @@ def envelope(body: bytes, stops: Sequence[str]) -> bytes:
     return ENVELOPE + orjson.dumps(list(stops)) + b',"body":' + body + b"}"
 
 
-def opened(data: bytes) -> tuple[list[str], dict[str, Json]]:
+def opened(data: bytes) -> tuple[list[str], dict[str, JsonValue]]:
     """All stops and the body of an envelope."""
     content = orjson.loads(data)
     return content["stops"], content["body"]
 
 
-def limited(body: Mapping[str, Json], most: int) -> bytes:
+def limited(body: Mapping[str, JsonValue], most: int) -> bytes:
     """The request with no more than `most` stops."""
     stops = stops_of(body)[:most]
     rest = {name: value for name, value in body.items() if name != "stop"}

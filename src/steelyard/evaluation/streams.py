@@ -4,11 +4,11 @@ Without the piece that says how it ended, a stream is no answer: its server died
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 
-Json = Any
+from steelyard.types import JsonValue
+
 _BEGINNINGS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _DONE = "[DONE]"
 _JOINED = ("content", "reasoning_content", "reasoning", "refusal")
@@ -38,7 +38,7 @@ def whole_answer(body: bytes) -> bytes:
         raise Unfinished(f"the stream has not the shape of one: {error}") from error
 
 
-def _pieces(body: bytes) -> Iterator[dict[str, Json]]:
+def _pieces(body: bytes) -> Iterator[dict[str, JsonValue]]:
     text = body.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
     for event in text.split("\n\n"):
         lines = [line[5:].removeprefix(" ") for line in event.split("\n") if line.startswith("data:")]
@@ -54,10 +54,10 @@ def _pieces(body: bytes) -> Iterator[dict[str, Json]]:
         yield piece
 
 
-def _merged(pieces: list[dict[str, Json]]) -> dict[str, Json]:
+def _merged(pieces: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
     """Pieces of OpenAI's chat or completions, as the answer in one."""
-    answer: dict[str, Json] = {}
-    choices: dict[int, dict[str, Json]] = {}
+    answer: dict[str, JsonValue] = {}
+    choices: dict[int, dict[str, JsonValue]] = {}
     for piece in pieces:
         answer |= {name: value for name, value in piece.items() if name != "choices" and value is not None}
         for part in piece.get("choices") or ():
@@ -69,7 +69,7 @@ def _merged(pieces: list[dict[str, Json]]) -> dict[str, Json]:
     return {**answer, "choices": [{"index": index, **choices[index]} for index in sorted(choices)]}
 
 
-def _add(choice: dict[str, Json], part: dict[str, Json]) -> None:
+def _add(choice: dict[str, JsonValue], part: dict[str, JsonValue]) -> None:
     if isinstance(delta := part.get("delta"), dict):
         message = choice.setdefault("message", {"role": "assistant", "content": None})
         for name, value in delta.items():
@@ -90,7 +90,7 @@ def _add(choice: dict[str, Json], part: dict[str, Json]) -> None:
             choice[name] = value
 
 
-def _add_calls(calls: list[Json], parts: list[Json]) -> None:
+def _add_calls(calls: list[JsonValue], parts: list[JsonValue]) -> None:
     """Calls of tools come by index: the name first, then the arguments in pieces of text."""
     for part in parts:
         index = part.get("index", 0)
@@ -102,7 +102,7 @@ def _add_calls(calls: list[Json], parts: list[Json]) -> None:
             call["function"][name] = call["function"].get(name, "") + (value or "")
 
 
-def _last(pieces: list[dict[str, Json]]) -> dict[str, Json]:
+def _last(pieces: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
     """The last piece of another service's stream, which says how it ended; llama.cpp's with the texts before it."""
     last = pieces[-1]
     reason = last.get("finish_reason") or (last.get("meta_info") or {}).get("finish_reason")

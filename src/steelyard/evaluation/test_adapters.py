@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from steelyard.evaluation.adapters import AdapterNotImplemented, create_pipeline
 from steelyard.schema.data import SchemaAdapter
+from steelyard.types import JsonValue
 
-Json = Any
 CHOICES = {
     "id": 7,
     "choices": [{"text": "a", "n": 1}, {"text": "b", "n": 2}],
@@ -19,11 +19,11 @@ CHOICES = {
 }
 
 
-def specs(*each: tuple[str, Json]) -> list[SchemaAdapter]:
+def specs(*each: tuple[str, JsonValue]) -> list[SchemaAdapter]:
     return [SchemaAdapter(kind=kind, configuration=configuration) for kind, configuration in each]
 
 
-def run(item: Json, *each: tuple[str, Json]) -> list[Json]:
+def run(item: JsonValue, *each: tuple[str, JsonValue]) -> list[JsonValue]:
     return list(create_pipeline(specs(*each))([item]))
 
 
@@ -149,7 +149,7 @@ def run(item: Json, *each: tuple[str, Json]) -> list[Json]:
         ),
     ],
 )
-def test_what_each_adapter_does(steps: list[tuple[str, Json]], expected: list[Json]) -> None:
+def test_what_each_adapter_does(steps: list[tuple[str, JsonValue]], expected: list[JsonValue]) -> None:
     assert run(CHOICES, *steps) == expected
 
 
@@ -171,7 +171,9 @@ def test_what_each_adapter_does(steps: list[tuple[str, Json]], expected: list[Js
         ("TransformJSON", {"a": "$.[["}, "TransformJSON"),
     ],
 )
-def test_a_wrong_configuration_is_refused_when_compiled(kind: str, configuration: Json, message: str) -> None:
+def test_a_wrong_configuration_is_refused_when_compiled(
+    kind: str, configuration: JsonValue, message: str
+) -> None:
     with pytest.raises(ValueError, match=message.replace("$", r"\$")):
         create_pipeline(specs((kind, configuration)))
 
@@ -189,7 +191,7 @@ def test_a_wrong_configuration_is_refused_when_compiled(kind: str, configuration
     ],
 )
 def test_an_item_that_does_not_fit_is_a_fault_of_the_item(
-    steps: list[tuple[str, Json]], message: str
+    steps: list[tuple[str, JsonValue]], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         run(CHOICES | {"three": [1, 2, 3]}, *steps)
@@ -246,8 +248,8 @@ STEPS = st.one_of(
 
 
 @given(item=ITEMS, steps=st.lists(STEPS, max_size=4))
-def test_pipelines_agree_with_the_published_ones(item: Json, steps: list[tuple[str, Json]]) -> None:
-    def outcome(make: Any) -> Json:
+def test_pipelines_agree_with_the_published_ones(item: JsonValue, steps: list[tuple[str, JsonValue]]) -> None:
+    def outcome(make: Any) -> JsonValue:
         try:
             return list(make(specs(*steps))([item]))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -1,7 +1,6 @@
 """Several requests behind one row: stops beyond what an endpoint takes, and likelihoods of texts."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pytest
@@ -12,8 +11,8 @@ from steelyard.evaluation.endings import unknown_reasons
 from steelyard.evaluation.model_servers import ModelServer, generated
 from steelyard.evaluation.openai import completions_encoder, reader, within
 from steelyard.evaluation.tokens import likelihood
+from steelyard.types import JsonValue
 
-Json = Any
 STOPS = ["zzz", "one", "two", "three", "it", "\n"]
 QUESTION = "Q: 7 + 8\nA:"
 
@@ -25,7 +24,7 @@ class Direct:
     server: ModelServer
     path: str = "/v1/completions"
     closed: bool = False
-    bodies: list[Json] = field(default_factory=list)
+    bodies: list[JsonValue] = field(default_factory=list)
 
     async def call(self, body: bytes) -> Outcome:
         self.bodies.append(orjson.loads(body))
@@ -37,13 +36,13 @@ class Direct:
         self.closed = True
 
 
-def client(server: ModelServer, *, tokenize: bool = True, **changes: Json) -> CompletionsClient:
+def client(server: ModelServer, *, tokenize: bool = True, **changes: JsonValue) -> CompletionsClient:
     tokenizer = Tokenizer("../tokenize", 1 if server.bos else 0, server.max_length) if tokenize else None
     tokenizing = Direct(server, "/tokenize") if tokenize else None
     return CompletionsClient(Direct(server), tokenizing, tokenizer, **changes)
 
 
-async def asked(server: ModelServer, body: bytes, **changes: Json) -> dict[str, Json]:
+async def asked(server: ModelServer, body: bytes, **changes: JsonValue) -> dict[str, JsonValue]:
     """The response that the reader makes of it."""
     outcome = await client(server, **changes).call(body)
     assert isinstance(outcome, bytes), outcome

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 import pytest
@@ -30,25 +29,24 @@ from steelyard.evaluation.endings import judged, unknown_reasons
 from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
+from steelyard.types import JsonValue
 
-Json = Any
 
-
-def chat(reason: Json, text: str = "4") -> Json:
+def chat(reason: JsonValue, text: str = "4") -> JsonValue:
     return {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": reason}]}
 
 
-def events(*pieces: Json, done: bool = True) -> bytes:
+def events(*pieces: JsonValue, done: bool = True) -> bytes:
     body = b"".join(b"data: " + orjson.dumps(piece) + b"\n\n" for piece in pieces)
     return body + b"data: [DONE]\n\n" if done else body
 
 
-def delta(text: str | None = None, reason: str | None = None) -> Json:
+def delta(text: str | None = None, reason: str | None = None) -> JsonValue:
     choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": reason}
     return {"object": "chat.completion.chunk", "choices": [choice]}
 
 
-def piece(text: str, reason: str | None = None) -> Json:
+def piece(text: str, reason: str | None = None) -> JsonValue:
     return {"object": "text_completion", "choices": [{"index": 0, "text": text, "finish_reason": reason}]}
 
 
@@ -155,7 +153,7 @@ async def test_rows_that_were_cut_short_are_asked_again() -> None:
     await write_dataset(stores.dataset, 40)
     spec = make_spec(workersPerReplica=4)
 
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         tries[row["number"]] += 1
         if row["number"] % 2 and tries[row["number"]] == 1:
             return cut_short(row)
@@ -176,7 +174,7 @@ async def test_a_row_that_is_always_cut_short_has_no_answer() -> None:
     await write_dataset(stores.dataset, 3)
     spec = make_spec(client={"badRequestPolicy": "Skip", "transientErrorRetryLimit": 4})
 
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         return cut_short(row) if row["number"] == 1 else await good_answer(row)
 
     async with replica(answer) as server, asyncio.timeout(20):
@@ -190,7 +188,7 @@ async def test_the_manifest_counts_reasons_that_nobody_knows() -> None:
     stores = make_stores()
     await write_dataset(stores.dataset, 5)
 
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         odd = {"finish_reason": "budget"} if row["number"] < 2 else {}
         return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2, **odd})
 

@@ -37,8 +37,7 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.progress import Progress
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @pytest.fixture
@@ -52,13 +51,13 @@ async def run(stores: Stores, spec: EvaluationResourceSpec, *replicas: Replica, 
         return await evaluate(plan_of(spec), stores, found, epoch(attempt), make_world())
 
 
-async def verified_rows(stores: Stores, spec: EvaluationResourceSpec) -> list[tuple[str, int, Json]]:
+async def verified_rows(stores: Stores, spec: EvaluationResourceSpec) -> list[tuple[str, int, JsonValue]]:
     manifest = await verify(plan_of(spec), stores.dataset, stores.output, epoch(9))
     return rows_of(stores.output, manifest)
 
 
 def always_bad(index: int) -> Any:
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if row["number"] == index:
             return json_answer({"error": "too long"}, status=400)
         return await good_answer(row)
@@ -90,7 +89,7 @@ async def test_a_second_attempt_asks_for_nothing_that_is_there(stores: Stores) -
 
 
 async def test_no_more_calls_are_in_flight_than_allowed(stores: Stores) -> None:
-    async def slow(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def slow(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         await asyncio.sleep(0.005)
         return await good_answer(row)
 
@@ -133,7 +132,7 @@ async def test_a_refused_row_is_skipped_and_recorded(stores: Stores) -> None:
 async def test_transient_errors_are_tried_again(stores: Stores) -> None:
     calls = 0
 
-    async def flaky(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def flaky(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         nonlocal calls
         calls += 1
         if calls % 20 == 0:
@@ -151,7 +150,7 @@ async def test_transient_errors_are_tried_again(stores: Stores) -> None:
 async def test_a_row_that_was_tried_again_keeps_its_history(stores: Stores) -> None:
     tries = 0
 
-    async def at_the_thirteenth(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def at_the_thirteenth(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         nonlocal tries
         tries += row["number"] == 3
         if row["number"] == 3 and tries <= 12:
@@ -170,7 +169,7 @@ async def test_a_row_that_was_tried_again_keeps_its_history(stores: Stores) -> N
 
 
 async def test_a_row_that_reaches_the_retry_limit_is_a_row_error(stores: Stores) -> None:
-    async def answer(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         return await good_answer(row) if row["number"] != 3 else json_answer({}, status=500)
 
     spec = make_spec(client={"badRequestPolicy": "Skip", "transientErrorRetryLimit": 2})
@@ -185,7 +184,7 @@ async def test_a_row_that_reaches_the_retry_limit_is_a_row_error(stores: Stores)
 
 
 async def test_replicas_that_all_fail_end_the_attempt_which_may_be_repeated(stores: Stores) -> None:
-    async def broken(_: Mapping[str, Json]) -> web.StreamResponse:
+    async def broken(_: Mapping[str, JsonValue]) -> web.StreamResponse:
         return json_answer({}, status=500)
 
     await write_dataset(stores.dataset, 100)
@@ -225,7 +224,7 @@ async def test_a_server_that_stays_away_ends_the_attempt_after_its_time(stores: 
 
 
 async def test_the_total_time_is_limited_from_the_first_answer(stores: Stores) -> None:
-    async def stuck(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def stuck(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if row["number"] > 0:
             await asyncio.sleep(60)
         return await good_answer(row)
@@ -241,7 +240,7 @@ async def test_the_total_time_is_limited_from_the_first_answer(stores: Stores) -
 
 
 async def test_a_cancelled_attempt_keeps_its_answers(stores: Stores) -> None:
-    async def some(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def some(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if row["number"] >= 10:
             await asyncio.sleep(60)
         return await good_answer(row)
@@ -260,7 +259,7 @@ async def test_a_cancelled_attempt_keeps_its_answers(stores: Stores) -> None:
 
 
 async def test_of_two_writers_one_wins_and_the_other_ends_itself(stores: Stores) -> None:
-    async def slow(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def slow(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         await asyncio.sleep(0.02)
         return await good_answer(row)
 
@@ -307,7 +306,7 @@ async def test_a_row_without_a_request_is_a_row_error(stores: Stores) -> None:
 
 
 async def test_pipelines_shape_what_is_sent_and_what_is_kept(stores: Stores) -> None:
-    async def choices(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def choices(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         assert set(row) == {"q", "number"}
         return json_answer({"choices": [{"text": row["q"]}, {"text": "other"}]})
 
@@ -354,7 +353,7 @@ async def test_rows_wait_no_longer_than_the_part_interval(
     monkeypatch.setattr(output, "PART_SECONDS", 0.02)
     release = asyncio.Event()
 
-    async def last_waits(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def last_waits(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if row["number"] == 9:
             await release.wait()
         return await good_answer(row)
@@ -389,7 +388,7 @@ async def test_an_address_that_changes_hands_is_not_called_again(stores: Stores)
     ports = (free_port(host), free_port(host))
     await write_dataset(stores.dataset, 40)
 
-    async def slow(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def slow(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         await asyncio.sleep(0.03)
         return await good_answer(row)
 

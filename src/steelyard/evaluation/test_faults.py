@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pytest
@@ -34,8 +33,8 @@ from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 from steelyard.schema.resources import EvaluationResourceSpec
+from steelyard.types import JsonValue
 
-Json = Any
 BAD = 7
 """The row that a misbehaving server misbehaves for."""
 
@@ -121,7 +120,7 @@ def stores() -> Stores:
     return make_stores()
 
 
-def spec_with(**client: Json) -> EvaluationResourceSpec:
+def spec_with(**client: JsonValue) -> EvaluationResourceSpec:
     return make_spec(workersPerReplica=4, client={"transientErrorRetryDelaySeconds": 1, **client})
 
 
@@ -184,7 +183,7 @@ async def test_an_answer_that_is_too_long_is_a_row_error(
 
 
 async def test_a_replica_that_dies_costs_only_its_calls_in_flight(stores: Stores) -> None:
-    async def steady(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def steady(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         await asyncio.sleep(0.002)
         return await good_answer(row)
 
@@ -203,7 +202,7 @@ async def test_a_replica_that_dies_costs_only_its_calls_in_flight(stores: Stores
 async def test_a_replica_that_hangs_costs_only_its_calls_in_flight(stores: Stores) -> None:
     hanging = False
 
-    async def hangs(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def hangs(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         if hanging:
             await asyncio.sleep(60)
         return await good_answer(row)
@@ -223,7 +222,7 @@ async def test_a_replica_that_was_away_is_used_again(stores: Stores) -> None:
     down = asyncio.Event()
     calls = 0
 
-    async def ill_for_a_while(row: Mapping[str, Json]) -> web.StreamResponse:
+    async def ill_for_a_while(row: Mapping[str, JsonValue]) -> web.StreamResponse:
         nonlocal calls
         calls += 1
         return json_answer({}, status=503) if 20 <= calls < 30 else await good_answer(row)

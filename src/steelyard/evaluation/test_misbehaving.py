@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import pytest
@@ -28,7 +27,6 @@ from steelyard.evaluation.engine import evaluate
 from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import verify
 
-Json = Any
 ADMITTED = 8
 ASKED = 16
 

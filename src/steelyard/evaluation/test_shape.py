@@ -1,7 +1,6 @@
 """Answers against the output schema: what passes is always what Arrow can write."""
 
 import base64
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,15 +10,14 @@ from hypothesis import strategies as st
 
 from steelyard.evaluation.doubles import encode_schema
 from steelyard.evaluation.shape import Malformed, Shape, output_schema
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 def shape_of(**fields: pa.DataType) -> Shape:
     return Shape(output_schema(encode_schema(pa.schema(fields))))
 
 
-def one(answer: Json, **fields: pa.DataType) -> Json:
+def one(answer: JsonValue, **fields: pa.DataType) -> JsonValue:
     return shape_of(**fields)([answer])[0]
 
 
@@ -58,7 +56,7 @@ def test_an_output_schema_that_is_none(encoded: str, message: str) -> None:
         pytest.param(pa.list_(pa.float32(), 2), [1, 2.5], [1.0, 2.5], id="a vector"),
     ],
 )
-def test_an_answer_that_fits(kind: pa.DataType, value: Json, expected: Json) -> None:
+def test_an_answer_that_fits(kind: pa.DataType, value: JsonValue, expected: JsonValue) -> None:
     assert one({"field": value}, field=kind) == {"_response_index_": 0, "field": expected}
 
 
@@ -82,14 +80,14 @@ def test_an_answer_that_fits(kind: pa.DataType, value: Json, expected: Json) -> 
         (pa.date32(), "yesterday", "expected date32"),
     ],
 )
-def test_an_answer_that_does_not_fit_says_where(kind: pa.DataType, value: Json, message: str) -> None:
+def test_an_answer_that_does_not_fit_says_where(kind: pa.DataType, value: JsonValue, message: str) -> None:
     with pytest.raises(Malformed, match=message) as error:
         one({"field": value}, field=kind)
     assert str(error.value).startswith("response 0: field: ")
 
 
 @pytest.mark.parametrize("answer", [None, 3, "text", [], {}, {"error": "overloaded"}])
-def test_an_answer_without_any_field_is_malformed(answer: Json) -> None:
+def test_an_answer_without_any_field_is_malformed(answer: JsonValue) -> None:
     with pytest.raises(Malformed):
         one(answer, text=pa.string())
 
@@ -125,7 +123,7 @@ TYPES = st.recursive(
 
 
 @given(kind=TYPES, value=JSON)
-def test_what_passes_the_check_can_always_be_written(kind: pa.DataType, value: Json) -> None:
+def test_what_passes_the_check_can_always_be_written(kind: pa.DataType, value: JsonValue) -> None:
     schema = output_schema(encode_schema(pa.schema({"field": kind})))
     try:
         responses = Shape(schema)([{"field": value}])

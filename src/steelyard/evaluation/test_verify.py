@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import secrets
 from collections import Counter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,8 +28,8 @@ from steelyard.evaluation.plan import plan_of
 from steelyard.evaluation.verify import FILE_BYTES, verify
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.storage.store import ObjectMissing, Store, open_store, sync_reader
+from steelyard.types import JsonValue
 
-Json = Any
 ROWS = 6
 SPEC = make_spec(replications=2)
 ALL = list(itertools.product(range(2), range(ROWS)))
@@ -131,7 +130,7 @@ async def copy(source: Store, target: Store) -> None:
 
 
 TEXTS = pa.array([[{"_response_index_": 0, "text": 3, "score": 0.5}]])
-BROKEN: list[tuple[str, dict[str, Json], str]] = [
+BROKEN: list[tuple[str, dict[str, JsonValue], str]] = [
     (
         "a column too few",
         {"_index_": [0], "_replication_": ["x"]},
@@ -150,7 +149,7 @@ BROKEN: list[tuple[str, dict[str, Json], str]] = [
     ("columns", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
 )
 async def test_a_part_of_another_schema_is_named(
-    dataset: Store, output: Store, columns: dict[str, Json], message: str
+    dataset: Store, output: Store, columns: dict[str, JsonValue], message: str
 ) -> None:
     await write_part(output, SPEC, 0, ALL)
     broken = layout.PartName(epoch(1), 0, 1)

@@ -7,9 +7,9 @@ only where the texts of the tokens spell it. `evaluation.openai` reads answers w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Json = Any
+from steelyard.types import JsonValue
+
 REPLACED = "\ufffd"
 """The character that stands for bytes which are no text by themselves."""
 
@@ -38,7 +38,7 @@ class Continuation:
     """The border to the context lies inside a token, which counts as one of the continuation."""
 
 
-def listed(choice: Mapping[str, Json]) -> Listed:
+def listed(choice: Mapping[str, JsonValue]) -> Listed:
     """The lists of one choice of a completions answer. NoLikelihood where the endpoint lists no tokens."""
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, Mapping) or not isinstance(logprobs.get("tokens"), list):

@@ -13,8 +13,9 @@ from typing import Any
 
 from jsonpath_ng.parser import parse as parse_jsonpath
 
-Json = Any
-Value = Callable[[Json], Json]
+from steelyard.types import JsonValue
+
+Value = Callable[[JsonValue], JsonValue]
 
 _PLAIN_PATH = re.compile(r"\$((?:\.[A-Za-z_]\w*|\[\d+\])+)")
 _PLAIN_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
@@ -23,14 +24,14 @@ _PLAIN_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
 class Template:
     """A compiled template; calling it with a JSON value gives the output."""
 
-    def __init__(self, template: Mapping[str, Json]) -> None:
+    def __init__(self, template: Mapping[str, JsonValue]) -> None:
         self._value = _compile(json.loads(json.dumps(template)))
 
-    def __call__(self, item: Json) -> Json:
+    def __call__(self, item: JsonValue) -> JsonValue:
         return self._value(item)
 
 
-def _compile(template: Json) -> Value:
+def _compile(template: JsonValue) -> Value:
     match template:
         case {"$compute": steps}:
             if len(template) != 1:
@@ -58,7 +59,7 @@ def _key(key: str) -> str:
     return key[1:]
 
 
-def _literal(value: Json) -> Value:
+def _literal(value: JsonValue) -> Value:
     return lambda _: value
 
 
@@ -68,7 +69,7 @@ def _scalar(path: str) -> Value:
         return _walk(path, [name or int(number) for name, number in _PLAIN_STEP.findall(path)])
     expression = parse_jsonpath(path)
 
-    def value(item: Json) -> Json:
+    def value(item: JsonValue) -> JsonValue:
         matches = expression.find(item)
         if len(matches) != 1:
             raise ValueError(f"{path} has {len(matches)} matches, it needs exactly one")
@@ -78,7 +79,7 @@ def _scalar(path: str) -> Value:
 
 
 def _walk(path: str, steps: list[Any]) -> Value:
-    def value(item: Json) -> Json:
+    def value(item: JsonValue) -> JsonValue:
         for step in steps:
             container = list if isinstance(step, int) else dict
             if not isinstance(item, container):
@@ -92,7 +93,7 @@ def _walk(path: str, steps: list[Any]) -> Value:
     return value
 
 
-def _list(path: Json) -> Value:
+def _list(path: JsonValue) -> Value:
     if isinstance(path, list):
         values = [_first(step) for step in path]
         return lambda item: [value(item) for value in values]
@@ -100,13 +101,13 @@ def _list(path: Json) -> Value:
     return lambda item: [match.value for match in expression.find(item)]
 
 
-def _path(name: str, path: Json) -> str:
+def _path(name: str, path: JsonValue) -> str:
     if not isinstance(path, str) or not path.startswith("$") or path.startswith("$$"):
         raise ValueError(f"{name} takes a JSONPath, not {path!r}; use $literal for a literal")
     return path
 
 
-def _first(step: Json) -> Value:
+def _first(step: JsonValue) -> Value:
     match step:
         case {"$literal": value} if len(step) == 1:
             return _literal(value)
@@ -118,12 +119,12 @@ def _first(step: Json) -> Value:
             raise ValueError(f"expected one of $literal, $scalar and $list, not {step!r}")
 
 
-def _computation(steps: list[Json]) -> Value:
+def _computation(steps: list[JsonValue]) -> Value:
     compiled = [
         _function(step) if isinstance(step, dict) and "$func" in step else _first(step) for step in steps
     ]
 
-    def value(item: Json) -> Json:
+    def value(item: JsonValue) -> JsonValue:
         for step in compiled:
             item = step(item)
         return item
@@ -150,7 +151,7 @@ def _reduce() -> Value:
 def _search(pattern: str, flags: int = 0, group: int | str = 0, default: str | None = None) -> Value:
     search = re.compile(pattern, flags).search
 
-    def value(text: Json) -> Json:
+    def value(text: JsonValue) -> JsonValue:
         match = search(text)
         return default if match is None else match.group(group)
 
@@ -178,7 +179,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
 }
 
 
-def _function(step: Mapping[str, Json]) -> Value:
+def _function(step: Mapping[str, JsonValue]) -> Value:
     name = step["$func"]
     build = _FUNCTIONS.get(name)
     if build is None:

@@ -15,11 +15,12 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from steelyard.kube.cluster import Json, LogLine, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Unreachable, error_from_status
 from steelyard.kube.exec_login import ExecLogin
 from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
+from steelyard.types import Json
 
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from steelyard.kube.resource import Json, Resource
+from steelyard.kube.resource import Resource
+from steelyard.types import Json
 
 __all__ = [
     "Cluster",

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
-from steelyard.kube.cluster import Cluster, Json, Resource, WatchEvent
+from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from steelyard.kube.resource import CONFIG_MAPS, CRDS, LEASES, PODS
+from steelyard.types import Json
 
 Case = Callable[[Cluster, str], Awaitable[None]]
 CASES: list[Case] = []

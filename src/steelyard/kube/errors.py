@@ -5,7 +5,7 @@ The client raises them from an answer, the in-memory double from its own checks;
 
 from typing import ClassVar
 
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 
 class ApiError(Exception):

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from steelyard.kube.cluster import Cluster, Json
+from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, NotFound
 from steelyard.kube.resource import EVENTS
+from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 

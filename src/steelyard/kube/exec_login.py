@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from steelyard.kube.errors import Unauthorized
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 VARIABLE = "KUBERNETES_EXEC_INFO"

@@ -10,15 +10,15 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
     from lightkube.config.models import User
 
-Json = dict[str, Any]
 Token = Callable[[], str]
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT = Path("~/.kube/config")

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from steelyard.kube.cluster import Cluster, Json
+from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from steelyard.kube.resource import LEASES
+from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 _NEVER = float("-inf")

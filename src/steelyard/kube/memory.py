@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from steelyard.kube import rules
-from steelyard.kube.cluster import Json, LogLine, ObjectList, Patch, Resource, WatchEvent
+from steelyard.kube.cluster import LogLine, ObjectList, Patch, Resource, WatchEvent
 from steelyard.kube.errors import ApiError
 from steelyard.kube.patches import apply_patch
 from steelyard.kube.resource import PODS
 from steelyard.kube.selectors import Matcher, everything, matcher
 from steelyard.kube.store import Change, Snapshot, Store, key_of
+from steelyard.types import Json
 
 Hook = Callable[[str, Resource, str], None]
 T = TypeVar("T")

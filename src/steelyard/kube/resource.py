@@ -3,9 +3,9 @@
 Everything that speaks REST names its resource with one of the constants below.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 class Resource(NamedTuple):

@@ -18,10 +18,10 @@ from steelyard.kube.resource import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
-    Json,
     Resource,
 )
 from steelyard.kube.selectors import bad_request
+from steelyard.types import Json
 
 _PLAIN = frozenset({CONFIG_MAPS, SECRETS, EVENTS, LEASES, SERVICE_ACCOUNTS})
 _WITHOUT_STATUS = _PLAIN | {ENDPOINT_SLICES}

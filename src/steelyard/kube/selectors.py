@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 Matcher = Callable[[Json], bool]
 Requirement = Callable[[Mapping[str, str]], bool]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
 Index = Callable[[Json], Iterable[str]]

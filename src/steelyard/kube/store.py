@@ -18,7 +18,8 @@ import orjson
 
 from steelyard.kube import rules
 from steelyard.kube.errors import AlreadyExists, Gone, NotFound
-from steelyard.kube.resource import Json, Resource, resource_of
+from steelyard.kube.resource import Resource, resource_of
+from steelyard.types import Json
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.kube.cluster import Json, Resource
+from steelyard.kube.cluster import Resource
 from steelyard.kube.errors import Unreachable
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import EVALUATIONS, EVENTS, NODES
+from steelyard.types import Json
 
 
 @pytest.fixture

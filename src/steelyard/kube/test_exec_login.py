@@ -15,12 +15,12 @@ import yaml
 from aiohttp import web
 
 from steelyard.kube.client import RestCluster, connect
-from steelyard.kube.cluster import Json
 from steelyard.kube.conftest import Serve
 from steelyard.kube.errors import Unauthorized
 from steelyard.kube.exec_login import VERSIONS, ExecLogin, LoginFailed, Plugin, plugin_of
 from steelyard.kube.kubeconfig import KubeconfigError, load
 from steelyard.kube.resource import NODES
+from steelyard.types import Json
 
 V1, BETA = VERSIONS
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from steelyard.kube import contract
-from steelyard.kube.cluster import Json, Resource, WatchEvent
+from steelyard.kube.cluster import Resource, WatchEvent
 from steelyard.kube.contract import config_map, pod
 from steelyard.kube.errors import Conflict, Gone
 from steelyard.kube.memory import Crash, MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, JOBS, PODS
+from steelyard.types import Json
 
 
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from steelyard.kube.client import RestCluster, connect, trust
-from steelyard.kube.cluster import Json
 from steelyard.kube.errors import Unreachable
 from steelyard.kube.resource import NODES
+from steelyard.types import Json
 
 _NODES = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}
 

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 
 from steelyard.kube.client import connect
 from steelyard.kube.errors import ApiError
-from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES, Json
+from steelyard.kube.resource import DEPLOYMENTS, DYFF, JOBS, NODES, PODS, SERVICES
 from steelyard.local.leftovers import living
 from steelyard.local.network import Network
 from steelyard.local.state import StateDir, read_ready, read_record, why_no_state_folder
+from steelyard.types import Json
 
 COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
 

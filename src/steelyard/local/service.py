@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.resource import CRDS, NODES, Json
+from steelyard.kube.resource import CRDS, NODES
 from steelyard.local.controllers.pods import is_true
 from steelyard.local.faults import Faults
 from steelyard.local.files import check_kubernetes, watch
@@ -24,6 +24,7 @@ from steelyard.local.node import kubelet_config
 from steelyard.local.sleeps import sleep_watch
 from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.settings import Settings

@@ -6,7 +6,7 @@ says so (the process may die between): its name says which it is, and creating i
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.operator.children import Children, Outcome, job_outcome, live
 from steelyard.operator.conditions import Attempts, Memory
@@ -14,8 +14,7 @@ from steelyard.operator.desired import Premise, unchanged
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import MAX_SECONDS, later
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

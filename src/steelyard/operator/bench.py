@@ -28,8 +28,8 @@ from steelyard.operator.decisions import (
 from steelyard.operator.edge import Key, Stale
 from steelyard.operator.lagging import LaggingCaches, peek
 from steelyard.operator.workflow import WORKFLOWS
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Interruption = tuple[str, int] | None
 T = TypeVar("T")
 

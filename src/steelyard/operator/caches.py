@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Change, Informer, drop_managed_fields
@@ -21,8 +21,7 @@ from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import JOB_INDEXES, TrainingCaches, slim_job
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 _TRAINING = frozenset(TRAINING)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.awake import pause_lasts
 from steelyard.operator.conditions import parse_time
@@ -15,8 +15,7 @@ from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
 from steelyard.schema.steps import EXIT_PERMANENT
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 POD_GRACE = timedelta(seconds=5)
 """How long a failed Job's Pod may be missing from the cache before the Pod is taken for deleted."""

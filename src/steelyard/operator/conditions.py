@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.schema.resources import RESOURCES
+from steelyard.types import Json
 
-Json = dict[str, Any]
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
 

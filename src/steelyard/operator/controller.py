@@ -29,8 +29,7 @@ from steelyard.operator.training import events
 from steelyard.operator.trouble import ERROR, error_text
 from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 UNSEEN = timedelta(seconds=30)
 """A child that is deleted before the cache has shown it may leave no event: look again after this time."""

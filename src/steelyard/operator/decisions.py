@@ -7,7 +7,7 @@ them: two caches that are behind the API have the same future if they lead to th
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -18,8 +18,8 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import Workflow
 from steelyard.operator.writes import missing
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Objects = Mapping[Key, Stored]
 
 REMEMBERED = 100_000

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-Json = dict[str, Any]
+from steelyard.types import Json
 
 NAMESPACE = "default"
 SCHEMA: Json = {"arrowSchema": "AAAA"}

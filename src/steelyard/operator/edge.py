@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import Resource
 from steelyard.operator.desired import Told
 from steelyard.operator.settings import OperatorSettings
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 class Stale(Exception):

@@ -11,8 +11,8 @@ from steelyard.operator.children import live
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.doubles import NAMESPACE
 from steelyard.operator.names import controller_of, owner_reference
+from steelyard.types import Json
 
-Json = dict[str, Any]
 FOREIGN = "somebody-elses"
 
 

@@ -7,11 +7,10 @@ hold.
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from steelyard.operator.bench import GROUPS, WRITES, Bench, Call, Interruption, State
 
-Json = dict[str, Any]
 Actor = Literal["operator", "late operator", "surroundings"]
 """Who made a change. A late operator was suspended between its decision and its write."""
 

@@ -1,7 +1,5 @@
 """What must hold throughout the exploration, as checks of a change: each answers what is wrong, or nothing."""
 
-from typing import Any
-
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import environment as env
@@ -11,8 +9,7 @@ from steelyard.operator.conditions import condition
 from steelyard.operator.edge import Key
 from steelyard.operator.lagging import peek
 from steelyard.operator.names import COMPONENT, controller_of
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def foreign_touched(before: State, changed: set[StoreKey]) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.names import child_name, labels, owner_reference
@@ -10,8 +9,7 @@ from steelyard.operator.pods import pod_spec, step_container, step_volumes
 from steelyard.operator.settings import OperatorSettings
 from steelyard.schema.locations import complete_location
 from steelyard.schema.steps import ResourceRef, StepConfig, epoch
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

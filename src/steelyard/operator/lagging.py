@@ -1,7 +1,6 @@
 """The operator's caches in the exploration: they lag behind the API until they are told to catch up."""
 
 from functools import lru_cache
-from typing import Any
 
 import orjson
 
@@ -12,8 +11,7 @@ from steelyard.operator.caches import CHILDREN, slim
 from steelyard.operator.edge import Key
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
-from typing import Any
 
 from steelyard.awake import Sleeps, no_sleeps
 from steelyard.kube.cluster import Cluster
@@ -24,8 +23,8 @@ from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import events
 from steelyard.operator.workflow import workflows
+from steelyard.types import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"

@@ -3,8 +3,7 @@
 from typing import Any
 
 from steelyard.operator.settings import OperatorSettings
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 CONFIG_FOLDER = "/etc/steelyard"
 CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"

@@ -5,12 +5,10 @@ names: clients of the published API have to name one. vLLM's command runs in the
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP
 from steelyard.operator.settings import OperatorSettings
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})

@@ -1,14 +1,11 @@
 """Builds what a session consists of: ConfigMap, headless Service, Deployment."""
 
-from typing import Any
-
 from steelyard.operator.jobs import child_metadata, config_map, step_config
 from steelyard.operator.names import OWNER, child_name
 from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP, pod_spec, step_container, step_volumes
 from steelyard.operator.runners import PORT, data_mounts, mounts, runner_container, volumes
 from steelyard.operator.settings import OperatorSettings
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 IDENTITY_PORT = 8001
 

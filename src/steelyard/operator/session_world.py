@@ -1,7 +1,6 @@
 """The world of an InferenceSession: a Deployment with its replicas, a Service, a ConfigMap."""
 
 from collections.abc import Callable
-from typing import Any
 
 from steelyard.kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
 from steelyard.operator import environment as env
@@ -10,8 +9,7 @@ from steelyard.operator.conditions import condition
 from steelyard.operator.exploration import Move
 from steelyard.operator.names import controller_of
 from steelyard.operator.worlds import HANDS, OPERATOR, ResourceWorld, remove_child, take_name
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 REPLICA_MOVES = frozenset(
     {"replica becomes ready", "replica is not ready", "replica finds no node", "runner crashes again and again",

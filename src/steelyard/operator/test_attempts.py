@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,8 @@ from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
 from steelyard.operator.doubles import NAMESPACE, make_evaluation
 from steelyard.operator.edge import Key
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Effect = Callable[[Bench, Json], None]
 
 

@@ -10,8 +10,8 @@ from steelyard.operator.children import Outcome, job_outcome, last_words, observ
 from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
+from steelyard.types import Json
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings()
 EVALUATION = make_evaluation()

@@ -1,7 +1,6 @@
 """The edge on its own: an error of one resource, a child that the API does not take, and deletes by uid."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,8 @@ from steelyard.operator.doubles import (
 from steelyard.operator.edge import Defect, Key, Synced
 from steelyard.operator.lagging import LaggingCaches
 from steelyard.operator.training.doubles import make_job
+from steelyard.types import Json
 
-Json = dict[str, Any]
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
 

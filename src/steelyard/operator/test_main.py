@@ -31,8 +31,8 @@ from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, m
 from steelyard.operator.main import LEASE, Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.doubles import make_job
+from steelyard.types import Json
 
-Json = dict[str, Any]
 PATIENCE = 30.0
 """Seconds, on a machine that has other work to do."""
 SETTINGS = OperatorSettings(storage="file:///storage")

@@ -1,7 +1,6 @@
 """The objects that the operator makes: names that fit, Pods that are hardened, commands that listen in one place."""
 
 import json
-from typing import Any
 
 import orjson
 import pytest
@@ -22,8 +21,8 @@ from steelyard.operator.workflows.evaluation import child_session, service_name
 from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
+from steelyard.types import Json
 
-Json = dict[str, Any]
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 MODEL = {"id": "a4", "account": "acme", "name": "llama", "artifact": {"kind": "Volume"}}
 DATA_MOUNT = {

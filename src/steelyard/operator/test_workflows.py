@@ -1,7 +1,6 @@
 """What each workflow decides in one look: the cases that the exploration does not tell apart by their words."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -23,8 +22,8 @@ from steelyard.operator.doubles import (
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.schema.resources import RESOURCES
+from steelyard.types import Json
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")
 

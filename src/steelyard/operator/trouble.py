@@ -4,12 +4,10 @@ Neither ends it: it is reconciled again after a growing pause, and its condition
 """
 
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.conditions import condition, time_text
 from steelyard.schema.resources import RESOURCES
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 ERROR = "Error"
 NOT_MADE = "FailedCreate"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from steelyard.kube.resource import (
     AUDITS,
@@ -29,8 +28,8 @@ from steelyard.operator.workflows import (
     model,
     report,
 )
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 
 

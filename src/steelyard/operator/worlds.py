@@ -30,8 +30,7 @@ from steelyard.operator.invariants import (
     two_jobs,
 )
 from steelyard.operator.names import COMPONENT, ENTITY, OWNER, controller_of
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",

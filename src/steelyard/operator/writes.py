@@ -1,7 +1,5 @@
 """The edge's writes of a resource's children: create once, patch what was seen, delete by uid, many at a time."""
 
-from typing import Any
-
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import (
     AlreadyExists,
@@ -20,9 +18,7 @@ from steelyard.operator.edge import Caches, HeldUp, Log, NameTaken, Refused, Sta
 from steelyard.operator.names import OWNER, controller_of
 from steelyard.operator.training import events
 from steelyard.operator.workflow import Workflow
-
-Json = dict[str, Any]
-
+from steelyard.types import Json
 
 _INVALID = frozenset({400, 413, 422})
 """Answers that a repeat does not change: what was sent cannot be read, is too large, or breaks a rule of its kind."""

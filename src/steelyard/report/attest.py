@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from steelyard.errors import UsageError
+from steelyard.types import JsonValue
 
-Json = Any
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD = "application/vnd.in-toto+json"
@@ -87,7 +87,7 @@ def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes,
     none of ours.
     """
     try:
-        document: dict[str, Json] = orjson.loads(data)
+        document: dict[str, JsonValue] = orjson.loads(data)
         if "payload" not in document:
             if key is not None:
                 raise BadAttestation("is not signed")
@@ -170,7 +170,7 @@ def _pae(payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
 
 
-def _descriptor(file: Named) -> Mapping[str, Json]:
+def _descriptor(file: Named) -> Mapping[str, JsonValue]:
     return {"name": file.name, "digest": {"sha256": file.sha256}}
 
 
@@ -178,5 +178,5 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _json(value: Mapping[str, Json]) -> bytes:
+def _json(value: Mapping[str, JsonValue]) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"

@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 
 from steelyard.report.attest import Named, Outcome, statement
 from steelyard.report.attest_report import EVERY_ANSWER, EVERY_ROW
+from steelyard.types import JsonValue
 
-Json = Any
 AUDIT_PAGE = "index.html"
 AUDIT_NUMBERS = "audit.json"
 KEPT = "Scores kept"
@@ -22,7 +21,7 @@ def report_page(report: str) -> str:
 
 def audit_statement(page: bytes, numbers: bytes) -> bytes:
     """The statement about the audit that these two are."""
-    audit: dict[str, Json] = orjson.loads(numbers)
+    audit: dict[str, JsonValue] = orjson.loads(numbers)
     subjects = [Named(AUDIT_PAGE, _sha256(page)), Named(AUDIT_NUMBERS, _sha256(numbers))]
     configuration: list[Named] = []
     for requirement in audit["requirements"]:
@@ -40,7 +39,7 @@ def audit_statement(page: bytes, numbers: bytes) -> bytes:
     return statement(subjects, configuration, _outcome(audit))
 
 
-def _outcome(audit: Json) -> Outcome:
+def _outcome(audit: JsonValue) -> Outcome:
     """Passed where a report stands on every row; what is good enough depends on the use."""
     passed: list[str] = []
     warned: list[str] = []
@@ -52,7 +51,7 @@ def _outcome(audit: Json) -> Outcome:
     return Outcome(tuple(passed), tuple(warned), tuple(failed))
 
 
-def _rows(audit: Json) -> Iterator[tuple[str, Json]]:
+def _rows(audit: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     for requirement in audit["requirements"]:
         yield requirement["report"], requirement["rows"]
 

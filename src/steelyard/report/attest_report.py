@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 
 from steelyard.report.attest import Named, Outcome, statement
 from steelyard.report.document import PAGES, SCORES
+from steelyard.types import JsonValue
 
-Json = Any
 ATTESTATION = "attestation.json"
 MADE = frozenset({SCORES, PAGES})
 """Files that come with the report; all other evidence is what it was made from."""
@@ -19,7 +18,7 @@ EVERY_ANSWER = "every row has an answer"
 
 def statement_of(page: bytes, numbers: bytes) -> bytes:
     """The statement about the report that these two are."""
-    told: dict[str, Json] = orjson.loads(numbers)
+    told: dict[str, JsonValue] = orjson.loads(numbers)
     subjects = [Named("report.html", _sha256(page)), Named("report.json", _sha256(numbers))]
     made = [each for each in told["evidence"] if each["what"] in MADE]
     subjects += [Named(each["path"], each["sha256"]) for each in made]
@@ -29,7 +28,7 @@ def statement_of(page: bytes, numbers: bytes) -> bytes:
     return statement(subjects, configuration, _outcome(told))
 
 
-def _outcome(told: Json) -> Outcome:
+def _outcome(told: JsonValue) -> Outcome:
     """A figure is neither passed nor failed: what is, is whether it stands on every row."""
     rows = told["rows"]
     passed: list[str] = []
@@ -43,12 +42,12 @@ def _outcome(told: Json) -> Outcome:
     return Outcome(tuple(passed), tuple(warned), tuple(failed))
 
 
-def _found(told: Json) -> Iterator[Json]:
+def _found(told: JsonValue) -> Iterator[JsonValue]:
     yield told
     yield from told["more"]
 
 
-def _named(evidence: Json) -> Named:
+def _named(evidence: JsonValue) -> Named:
     return Named(f"{evidence['what']}: {evidence['path']}", evidence["sha256"])
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from steelyard.report.audit_inputs import Baseline
 from steelyard.report.audit_sections import evidence
@@ -10,8 +9,7 @@ from steelyard.report.audit_subject import Requirement, Subject
 from steelyard.report.comparison import comparison_numbers
 from steelyard.report.document import named
 from steelyard.report.page import FORMAT
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None) -> Json:

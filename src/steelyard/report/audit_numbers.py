@@ -4,15 +4,14 @@ Both are our own files, but they come from storage: what is not as it should be 
 audit needs is listed; everything else in the files is passed over.
 """
 
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Metric
 from steelyard.report.statistics import Estimate
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 class _Numbers(BaseModel):

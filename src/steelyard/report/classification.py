@@ -30,13 +30,14 @@ from steelyard.report.confusion import (
 )
 from steelyard.report.ranking import MOST_CLASSES, Ranking, ranking, shares_of
 from steelyard.report.ranking_figures import area_metrics, area_table, curves
-from steelyard.report.results import Answer, Figure, Json, Metric, Results, Table
+from steelyard.report.results import Answer, Figure, Metric, Results, Table
 from steelyard.report.rubrics import words
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import text_of
 from steelyard.report.statistics import Estimate, clusters_of, proportion
 from steelyard.report.summary import What, summarise_scores
 from steelyard.report.wording import count, counted, interval, percent, unanswered
+from steelyard.types import Json
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),

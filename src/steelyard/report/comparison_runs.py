@@ -6,7 +6,6 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.report.comparison import Change, Changes, Comparison, comparison_numbers
 from steelyard.report.comparison_figures import differences, four_ways
@@ -15,8 +14,8 @@ from steelyard.report.power import difference
 from steelyard.report.results import Figure, Table, Unit
 from steelyard.report.statistics import Estimate
 from steelyard.report.wording import count, percent, signed_points, small_p
+from steelyard.types import Json
 
-Json = dict[str, Any]
 KINDS = {
     "worse": ("worse", "the greatest losses first"),
     "better": ("better", "the greatest gains first"),

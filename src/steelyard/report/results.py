@@ -11,8 +11,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from steelyard.report.statistics import Estimate
+from steelyard.types import Json
 
-Json: TypeAlias = dict[str, Any]
 Unit: TypeAlias = Literal["share", "number"]
 
 

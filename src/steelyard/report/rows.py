@@ -7,14 +7,13 @@ whole.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from steelyard.report.statistics import Integers
 from steelyard.report.wording import count
+from steelyard.types import JsonValue
 
-Json = Any
 MOST_ROWS = 1_000
 """Rows inside a report's page."""
 MOST_BYTES = 2_000_000
@@ -60,7 +59,7 @@ class Rows:
     """The rows of a page as its script reads them, and a sentence that says which they are."""
 
     sentence: str
-    data: Mapping[str, Json]
+    data: Mapping[str, JsonValue]
     pages: tuple[str, ...] = ()
     """Linked pages that hold all rows, and which rows each has."""
     names: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Rows:
         return len(self.data["i"])
 
 
-def error_json(error: Mapping[str, Json]) -> Json:
+def error_json(error: Mapping[str, JsonValue]) -> JsonValue:
     """Why there is no answer: status, reason and message, body, tries."""
     return [
         error.get("status"),
@@ -81,7 +80,7 @@ def error_json(error: Mapping[str, Json]) -> Json:
     ]
 
 
-def is_vector(value: Json) -> bool:
+def is_vector(value: JsonValue) -> bool:
     return (
         isinstance(value, list)
         and len(value) >= PICTURE
@@ -89,7 +88,7 @@ def is_vector(value: Json) -> bool:
     )
 
 
-def readable(value: Json) -> str:
+def readable(value: JsonValue) -> str:
     """A value as people read it: text as it is, a conversation turn by turn, anything else as JSON."""
     if isinstance(value, str):
         return value
@@ -100,7 +99,7 @@ def readable(value: Json) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _is_turn(value: Json) -> bool:
+def _is_turn(value: JsonValue) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str) and value.get("content") is not None
 
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from steelyard.report.rows import MOST_FIELDS, MOST_TEXT, PICTURE, cut, error_json, readable
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import with_status
+from steelyard.types import JsonValue
 
-Json = Any
 Texts = list[str | None]
 MOST_SIDE = 32
 MOST_VERDICT = 400
@@ -29,7 +29,7 @@ class Drawn:
     question: list[tuple[str, Texts]]
     answer: list[tuple[str, Texts]]
     scores: list[tuple[list[int | None], list[float | None], Texts, Texts, Texts]]
-    errors: Mapping[int, Json]
+    errors: Mapping[int, JsonValue]
     pictures: list[str] | None = None
 
     def __len__(self) -> int:
@@ -48,10 +48,10 @@ class Drawn:
                 return k
         return min(len(self), start + most_rows)
 
-    def data(self, rubrics: Sequence[str], start: int = 0, end: int | None = None) -> dict[str, Json]:
+    def data(self, rubrics: Sequence[str], start: int = 0, end: int | None = None) -> dict[str, JsonValue]:
         """The rows from `start` to `end` for the script."""
         here = slice(start, len(self) if end is None else end)
-        found: dict[str, Json] = {
+        found: dict[str, JsonValue] = {
             "rubrics": list(rubrics),
             "i": self.indexes[here],
             "r": self.replications[here],
@@ -68,7 +68,7 @@ def drawn(
     question: pa.Table,
     scores: Sequence[pa.Table],
     numbers: Mapping[str, int],
-    errors: Mapping[Any, Json],
+    errors: Mapping[Any, JsonValue],
 ) -> Drawn:
     """Rows of the output beside their questions and their scores, all in the same order.
 

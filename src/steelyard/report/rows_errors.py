@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,8 @@ from steelyard.evaluation.manifest import FileEntry, read_manifest
 from steelyard.report.rows import cut
 from steelyard.report.wording import count
 from steelyard.storage.store import Store
+from steelyard.types import JsonValue
 
-Json = Any
 Key = tuple[int, str]
 MOST_SHOWN = 24
 MOST_BODY = 1_500
@@ -35,7 +34,7 @@ class Records:
     A row may stand there that was answered in the end: it was asked again.
     """
 
-    rows: Mapping[Key, Mapping[str, Json]]
+    rows: Mapping[Key, Mapping[str, JsonValue]]
     files: tuple[FileEntry, ...] = ()
 
     def unanswered(self) -> list[int]:
@@ -68,7 +67,7 @@ class RowErrors:
     again: int = 0
     """Rows that were asked again before they were answered."""
 
-    def numbers(self) -> dict[str, Json]:
+    def numbers(self) -> dict[str, JsonValue]:
         return {
             "total": self.total,
             "askedAgain": self.again,
@@ -92,7 +91,7 @@ async def read_records(store: Store) -> Records:
     """The records of the parts that the verified files were made from."""
     manifest = await read_manifest(store)
     counted = {each.removeprefix(layout.PARTS).rpartition("/")[2] for each in manifest.parts}
-    rows: dict[Key, Mapping[str, Json]] = {}
+    rows: dict[Key, Mapping[str, JsonValue]] = {}
     files = []
     async for info in store.list(layout.ERRORS):
         name = info.key.removeprefix(layout.ERRORS)
@@ -139,7 +138,7 @@ def keys_shown(keys: Sequence[Key], records: Records) -> list[Key]:
     return [key for _, _, key in sorted(ranked)[:MOST_SHOWN]]
 
 
-def _kind(record: Mapping[str, Json] | None) -> str:
+def _kind(record: Mapping[str, JsonValue] | None) -> str:
     if record is None:
         return UNTOLD
     status = record.get("status")
@@ -148,7 +147,7 @@ def _kind(record: Mapping[str, Json] | None) -> str:
 
 def _shown(
     key: Key,
-    record: Mapping[str, Json],
+    record: Mapping[str, JsonValue],
     numbers: Mapping[str, int],
     texts: Mapping[int, Sequence[tuple[str, str]]],
 ) -> RowError:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -10,8 +9,8 @@ import pyarrow as pa
 from steelyard.report.page import rows_page
 from steelyard.report.rows_drawn import Drawn
 from steelyard.report.wording import count
+from steelyard.types import JsonValue
 
-Json = Any
 Draw = Callable[[pa.Table, list[pa.Table]], Drawn]
 """From rows of the output and their scores."""
 FOLDER = "rows"
@@ -61,7 +60,7 @@ class RowPages:
         left = [each.slice(start) for each in scores]
         self._waiting = [(rows.slice(start), left)] if start < len(drawn) else []
 
-    def _page(self, data: Json, rows: int) -> None:
+    def _page(self, data: JsonValue, rows: int) -> None:
         number, end = len(self.paths) + 1, self._before + rows
         name = f"{count(self._before + 1)} to {count(end)}"
         links = [("All of the report", "../report.html")]

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from steelyard.report.beside import Beside
 from steelyard.report.joined import BATCH, mapped, opened
 from steelyard.report.statistics import Integers
+from steelyard.types import JsonValue
 
-Json = Any
 Take = Callable[[pa.Table, list[pa.Table]], None]
 Ask = Callable[[Any], pa.Table]
 
@@ -48,7 +48,7 @@ class Tokens:
             for found in counts.to_pylist():
                 self.finished[found["values"]] += found["counts"]
 
-    def numbers(self) -> dict[str, Json]:
+    def numbers(self) -> dict[str, JsonValue]:
         return {
             "prompt": self.prompt,
             "completion": self.completion,

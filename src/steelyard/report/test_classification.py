@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from steelyard.report.classification import Classification, NoLabel
-from steelyard.report.results import Answer, Json, Results
+from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics.contract import KEYS
 from steelyard.report.statistics import Estimate
+from steelyard.types import Json
 
 ROWS = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from(["a", "b", "c", "d", "e", None])),

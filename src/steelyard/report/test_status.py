@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.report.results import Answer, Bounds, Counts, Json
+from steelyard.report.results import Answer, Bounds, Counts
 from steelyard.report.rubrics.judge import Verdict
 from steelyard.report.rubrics.overlap import Rouge
 from steelyard.report.rubrics.rows import schema
 from steelyard.report.rubrics.text import ExactMatch
 from steelyard.report.scoring import summarise
 from steelyard.report.status import counted, counts_of, settled, unit_of, values_of, with_status, wrong_rows
+from steelyard.types import Json
 
 ROW = {"target": "x"}
 

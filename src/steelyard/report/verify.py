@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -20,10 +19,9 @@ from steelyard.report.verify_again import recounted, scored_again, summarised_ag
 from steelyard.report.verify_files import Check, Places, digests, elsewhere, extra_files, fault, read_bytes
 from steelyard.report.verify_page import how_to_get, page_alone, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
+from steelyard.types import JsonValue
 
 __all__ = ["Check", "NotAReport", "Places", "folder_of", "verify_report"]
-
-Json = Any
 
 
 class NotAReport(UsageError):
@@ -105,7 +103,7 @@ def unchecked(places: Places) -> Iterator[Check]:
     yield from extra_files(numbers["evidence"], places)
 
 
-async def _made_again(numbers: Json, places: Places, found: _Found) -> AsyncIterator[Check]:
+async def _made_again(numbers: JsonValue, places: Places, found: _Found) -> AsyncIterator[Check]:
     if not found.whole:
         for check in summarised_again(numbers, places):
             yield check
@@ -132,7 +130,7 @@ def _look(places: Places) -> _Found:
     )
 
 
-def _not_here(found: _Found, numbers: Json) -> Iterator[Check]:
+def _not_here(found: _Found, numbers: JsonValue) -> Iterator[Check]:
     missing = [
         name
         for name, there in (
@@ -148,7 +146,7 @@ def _not_here(found: _Found, numbers: Json) -> Iterator[Check]:
         )
 
 
-def _numbers(raw: bytes) -> Json | None:
+def _numbers(raw: bytes) -> JsonValue | None:
     try:
         numbers = orjson.loads(raw)
     except orjson.JSONDecodeError:

@@ -4,7 +4,6 @@ import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -34,8 +33,8 @@ from steelyard.report.verify_files import Check, Places, fault, read_bytes
 from steelyard.report.wording import count
 from steelyard.storage.files import FileStore
 from steelyard.storage.store import StorageError
+from steelyard.types import JsonValue
 
-Json = Any
 CLOSE = 1e-9
 """Relative: what two versions of a numerical library may differ by."""
 MOST_TOLD = 10
@@ -68,7 +67,7 @@ async def recounted(places: Places) -> AsyncIterator[Check]:
     )
 
 
-def summarised_again(numbers: Json, places: Places) -> Iterator[Check]:
+def summarised_again(numbers: JsonValue, places: Places) -> Iterator[Check]:
     """Computes the figures once more from the files of scores that are here, where inputs or outputs are not."""
     scoring = numbers["scoring"]
     results = [numbers, *numbers.get("more", ())]
@@ -92,7 +91,7 @@ def summarised_again(numbers: Json, places: Places) -> Iterator[Check]:
             yield Check(f"{rubric}: headline and figures computed again from {name} are the same")
 
 
-async def scored_again(numbers: Json, places: Places, scratch: Path) -> AsyncIterator[Check]:
+async def scored_again(numbers: JsonValue, places: Places, scratch: Path) -> AsyncIterator[Check]:
     """The report made once more from the same files, and compared."""
     try:
         scored = await score_report(_request(numbers, places), scratch)
@@ -139,7 +138,7 @@ def _different(before: pa.Table, now: pa.Table) -> str:
     return ""
 
 
-def compared(recorded: Json, again: Json, name: str) -> Iterator[Check]:
+def compared(recorded: JsonValue, again: JsonValue, name: str) -> Iterator[Check]:
     """The numbers in the file `name` against those that were computed again."""
     differing = list(_differences(recorded, again))
     for place, before, now in differing[:MOST_TOLD]:
@@ -156,7 +155,7 @@ def compared(recorded: Json, again: Json, name: str) -> Iterator[Check]:
         )
 
 
-def _differences(recorded: Json, again: Json) -> Iterator[tuple[str, str, str]]:
+def _differences(recorded: JsonValue, again: JsonValue) -> Iterator[tuple[str, str, str]]:
     """Each place where two documents differ, and what each says there."""
     before, now = dict(leaves_of(recorded)), dict(leaves_of(again))
     for place in dict.fromkeys([*before, *now]):
@@ -182,7 +181,7 @@ def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
             yield fault(f"{path}: drawn again, differs from byte {first_difference(lies, data)} on")
 
 
-def _request(numbers: Json, places: Places) -> Request:
+def _request(numbers: JsonValue, places: Places) -> Request:
     """The request that the report was made for, as the report says."""
     scoring = numbers["scoring"]
     evidence = numbers["evidence"]
@@ -211,7 +210,7 @@ def _request(numbers: Json, places: Places) -> Request:
     )
 
 
-def _rubric_files(numbers: Json, places: Places) -> dict[str, str]:
+def _rubric_files(numbers: JsonValue, places: Places) -> dict[str, str]:
     """Files that rubrics read, by the name that was given for each: the copies beside the report."""
     files = numbers["scoring"].get("files") or {}
     return {given: str(places.report / path) for given, path in files.items()}
@@ -220,14 +219,14 @@ def _rubric_files(numbers: Json, places: Places) -> dict[str, str]:
 @dataclass(frozen=True)
 class _Adapter:
     kind: str
-    configuration: Json
+    configuration: JsonValue
 
 
-def _view(pipeline: Sequence[Json]) -> list[_Adapter]:
+def _view(pipeline: Sequence[JsonValue]) -> list[_Adapter]:
     return [_Adapter(adapter["kind"], adapter["configuration"]) for adapter in pipeline]
 
 
-def leaves_of(value: Json, place: str = "") -> Iterator[tuple[str, Json]]:
+def leaves_of(value: JsonValue, place: str = "") -> Iterator[tuple[str, JsonValue]]:
     """Every value that is not a list or an object, by where it stands."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
@@ -239,7 +238,7 @@ def leaves_of(value: Json, place: str = "") -> Iterator[tuple[str, Json]]:
         yield place, value
 
 
-def _equal(one: Json, other: Json) -> bool:
+def _equal(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-12) or (
             math.isnan(one) and math.isnan(other)
@@ -247,7 +246,7 @@ def _equal(one: Json, other: Json) -> bool:
     return bool(one == other) and type(one) is type(other)
 
 
-def _said(leaves: Mapping[str, Json], place: str) -> str:
+def _said(leaves: Mapping[str, JsonValue], place: str) -> str:
     return repr(leaves[place])[:80] if place in leaves else "nothing"
 
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -28,8 +27,8 @@ from steelyard.report.verify_files import Check, Places, fault, read_bytes
 from steelyard.report.verify_page import how_to_get, page_alone, parsed, same_numbers
 from steelyard.report.verify_signature import Signature, attested, vouching
 from steelyard.storage.files import FileStore
+from steelyard.types import JsonValue
 
-Json = Any
 REPORT, BASELINE = "Report", "baseline"
 _FIELDS = {"audit", "account", "auditProcedure", "system", "baseline", "requirements"}
 
@@ -70,7 +69,7 @@ async def verify_audit(
         yield check
 
 
-async def _whole(numbers: Json, folder: Path, page: bytes, statement: Signature) -> AsyncIterator[Check]:
+async def _whole(numbers: JsonValue, folder: Path, page: bytes, statement: Signature) -> AsyncIterator[Check]:
     for check in (*vouching(statement), *_not_here(numbers, folder), *_extra(numbers, folder)):
         yield check
     yield same_numbers(page, (folder / AUDIT_NUMBERS).read_bytes(), "audit", AUDIT_NUMBERS)
@@ -86,7 +85,7 @@ async def _whole(numbers: Json, folder: Path, page: bytes, statement: Signature)
             yield check
 
 
-def _extra(numbers: Json, folder: Path) -> Iterator[Check]:
+def _extra(numbers: JsonValue, folder: Path) -> Iterator[Check]:
     """Files and folders that belong to none of the audit's reports."""
     requirements = numbers["requirements"]
     named = {
@@ -104,14 +103,14 @@ def _extra(numbers: Json, folder: Path) -> Iterator[Check]:
                 yield Check(f"extra file: {inside}: the audit does not name it", "left out")
 
 
-def _is_audit(numbers: Json) -> bool:
+def _is_audit(numbers: JsonValue) -> bool:
     if not isinstance(numbers, dict) or not numbers.keys() >= _FIELDS:
         return False
     needed = {"report", "evidence", "rows", "evaluation", "dataset"}
     return all(needed <= requirement.keys() for requirement in numbers["requirements"])
 
 
-def _not_here(numbers: Json, folder: Path) -> Iterator[Check]:
+def _not_here(numbers: JsonValue, folder: Path) -> Iterator[Check]:
     """A check for each report that is not here, for parts of the others that are not, and for an earlier audit."""
     how = how_to_get(numbers, "audit")
     for requirement in numbers["requirements"]:
@@ -127,7 +126,7 @@ def _not_here(numbers: Json, folder: Path) -> Iterator[Check]:
         yield Check(f"not here: {BASELINE}/: the comparison cannot be made again. {how}", "left out")
 
 
-def _own_files(requirement: Json, folder: Path) -> Iterator[Check]:
+def _own_files(requirement: JsonValue, folder: Path) -> Iterator[Check]:
     """The scores and the report's page that the audit keeps itself."""
     report = requirement["report"]
     for entry in requirement["evidence"]:
@@ -148,7 +147,7 @@ def _digest(folder: Path, path: str, sha256: str) -> Check:
     return Check(f"{path}: SHA-256 {sha256[:12]}…")
 
 
-async def _made_again(numbers: Json, folder: Path, page: bytes) -> AsyncIterator[Check]:
+async def _made_again(numbers: JsonValue, folder: Path, page: bytes) -> AsyncIterator[Check]:
     """The audit made once more from its reports and the earlier audit, and compared."""
     identities = [requirement["report"] for requirement in numbers["requirements"]]
     reports = {identity: folder / "reports" / identity for identity in identities}
@@ -171,7 +170,7 @@ async def _made_again(numbers: Json, folder: Path, page: bytes) -> AsyncIterator
         yield fault(f"making the audit again: {error}")
 
 
-def _compared(numbers: Json, page: bytes, made: Audit) -> Iterator[Check]:
+def _compared(numbers: JsonValue, page: bytes, made: Audit) -> Iterator[Check]:
     yield from compared(numbers, orjson.loads(made.numbers), AUDIT_NUMBERS)
     if made.page == page:
         yield Check(f"{AUDIT_PAGE}: drawn again, is the same byte for byte")
@@ -179,7 +178,7 @@ def _compared(numbers: Json, page: bytes, made: Audit) -> Iterator[Check]:
         yield fault(f"{AUDIT_PAGE}: drawn again, differs from byte {first_difference(page, made.page)} on")
 
 
-def _subject(numbers: Json) -> Subject:
+def _subject(numbers: JsonValue) -> Subject:
     return Subject(
         id=numbers["audit"],
         account=numbers["account"],
@@ -191,14 +190,14 @@ def _subject(numbers: Json) -> Subject:
     )
 
 
-def _places(requirement: Json, folder: Path) -> Places:
+def _places(requirement: JsonValue, folder: Path) -> Places:
     """The folders of one report in that of an audit."""
     evaluation = folder / "evaluations" / (requirement["evaluation"] or "unknown")
     dataset = folder / "datasets" / (requirement["dataset"] or "unknown")
     return Places(folder / "reports" / requirement["report"], dataset, evaluation, evaluation)
 
 
-async def _report(requirement: Json, folder: Path) -> AsyncIterator[Check]:
+async def _report(requirement: JsonValue, folder: Path) -> AsyncIterator[Check]:
     """Every check of one of the reports, under its name."""
     report, places = requirement["report"], _places(requirement, folder)
     if not (places.report / NUMBERS).is_file():
@@ -208,7 +207,7 @@ async def _report(requirement: Json, folder: Path) -> AsyncIterator[Check]:
         yield replace(check, what=f"report {report[:8]}…: {check.what}")
 
 
-def _same_evidence(requirement: Json, places: Places) -> Check:
+def _same_evidence(requirement: JsonValue, places: Places) -> Check:
     """The audit's list of what went in against the report's own."""
     report = f"report {requirement['report'][:8]}…"
     numbers = parsed(read_bytes(places.report / NUMBERS))
@@ -226,5 +225,5 @@ def _same_evidence(requirement: Json, places: Places) -> Check:
     return fault(f"{report}: {path}: the audit and the report do not name the same file")
 
 
-def _key(entry: Json) -> tuple[str, str, str]:
+def _key(entry: JsonValue) -> tuple[str, str, str]:
     return str(entry.get("what")), str(entry.get("path")), str(entry.get("sha256"))

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.evaluation import layout
 from steelyard.report import document
 from steelyard.report.joined import sha256_of
 from steelyard.report.report import PAGE
 from steelyard.report.wording import count
+from steelyard.types import JsonValue
 
-Json = Any
 LISTED = 20
 """Files of one sort that get a line each."""
 MOST_NAMED = 10
@@ -75,7 +75,7 @@ class Places:
         return self.base / path if what.startswith(document.FURTHER) else None
 
 
-def digests(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+def digests(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
     """A line for each file that evidence names, and whose folder is here."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
         entries = [entry for entry in evidence if entry["what"] == what]
@@ -94,7 +94,7 @@ def digests(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
             yield Check(f"{what}: {count(right)} of {count(len(entries))} files have their SHA-256")
 
 
-def elsewhere(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+def elsewhere(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
     """Files that the evidence names and that are no part of a report's folder: a model's."""
     for what in dict.fromkeys(entry["what"] for entry in evidence):
         if places.of(what, "x") is None:
@@ -115,7 +115,7 @@ def _here(what: str, places: Places) -> bool:
     return places.of(what, "x") is not None
 
 
-def _digest_fault(entry: Json, places: Places) -> str:
+def _digest_fault(entry: JsonValue, places: Places) -> str:
     inside = Path(entry["path"])
     if inside.is_absolute() or ".." in inside.parts:
         return f"{entry['path']} leads out of the folder"
@@ -128,7 +128,7 @@ def _digest_fault(entry: Json, places: Places) -> str:
     return ""
 
 
-def extra_files(evidence: Sequence[Json], places: Places) -> Iterator[Check]:
+def extra_files(evidence: Sequence[JsonValue], places: Places) -> Iterator[Check]:
     """Files beside the evidence that look like a part of it, and that nothing was made from."""
     named = {
         path.absolute() for entry in evidence if (path := places.of(entry["what"], entry["path"])) is not None

@@ -6,15 +6,14 @@ import html
 import re
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
 
 import orjson
 
 from steelyard.report.page import FORMAT, MOST_EVIDENCE, numbers_inside
 from steelyard.report.verify_files import Check, fault
 from steelyard.report.wording import count
+from steelyard.types import JsonValue
 
-Json = Any
 PAGES = {"report": "report.html", "audit": "index.html"}
 _SCRIPT = re.compile(rb"<script>(.*?)</script>", re.S)
 _ANY_SCRIPT = re.compile(rb"<script\b", re.I)
@@ -46,7 +45,7 @@ def page_alone(page: bytes, kind: str) -> Iterator[Check]:
     yield from (_format(numbers), *_scripts(page), *_shown(page, numbers), *_rows(numbers))
 
 
-def how_to_get(numbers: Json, kind: str = "report") -> str:
+def how_to_get(numbers: JsonValue, kind: str = "report") -> str:
     """A sentence that says where a reader gets the rest: from the platform by its id, or in the folder of the run."""
     names = numbers.get("names") if kind == "report" else numbers
     identity = names.get(kind) if isinstance(names, dict) else None
@@ -63,14 +62,14 @@ def same_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
     return fault(f"{PAGES[kind]}: does not hold the numbers of {name}")
 
 
-def parsed(data: bytes | None) -> Json:
+def parsed(data: bytes | None) -> JsonValue:
     try:
         return None if data is None else orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
 
 
-def _format(numbers: Json) -> Check:
+def _format(numbers: JsonValue) -> Check:
     if numbers.get("schemaVersion") == FORMAT:
         return Check(f"the page: is of the format that this version writes ({FORMAT})")
     return fault(f"the page: is of the format {numbers.get('schemaVersion')!r}; this version knows {FORMAT}")
@@ -95,7 +94,7 @@ def _scripts(page: bytes) -> Iterator[Check]:
         yield Check("the page: runs no script but Steelyard's own, and may load nothing")
 
 
-def _shown(page: bytes, numbers: Json) -> Iterator[Check]:
+def _shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
     """Compares what a person reads with the JSON inside: the headline, and every digest."""
     text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
     headline = str(numbers.get("headline"))
@@ -116,7 +115,7 @@ def _shown(page: bytes, numbers: Json) -> Iterator[Check]:
     )
 
 
-def _rows(numbers: Json) -> Iterator[Check]:
+def _rows(numbers: JsonValue) -> Iterator[Check]:
     """Counts that must add up."""
     parts = [numbers] if "rows" in numbers else numbers.get("requirements", [])
     for part in parts:
@@ -130,7 +129,7 @@ def _rows(numbers: Json) -> Iterator[Check]:
             )
 
 
-def _values(value: Json) -> Iterator[Json]:
+def _values(value: JsonValue) -> Iterator[JsonValue]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inner is None:
         yield value

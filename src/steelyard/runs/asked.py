@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -13,8 +12,8 @@ from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.inputs import Rows, chosen, mapped, open_rows
 from steelyard.runs.request import ENDPOINT, RunRequest, SourceSpec, digest_of, identity_of
+from steelyard.types import JsonValue
 
-Json = Any
 RUNS = Path("runs")
 
 
@@ -28,7 +27,7 @@ class Asked:
     """How `rows` are read: as the request says, or as they lie in the folder."""
     columns: tuple[str, ...]
     """Of the dataset, under the names that the prompt uses."""
-    identity: Mapping[str, Json]
+    identity: Mapping[str, JsonValue]
     folder: RunFolder
     questions: int
 
@@ -65,7 +64,9 @@ def ask(request: RunRequest, folder: Path | None = None) -> Asked:
     )
 
 
-def _identity(request: RunRequest, files: Sequence[FileEntry], folder: Path | None) -> Mapping[str, Json]:
+def _identity(
+    request: RunRequest, files: Sequence[FileEntry], folder: Path | None
+) -> Mapping[str, JsonValue]:
     """The identity; without the endpoint where the folder is of a version that did not count it, and it is the same."""
     identity = identity_of(request, files)
     run = {} if folder is None else _record(RunFolder(folder))
@@ -74,10 +75,10 @@ def _identity(request: RunRequest, files: Sequence[FileEntry], folder: Path | No
     return identity
 
 
-def _record(folder: RunFolder) -> dict[str, Json]:
+def _record(folder: RunFolder) -> dict[str, JsonValue]:
     """run.json; empty where nothing was begun."""
     try:
-        record: dict[str, Json] = orjson.loads(folder.run_json.read_bytes())
+        record: dict[str, JsonValue] = orjson.loads(folder.run_json.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except orjson.JSONDecodeError as error:
@@ -85,7 +86,7 @@ def _record(folder: RunFolder) -> dict[str, Json]:
     return record
 
 
-def _endpoint_of(run: Mapping[str, Json]) -> Json:
+def _endpoint_of(run: Mapping[str, JsonValue]) -> JsonValue:
     """Who was asked: older versions kept it beside the identity."""
     return run.get("identity", {}).get(ENDPOINT) or sorted(run.get("settings", {}).get("urls") or ())
 
@@ -176,17 +177,17 @@ def check_unchanged(asked: Asked) -> bool:
     raise UsageError(f"{where}Ask the same again, choose another folder (--output), or ask anew (--fresh)")
 
 
-def _change(name: str, before: Json, now: Json) -> str:
+def _change(name: str, before: JsonValue, now: JsonValue) -> str:
     if name == "source":
         return f"another prompt file (its SHA-256 was {_sha(before):.8}…, now {_sha(now):.8}…)"
     return f"another {name} ({_short(before)}, now {_short(now)})"
 
 
-def _sha(files: Json) -> str:
+def _sha(files: JsonValue) -> str:
     return str(files[0]["sha256"]) if files else "unknown"
 
 
-def _short(value: Json) -> str:
+def _short(value: JsonValue) -> str:
     text = "none" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
     text = " ".join(text.split())
     return repr(text if len(text) <= 60 else f"{text[:60]}…")

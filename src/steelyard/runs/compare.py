@@ -26,8 +26,8 @@ from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import CLUSTER
 from steelyard.report.statistics import holm
 from steelyard.runs.folder import Run, open_run
+from steelyard.types import JsonValue
 
-Json = Any
 MOST_TEXT = 160
 TEXTS = ("prompt", "question", "text", "input")
 
@@ -126,7 +126,7 @@ def _check_data(first: Run, run: Run) -> None:
         )
 
 
-def _sha(identity: Mapping[str, Json], run: Run) -> str:
+def _sha(identity: Mapping[str, JsonValue], run: Run) -> str:
     files = identity.get("source") or [{"sha256": entry.sha256} for entry in run.manifest.inputs]
     return f"{files[0]['sha256'][:12]}…"
 
@@ -167,7 +167,7 @@ def _codes(run: Run, column: str) -> tuple[Any, Any]:
             f"--cluster-by {column}: {_name(run)} was asked rows with no such column; they have {', '.join(there)}"
         )
     table = pa.concat_tables([pq.read_table(path, columns=[INDEX, column]) for path in paths])
-    values: list[Json] = table[column].to_pylist()
+    values: list[JsonValue] = table[column].to_pylist()
     index = table[INDEX].to_numpy()
     numbers: dict[str, int] = {}
     codes = [
@@ -195,7 +195,7 @@ def _texts(run: Run, wanted: set[int]) -> dict[int, str]:
     return found
 
 
-def _cut(value: Json) -> str:
+def _cut(value: JsonValue) -> str:
     text = "" if value is None else " ".join(str(value).split())
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
 
@@ -222,7 +222,7 @@ def _differs(first: Run, run: Run) -> tuple[str, ...]:
     )
 
 
-def _short(value: Json) -> str:
+def _short(value: JsonValue) -> str:
     return "none" if value in (None, {}, []) else repr(_cut(value))
 
 

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +12,9 @@ from aiohttp import web
 
 from steelyard.runs.request import Limits, RunRequest, SourceSpec
 from steelyard.runs.world import World
+from steelyard.types import JsonValue
 
-Json = Any
-Answer = Callable[[str], Json]
+Answer = Callable[[str], JsonValue]
 """From a prompt to the text of its answer, or to a whole response."""
 
 
@@ -24,7 +23,7 @@ class Endpoint:
     """What was asked."""
 
     url: str
-    bodies: list[dict[str, Json]] = field(default_factory=list)
+    bodies: list[dict[str, JsonValue]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
 
     @property
@@ -32,7 +31,7 @@ class Endpoint:
         return [prompt_of(body) for body in self.bodies]
 
 
-def prompt_of(body: Mapping[str, Json]) -> str:
+def prompt_of(body: Mapping[str, JsonValue]) -> str:
     return str(body["messages"][-1]["content"] if "messages" in body else body["prompt"])
 
 
@@ -89,7 +88,7 @@ async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator
         await runner.cleanup()
 
 
-def write_prompts(path: Path, rows: Sequence[Mapping[str, Json]] | int = 20) -> Path:
+def write_prompts(path: Path, rows: Sequence[Mapping[str, JsonValue]] | int = 20) -> Path:
     """A prompt file with these rows, or with so many that ask for a number."""
     if isinstance(rows, int):
         rows = [{"prompt": f"say {number}", "target": str(number)} for number in range(rows)]
@@ -97,7 +96,7 @@ def write_prompts(path: Path, rows: Sequence[Mapping[str, Json]] | int = 20) -> 
     return path
 
 
-def make_request(prompts: Path, url: str, **changes: Json) -> RunRequest:
+def make_request(prompts: Path, url: str, **changes: JsonValue) -> RunRequest:
     """A request with defaults, so that a test shows only what matters."""
     limits = Limits(concurrency=4, retries=2)
     return RunRequest(

@@ -16,8 +16,8 @@ from steelyard.evaluation.source import open_source
 from steelyard.runs.asked import Asked, check_unchanged
 from steelyard.runs.inputs import asked as rows_asked
 from steelyard.runs.plans import plan_of
+from steelyard.types import JsonValue
 
-Json = Any
 BYTES_PER_TOKEN = 4
 """Of English; other languages and code take more tokens. No tokenizer is asked: it would be another model's."""
 
@@ -82,7 +82,7 @@ async def _done(asked: Asked, replications: tuple[str, ...]) -> "np.ndarray[Any,
     return done.reshape(-1, len(replications))
 
 
-def as_json(found: Estimate) -> Mapping[str, Json]:
+def as_json(found: Estimate) -> Mapping[str, JsonValue]:
     return {
         "calls": found.calls,
         "answered": found.done,

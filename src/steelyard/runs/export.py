@@ -19,8 +19,8 @@ from steelyard.report.beside import Beside
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
 from steelyard.runs.look import score_files
+from steelyard.types import JsonValue
 
-Json = Any
 _ERROR: dict[str, pa.DataType] = {
     "reason": pa.string(),
     "message": pa.string(),
@@ -54,8 +54,8 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
     numbers = {name: number for number, name in enumerate(run.manifest.replications)}
     scores = {name: _Reader(path) for name, path in score_files(run).items()}
     for batch in run.batches():
-        indexes: list[Json] = batch.column(INDEX).to_pylist()
-        names: list[Json] = batch.column(REPLICATION).to_pylist()
+        indexes: list[JsonValue] = batch.column(INDEX).to_pylist()
+        names: list[JsonValue] = batch.column(REPLICATION).to_pylist()
         errors = [
             _error(run, index, name) if missing else None
             for index, name, missing in zip(
@@ -63,7 +63,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
             )
         ]
         keys = pa.Table.from_batches([batch.select([INDEX, REPLICATION])])
-        columns: dict[str, pa.Array[Json]] = {
+        columns: dict[str, pa.Array[JsonValue]] = {
             "index": batch.column(INDEX),
             "replication": pa.array([numbers[name] for name in names], pa.int32()),
             "row": batch.column("row"),
@@ -74,7 +74,7 @@ def exported(run: Run) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _error(run: Run, index: int, name: str) -> dict[str, Json]:
+def _error(run: Run, index: int, name: str) -> dict[str, JsonValue]:
     error = run.row_errors.get((index, name), {})
     return {field: error.get(field) for field in _ERROR}
 
@@ -88,7 +88,7 @@ class _Reader:
         self._rows_have_scores = unit_of(table) == "question"
         self._beside = Beside(table)
 
-    def take(self, rows: pa.Table) -> "pa.Array[Json]":
+    def take(self, rows: pa.Table) -> "pa.Array[JsonValue]":
         table = self._beside.of(rows)
         if self._rows_have_scores and self._beside.missing:
             raise UsageError(f"{self._path}: is not of this output; score it again (steelyard eval score)")
@@ -157,13 +157,13 @@ class _Csv:
         heads = [f"{name}.{each}" for name, fields in self._fields.items() for each in fields]
         self._writer.writerow(["index", "replication", *heads])
 
-    def write(self, row: Mapping[str, Json]) -> None:
+    def write(self, row: Mapping[str, JsonValue]) -> None:
         parts = {**row, "response": (row[RESPONSES] or [None])[0]}
         cells = [(parts[name] or {}).get(each) for name, fields in self._fields.items() for each in fields]
         self._writer.writerow([row["index"], row["replication"], *map(_cell, cells)])
 
 
-def _cell(value: Json) -> Json:
+def _cell(value: JsonValue) -> JsonValue:
     return (
         _dumped(value)
         if isinstance(value, dict | list)
@@ -173,11 +173,11 @@ def _cell(value: Json) -> Json:
     )
 
 
-def _dumped(value: Json) -> str:
+def _dumped(value: JsonValue) -> str:
     return orjson.dumps(value, default=_text).decode()
 
 
-def _text(value: Json) -> str:
+def _text(value: JsonValue) -> str:
     """What JSON has no form for: bytes in hex, times as ISO 8601."""
     return value.hex() if isinstance(value, bytes) else str(value)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -27,8 +26,8 @@ from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.evaluation.source import Source
 from steelyard.runs.request import RunRequest, from_document, to_document
 from steelyard.storage.files import FileStore
+from steelyard.types import JsonValue
 
-Json = Any
 BATCH = 4096
 RUN_FILE = "run.yaml"
 INPUTS_FILE = "part-00000.parquet"
@@ -132,8 +131,8 @@ class RunRow:
 
     index: int
     replication: int
-    row: Mapping[str, Json]
-    responses: list[dict[str, Json]] | None
+    row: Mapping[str, JsonValue]
+    responses: list[dict[str, JsonValue]] | None
 
 
 class Run:
@@ -148,18 +147,18 @@ class Run:
             raise UsageError(f"{folder.manifest}: is damaged: {error}") from error
 
     @cached_property
-    def numbers(self) -> dict[str, Json] | None:
+    def numbers(self) -> dict[str, JsonValue] | None:
         """report.json; None before anything was scored."""
         try:
-            numbers: dict[str, Json] = orjson.loads(self.folder.numbers.read_bytes())
+            numbers: dict[str, JsonValue] = orjson.loads(self.folder.numbers.read_bytes())
         except FileNotFoundError:
             return None
         return numbers
 
     @cached_property
-    def record(self) -> dict[str, Json]:
+    def record(self) -> dict[str, JsonValue]:
         """run.json of the engine: identity, settings and environment of the calls."""
-        record: dict[str, Json] = orjson.loads(self.folder.run_json.read_bytes())
+        record: dict[str, JsonValue] = orjson.loads(self.folder.run_json.read_bytes())
         return record
 
     @property
@@ -177,7 +176,7 @@ class Run:
         return sorted((self.folder.path / "outputs" / layout.ERRORS).glob("*.parquet"))
 
     @cached_property
-    def row_errors(self) -> dict[tuple[int, str], dict[str, Json]]:
+    def row_errors(self) -> dict[tuple[int, str], dict[str, JsonValue]]:
         """What the errors' files say, by `_index_` and `_replication_`: of a row that stands twice, the last."""
         rows = [row for path in self.error_files for row in pq.read_table(path).to_pylist()]
         return {(row[INDEX], row[REPLICATION]): row for row in rows}
@@ -235,7 +234,7 @@ class _Questions:
                     writer.write_batch(batch)
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all().drop_columns([INDEX])
 
-    def rows(self, indexes: "pa.Array[Json]") -> "pa.StructArray":
+    def rows(self, indexes: "pa.Array[JsonValue]") -> "pa.StructArray":
         ordinals = self._indexes.ordinals(indexes.to_numpy())
         if (ordinals == ABSENT).any():
             lost = indexes[int((ordinals == ABSENT).argmax())]

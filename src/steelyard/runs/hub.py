@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.runs.request import HUB, SourceSpec
+from steelyard.types import JsonValue
 
-Json = Any
 T = TypeVar("T")
 BATCH = 1024
 MISSING = "reading datasets of the hub needs the extra hub: pip install 'steelyard[hub]'"
@@ -148,7 +148,7 @@ class _Hub:
         finally:
             scratch.unlink(missing_ok=True)
 
-    def _rows(self, name: HubName) -> Json:
+    def _rows(self, name: HubName) -> JsonValue:
         builder = self._datasets.load_dataset_builder(name.name, name.config, revision=name.revision)
         if hasattr(builder.config, "fragment_scan_options"):
             # Arrow keeps every range that it reads ahead until a file's end: memory would grow with the file.
@@ -170,7 +170,7 @@ class _Hub:
             raise UsageError(f"{self._location}: cannot be had from the hub: {told}") from error
 
 
-def _write(rows: Json, path: Path) -> None:
+def _write(rows: JsonValue, path: Path) -> None:
     writer: pq.ParquetWriter | None = None
     try:
         for table in rows.with_format("arrow").iter(batch_size=BATCH):

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ from steelyard.evaluation.shape import INDEX
 from steelyard.runs.folder import INPUTS_FILE, RunFolder
 from steelyard.runs.readers import FORMATS, Reader, format_of
 from steelyard.runs.request import HUB, SourceSpec
+from steelyard.types import JsonValue
 
-Json = Any
 Numbers = npt.NDArray[np.int64]
 GROUP_ROWS = 4096
 GROUP_BYTES = 8 << 20
@@ -146,10 +146,10 @@ def _numbered(rows: Rows, wanted: Numbers | None) -> Iterator[tuple[Numbers, pa.
             yield numbers, kept
 
 
-def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, Json]]:
+def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, JsonValue]]:
     """A few of the rows that are asked."""
     for batch in asked(rows, source):
-        few: list[dict[str, Json]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
+        few: list[dict[str, JsonValue]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
         return few
     return []
 
@@ -191,7 +191,7 @@ def _bytes(group: Sequence[pa.RecordBatch]) -> int:
     return sum(batch.nbytes for batch in group)
 
 
-def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[Json]":
+def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[JsonValue]":
     column = batch.column(batch.schema.get_field_index(name))
     try:
         index = column.cast(pa.int64())

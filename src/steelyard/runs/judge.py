@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -22,8 +21,8 @@ from steelyard.runs.request import TARGETS, PromptSpec, RunRequest, SourceSpec
 from steelyard.runs.spending import accounts, check_prices, others_of
 from steelyard.runs.template import Template
 from steelyard.runs.world import World
+from steelyard.types import JsonValue
 
-Json = Any
 QUESTIONS = "questions.jsonl"
 
 
@@ -119,7 +118,7 @@ def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
     return (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in _questions(run, spec))
 
 
-def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
+def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, JsonValue]]:
     from steelyard.runs.prompts import renderer
 
     spec = spec.settled()
@@ -131,7 +130,7 @@ def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
             continue
         if render is None:
             render = renderer(run.request.prompt, list(row.row), str(run.folder.path))
-        asked: dict[str, Json] = {
+        asked: dict[str, JsonValue] = {
             **row.row,
             "row": row.row,
             "question": _text(render(row.row)),
@@ -149,7 +148,7 @@ def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, Json]]:
             yield {"index": row.index, "replication": row.replication, **place, "prompt": prompt}
 
 
-def _orders(spec: JudgeSpec, row: RunRow, said: str) -> Iterator[dict[str, Json]]:
+def _orders(spec: JudgeSpec, row: RunRow, said: str) -> Iterator[dict[str, JsonValue]]:
     """What the prompts about one answer differ in: nothing, or the order in which a pair is shown."""
     if spec.against is None:
         yield {}
@@ -166,7 +165,7 @@ def _orders(spec: JudgeSpec, row: RunRow, said: str) -> Iterator[dict[str, Json]
     yield {"order": 1, "first": str(other), "second": said}
 
 
-def _target(spec: JudgeSpec, row: Mapping[str, Json]) -> str | None:
+def _target(spec: JudgeSpec, row: Mapping[str, JsonValue]) -> str | None:
     names = [spec.target] if spec.target is not None else [name for name in TARGETS if name in row]
     value = row.get(names[0]) if names else None
     if isinstance(value, list):
@@ -174,7 +173,7 @@ def _target(spec: JudgeSpec, row: Mapping[str, Json]) -> str | None:
     return None if value is None else str(value)
 
 
-def _text(prompt: Json) -> str:
+def _text(prompt: JsonValue) -> str:
     """A prompt as text: of messages what was said, with who said it where there are several."""
     if not isinstance(prompt, list):
         return str(prompt)

@@ -8,9 +8,9 @@ that changes with the order is a tie.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Json = Any
+from steelyard.types import JsonValue
+
 WIN, TIE, LOSS = "win", "tie", "loss"
 HALF = 0.5
 
@@ -21,10 +21,10 @@ class Said:
 
     order: int
     time: int
-    verdict: Mapping[str, Json]
+    verdict: Mapping[str, JsonValue]
 
 
-def merged(said: Sequence[Said], pairwise: bool) -> dict[str, Json]:
+def merged(said: Sequence[Said], pairwise: bool) -> dict[str, JsonValue]:
     """One verdict of all; the reasons of those that it follows, and why there is none where none could be read."""
     if pairwise:
         return _of_pairs(said)
@@ -33,7 +33,7 @@ def merged(said: Sequence[Said], pairwise: bool) -> dict[str, Json]:
     return _of_times(said)
 
 
-def _of_times(said: Sequence[Said]) -> dict[str, Json]:
+def _of_times(said: Sequence[Said]) -> dict[str, JsonValue]:
     """The mean worth of the grades that could be read, and the most frequent of them."""
     read = [one.verdict for one in said if one.verdict.get("score") is not None]
     if not read:
@@ -49,8 +49,8 @@ def _of_times(said: Sequence[Said]) -> dict[str, Json]:
     }
 
 
-def _of_pairs(said: Sequence[Said]) -> dict[str, Json]:
-    times: dict[int, dict[int, Mapping[str, Json]]] = {}
+def _of_pairs(said: Sequence[Said]) -> dict[str, JsonValue]:
+    times: dict[int, dict[int, Mapping[str, JsonValue]]] = {}
     for one in said:
         times.setdefault(one.time, {})[one.order] = one.verdict
     pairs = [(both[0], both[1]) for both in times.values() if _read(both)]
@@ -70,7 +70,7 @@ def _of_pairs(said: Sequence[Said]) -> dict[str, Json]:
     }
 
 
-def _read(both: Mapping[int, Mapping[str, Json]]) -> bool:
+def _read(both: Mapping[int, Mapping[str, JsonValue]]) -> bool:
     return len(both) == 2 and all(verdict.get("score") is not None for verdict in both.values())
 
 

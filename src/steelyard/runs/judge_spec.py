@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from steelyard.runs.prices import PriceSpec
-
-Json = Any
+from steelyard.types import JsonValue
 
 TEMPLATE = """\
 You are grading an answer to a question.
@@ -83,7 +82,7 @@ class JudgeSpec:
     """What a verdict may be, in any case, and what it is worth from 0 to 1."""
     parse: str = PARSE
     """A regular expression with a group `verdict`; of several matches the last one counts."""
-    sampling: Mapping[str, Json] = field(default_factory=lambda: {"temperature": 0})
+    sampling: Mapping[str, JsonValue] = field(default_factory=lambda: {"temperature": 0})
     prices: PriceSpec | None = None
     """What its tokens cost: they come from the budget of the run."""
     against: str | None = None

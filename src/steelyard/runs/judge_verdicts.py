@@ -12,8 +12,8 @@ import pyarrow as pa
 from steelyard.runs.folder import Run, RunFolder
 from steelyard.runs.judge_pairs import Said, merged
 from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.types import JsonValue
 
-Json = Any
 _LOOKED_AT = 20_000  # characters from the end of what the judge said
 _KEPT = 200
 _FIELDS: dict[str, pa.DataType] = {
@@ -98,7 +98,7 @@ class Parser:
         self._grades = {name.casefold(): (name, float(worth)) for name, worth in spec.grades.items()}
         self._allowed = ", ".join(spec.grades)
 
-    def __call__(self, response: Mapping[str, Json]) -> dict[str, Json]:
+    def __call__(self, response: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         text = response.get("text") or ""
         last = None
         for last in self._find.finditer(text[-_LOOKED_AT:]):  # noqa: B007 - the last one counts
@@ -111,7 +111,7 @@ class Parser:
         name, worth = self._grades[said]
         return {"verdict": name, "score": worth, "reason": text}
 
-    def _missing(self, text: str, response: Mapping[str, Json]) -> str:
+    def _missing(self, text: str, response: Mapping[str, JsonValue]) -> str:
         if response.get("finish_reason") == "length":
             return "there is no verdict: the judge's answer was cut off (raise its max_tokens)"
         shown = " ".join(text.split())

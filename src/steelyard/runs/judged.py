@@ -24,8 +24,8 @@ from steelyard.runs.judge_verdicts import VERDICT, Verdicts
 from steelyard.runs.request import RunRequest, canonical
 from steelyard.runs.rubric_names import reads_verdicts
 from steelyard.storage.files import FileStore
+from steelyard.types import JsonValue
 
-Json = Any
 JUDGED = "judged"
 VERDICTS = "verdicts"
 BATCH = 4096
@@ -65,10 +65,10 @@ async def write_judged(
     return manifest
 
 
-def _record(run: Run, spec: JudgeSpec) -> dict[str, Json]:
+def _record(run: Run, spec: JudgeSpec) -> dict[str, JsonValue]:
     """How the judge was asked, and the manifest of its own run by its digest."""
     manifest = run.folder.judge(spec.name).manifest.read_bytes()
-    settings: dict[str, Json] = orjson.loads(canonical(spec.__dict__))
+    settings: dict[str, JsonValue] = orjson.loads(canonical(spec.__dict__))
     del settings["prices"]  # no verdict depends on them
     return {**settings, "manifestSha256": hashlib.sha256(manifest).hexdigest()}
 

@@ -5,9 +5,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Json = Any
+from steelyard.types import JsonValue
+
 Key = tuple[str, int]
 """A document: the name of its task, and its number there."""
 SHARES = {"acc", "acc_norm", "acc_mutual_info", "acc_bytes", "exact_match", "f1", "em"}
@@ -33,7 +34,7 @@ class Document(TypedDict):
     scored: bool
 
 
-def keys_of(numbers: Mapping[str, Json]) -> list[str]:
+def keys_of(numbers: Mapping[str, JsonValue]) -> list[str]:
     """The metrics, `name,filter`, among a task's numbers, in lm-eval's order."""
     return [
         key
@@ -46,7 +47,9 @@ def keys_of(numbers: Mapping[str, Json]) -> list[str]:
 
 
 def shares_of(
-    tasks: Mapping[str, Json], samples: Mapping[str, Sequence[Json]], results: Mapping[str, Json]
+    tasks: Mapping[str, JsonValue],
+    samples: Mapping[str, Sequence[JsonValue]],
+    results: Mapping[str, JsonValue],
 ) -> dict[str, list[str]]:
     """The metrics of each task that are shares: means over documents of numbers from 0 to 1, where more is better."""
     shares: dict[str, list[str]] = {}
@@ -65,7 +68,7 @@ def shares_of(
     return shares
 
 
-def _is_share(metric: str, values: Sequence[Json], mean: float) -> bool:
+def _is_share(metric: str, values: Sequence[JsonValue], mean: float) -> bool:
     numbers = [_number(value) for value in values]
     known = [number for number in numbers if number is not None]
     if not known or len(known) < len(numbers) or not all(0 <= number <= 1 for number in known):
@@ -79,8 +82,8 @@ def _is_share(metric: str, values: Sequence[Json], mean: float) -> bool:
 def document_of(
     key: Key,
     asked: tuple[list[int], str],
-    samples: Sequence[Mapping[str, Json]],
-    results: Mapping[str, Json],
+    samples: Sequence[Mapping[str, JsonValue]],
+    results: Mapping[str, JsonValue],
     shares: Mapping[str, Sequence[str]],
 ) -> Document:
     """A document by lm-eval's samples of it, one for each filter; it failed where there is none.
@@ -108,7 +111,7 @@ def document_of(
     )
 
 
-def _prediction(sample: Mapping[str, Json]) -> str | None:
+def _prediction(sample: Mapping[str, JsonValue]) -> str | None:
     """The text that was generated, as the filter left it, or the likeliest of several choices."""
     answers = sample["filtered_resps"]
     if _is_choice(sample):
@@ -118,7 +121,7 @@ def _prediction(sample: Mapping[str, Json]) -> str | None:
     return str(first[0] if isinstance(first, list | tuple) and first else first)[:MOST_TEXT]
 
 
-def _is_choice(sample: Mapping[str, Json]) -> bool:
+def _is_choice(sample: Mapping[str, JsonValue]) -> bool:
     answers = sample["filtered_resps"]
     return len(answers) > 1 and all(
         isinstance(answer, list | tuple) and len(answer) == 2 and isinstance(answer[0], float)
@@ -126,7 +129,7 @@ def _is_choice(sample: Mapping[str, Json]) -> bool:
     )
 
 
-def _number(value: Json) -> float | None:
+def _number(value: JsonValue) -> float | None:
     """A number as float; None for what is none, such as the pairs of which corpus metrics are made."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
@@ -134,8 +137,8 @@ def _number(value: Json) -> float | None:
 
 
 def bounds_of(
-    results: Mapping[str, Json],
-    loaded: Mapping[str, Json],
+    results: Mapping[str, JsonValue],
+    loaded: Mapping[str, JsonValue],
     shares: Mapping[str, Sequence[str]],
     failed: Mapping[str, int],
 ) -> dict[str, dict[str, dict[str, float]]]:
@@ -160,12 +163,12 @@ def bounds_of(
 
 
 def _with_failed(
-    numbers: Mapping[str, Json], shares: Sequence[str], failed: int, side: str
-) -> dict[str, Json]:
+    numbers: Mapping[str, JsonValue], shares: Sequence[str], failed: int, side: str
+) -> dict[str, JsonValue]:
     """A task's shares over all documents, and how many these are; errors are lm-eval's, of those that were scored."""
     scored = int(numbers.get("sample_len", 0))
     size = scored + failed
-    adjusted: dict[str, Json] = {"sample_len": size}
+    adjusted: dict[str, JsonValue] = {"sample_len": size}
     for key in shares:
         metric, _, kept = key.partition(",")
         right = scored * float(numbers.get(key, 0.0)) + (failed if side == _HIGH else 0)

@@ -7,7 +7,6 @@ Everything of lm-eval is imported in here; `lm_eval_process` runs it in a proces
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
@@ -15,13 +14,13 @@ from steelyard.errors import UsageError
 from steelyard.runs.lm_eval_documents import MOST_TEXT, Document, bounds_of, document_of, shares_of
 from steelyard.runs.lm_eval_tasks import MISSING, NoLmEval, TaskName
 from steelyard.runs.prompts import GENERATE, LIKELIHOOD, ROLLING
+from steelyard.types import JsonValue
 
-Json = Any
-Exchange = Callable[[Sequence["Request"]], Sequence[Json]]
+Exchange = Callable[[Sequence["Request"]], Sequence[JsonValue]]
 """From the requests of a task to their answers: text, (log-likelihood, greedy), or None where there is none."""
 MAX_GEN_TOKS = 256  # what lm-eval's own API models send where a task says nothing
 SEED = 1234
-_NOTHING: Mapping[str, Json] = {
+_NOTHING: Mapping[str, JsonValue] = {
     GENERATE: "",
     LIKELIHOOD: (float("-inf"), False),
     ROLLING: float("-inf"),
@@ -39,11 +38,11 @@ class Request:
     document: int
     number: int
     """Among the requests of its document: the choice of a question."""
-    prompt: Json
+    prompt: JsonValue
     """Text, or messages."""
     context: int = 0
     """Characters of the prompt before the continuation whose likelihood is asked."""
-    settings: dict[str, Json] = field(default_factory=dict)
+    settings: dict[str, JsonValue] = field(default_factory=dict)
 
 
 class _Messages(str):
@@ -52,7 +51,7 @@ class _Messages(str):
     __slots__ = ()
 
 
-def evaluated(name: TaskName, exchange: Exchange) -> dict[str, Json]:
+def evaluated(name: TaskName, exchange: Exchange) -> dict[str, JsonValue]:
     """lm-eval's results for the answers that `exchange` gives, and the score of every document.
 
     UsageError says why there are none.
@@ -67,16 +66,16 @@ def evaluated(name: TaskName, exchange: Exchange) -> dict[str, Json]:
     known = {*manager.all_tasks}
     if name.task not in known:
         raise UsageError(_unknown(name, known))
-    loaded: dict[str, Json] = {}
+    loaded: dict[str, JsonValue] = {}
     load = manager.load
 
-    def keep(tasks: Json) -> Json:
+    def keep(tasks: JsonValue) -> JsonValue:
         loaded.update(load(tasks))
         return loaded
 
     manager.load = keep
     evaluation = _Evaluation(name, exchange, loaded)
-    results: dict[str, Json] = simple_evaluate(
+    results: dict[str, JsonValue] = simple_evaluate(
         model=_model(evaluation),
         tasks=[name.task],
         num_fewshot=name.num_fewshot,
@@ -94,15 +93,15 @@ class _Evaluation:
 
     name: TaskName
     exchange: Exchange
-    loaded: Mapping[str, Json]
-    instances: list[Json] = field(default_factory=list)
-    answers: Sequence[Json] = ()
+    loaded: Mapping[str, JsonValue]
+    instances: list[JsonValue] = field(default_factory=list)
+    answers: Sequence[JsonValue] = ()
     starts: dict[str, int] = field(default_factory=dict)
     """The number of the first request of each kind."""
     failed: dict[str, set[int]] = field(default_factory=dict)
     """Documents, by task, that lack an answer."""
 
-    def respond(self, kind: str, instances: Sequence[Json]) -> list[Json]:
+    def respond(self, kind: str, instances: Sequence[JsonValue]) -> list[JsonValue]:
         if not self.instances:
             self._ask()
         start = self.starts[kind]
@@ -111,7 +110,7 @@ class _Evaluation:
 
     def _ask(self) -> None:
         """Requests in the order and number in which lm-eval asks them, kind after kind."""
-        by_kind: dict[str, list[Json]] = {}
+        by_kind: dict[str, list[JsonValue]] = {}
         for task in self.loaded["tasks"].values():
             for instance in task.instances:
                 by_kind.setdefault(instance.request_type, []).extend([instance] * instance.repeats)
@@ -126,7 +125,7 @@ class _Evaluation:
         for task_name, documents in self.failed.items():
             _leave_out(self.loaded["tasks"][task_name], documents)
 
-    def _label(self, task: str, instances: Sequence[Json]) -> str:
+    def _label(self, task: str, instances: Sequence[JsonValue]) -> str:
         """The target of a document, whether it was answered or not; of a choice by number its text."""
         target = self.loaded["tasks"][task].doc_to_target(instances[0].doc)
         choices = [instance.args[1] for instance in instances if instance.request_type == LIKELIHOOD]
@@ -134,14 +133,14 @@ class _Evaluation:
             return str(choices[target]).strip()[:MOST_TEXT]
         return str(target)[:MOST_TEXT]
 
-    def outcome(self, results: dict[str, Json]) -> dict[str, Json]:
+    def outcome(self, results: dict[str, JsonValue]) -> dict[str, JsonValue]:
         rows: dict[tuple[str, int], list[int]] = {}
         for number, instance in enumerate(self.instances):
             rows.setdefault((str(instance.task_name), int(instance.doc_id)), []).append(number)
         labels = {key: self._label(key[0], [self.instances[number] for number in rows[key]]) for key in rows}
         samples = results.pop("samples", {})
         shares = shares_of(self.loaded["tasks"], samples, results["results"])
-        by_document: dict[tuple[str, int], list[Json]] = {}
+        by_document: dict[tuple[str, int], list[JsonValue]] = {}
         for task, several in samples.items():
             for sample in several:
                 by_document.setdefault((str(task), int(sample["doc_id"])), []).append(sample)
@@ -159,17 +158,17 @@ class _Evaluation:
         }
 
 
-def _leave_out(task: Json, documents: set[int]) -> None:
+def _leave_out(task: JsonValue, documents: set[int]) -> None:
     """Let lm-eval score the other documents of a task alone."""
     everyone = task.doc_iterator
 
-    def others(**arguments: Json) -> Iterator[tuple[int, Json]]:
+    def others(**arguments: JsonValue) -> Iterator[tuple[int, JsonValue]]:
         return (pair for pair in everyone(**arguments) if pair[0] not in documents)
 
     task.doc_iterator = others
 
 
-def _typed(kind: str, answer: Json) -> Json:
+def _typed(kind: str, answer: JsonValue) -> JsonValue:
     """Converts an answer to the type that lm-eval expects for this kind of request."""
     match kind:
         case "loglikelihood":
@@ -187,29 +186,29 @@ def _unknown(name: TaskName, known: set[str]) -> str:
     return f"--task lm_eval:{name.task}: the installed lm-eval has no such task; {hint}"
 
 
-def _model(evaluation: _Evaluation) -> Json:
+def _model(evaluation: _Evaluation) -> JsonValue:
     """An LM of lm-eval's that hands its requests to `evaluation`."""
     from lm_eval.api.model import LM
 
     class Handing(LM):  # type: ignore[misc]  # lm-eval has no types
         tokenizer_name = ""
 
-        def generate_until(self, instances: Sequence[Json], **_: Json) -> list[Json]:
+        def generate_until(self, instances: Sequence[JsonValue], **_: JsonValue) -> list[JsonValue]:
             return evaluation.respond(GENERATE, instances)
 
-        def loglikelihood(self, instances: Sequence[Json], **_: Json) -> list[Json]:
+        def loglikelihood(self, instances: Sequence[JsonValue], **_: JsonValue) -> list[JsonValue]:
             return evaluation.respond(LIKELIHOOD, instances)
 
-        def loglikelihood_rolling(self, instances: Sequence[Json], **_: Json) -> list[Json]:
+        def loglikelihood_rolling(self, instances: Sequence[JsonValue], **_: JsonValue) -> list[JsonValue]:
             return evaluation.respond(ROLLING, instances)
 
-        def apply_chat_template(self, chat: Sequence[Json], add_generation_prompt: bool = True) -> str:
+        def apply_chat_template(self, chat: Sequence[JsonValue], add_generation_prompt: bool = True) -> str:
             return _Messages(orjson.dumps(list(chat)).decode())
 
     return Handing()
 
 
-def _request(instance: Json, *, chat: bool) -> Request:
+def _request(instance: JsonValue, *, chat: bool) -> Request:
     place = str(instance.task_name), int(instance.doc_id), int(instance.idx)
     if instance.request_type == GENERATE:
         prompt, settings = instance.args[:2]
@@ -231,13 +230,13 @@ def _request(instance: Json, *, chat: bool) -> Request:
     return Request(LIKELIHOOD, *place, context + continuation, len(context.rstrip()))
 
 
-def generation_settings(given: Mapping[str, Json]) -> dict[str, Json]:
+def generation_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Parameters of a request from a task's generation_kwargs, as lm-eval's API models make them; all stops stay."""
     settings = dict(given)
     settings.pop("do_sample", None)
     until = settings.pop("until", None)
     most = settings.pop("max_gen_toks", MAX_GEN_TOKS)
-    sent: dict[str, Json] = {
+    sent: dict[str, JsonValue] = {
         "max_tokens": settings.pop("max_tokens", None) or most,
         "temperature": settings.pop("temperature", 0),
         "seed": SEED,
@@ -248,7 +247,7 @@ def generation_settings(given: Mapping[str, Json]) -> dict[str, Json]:
     return sent | settings
 
 
-def _prompt(context: Json, task: str, *, chat: bool) -> Json:
+def _prompt(context: JsonValue, task: str, *, chat: bool) -> JsonValue:
     """Messages where the chat template made them; else text, whatever it looks like."""
     if isinstance(context, _Messages):
         return orjson.loads(str(context))

@@ -13,15 +13,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO
 
 import orjson
 
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.report.errors import ReportFailed
 from steelyard.runs.lm_eval_tasks import MISSING, NoLmEval, TaskName
+from steelyard.types import JsonValue
 
-Json = Any
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE
 _waiting: dict[TaskName, "LmEval"] = {}
 """Processes that have built their requests. They end when this process does: nobody writes to them then."""
@@ -49,16 +49,16 @@ class LmEval:
         )
         self._send(asdict(name))
 
-    def requests(self) -> list[dict[str, Json]]:
+    def requests(self) -> list[dict[str, JsonValue]]:
         """The rows that it asks, and waits for; UsageError says why there are none."""
         reply = self._read()
         if "error" in reply:
             self.close()
             raise UsageError(reply["error"])
-        rows: list[dict[str, Json]] = reply["requests"]
+        rows: list[dict[str, JsonValue]] = reply["requests"]
         return rows
 
-    def results(self, answers: Sequence[Json], digests: Sequence[str | None]) -> dict[str, Json]:
+    def results(self, answers: Sequence[JsonValue], digests: Sequence[str | None]) -> dict[str, JsonValue]:
         """What lm-eval finds in the answers to its requests; ReportFailed says why nothing."""
         try:
             self._send({"answers": list(answers), "digests": list(digests)})
@@ -77,7 +77,7 @@ class LmEval:
         self._process.wait()
         self._log.close()
 
-    def _send(self, value: Json) -> None:
+    def _send(self, value: JsonValue) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
@@ -85,7 +85,7 @@ class LmEval:
         except BrokenPipeError:
             pass  # what it wrote last says why it ended
 
-    def _read(self) -> dict[str, Json]:
+    def _read(self) -> dict[str, JsonValue]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -93,11 +93,11 @@ class LmEval:
             self._log.seek(0)
             last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
             raise ReportFailed("LmEvalFailed", f"lm-eval ended: {(last or [f'exit status {status}'])[0]}")
-        reply: dict[str, Json] = orjson.loads(line)
+        reply: dict[str, JsonValue] = orjson.loads(line)
         return reply
 
 
-def build(name: TaskName) -> list[dict[str, Json]]:
+def build(name: TaskName) -> list[dict[str, JsonValue]]:
     """The rows of a task. The process that built them waits for `replay`."""
     if (before := _waiting.pop(name, None)) is not None:
         before.close()
@@ -107,7 +107,9 @@ def build(name: TaskName) -> list[dict[str, Json]]:
     return rows
 
 
-def replay(name: TaskName, answers: Sequence[Json], digests: Sequence[str | None]) -> dict[str, Json]:
+def replay(
+    name: TaskName, answers: Sequence[JsonValue], digests: Sequence[str | None]
+) -> dict[str, JsonValue]:
     """lm-eval's results; `digests` are of the prompts that were answered, to be compared with those it builds."""
     process = _waiting.pop(name, None)
     if process is None:
@@ -116,16 +118,16 @@ def replay(name: TaskName, answers: Sequence[Json], digests: Sequence[str | None
     return process.results(answers, digests)
 
 
-def text_of(prompt: Json) -> str:
+def text_of(prompt: JsonValue) -> str:
     return prompt if isinstance(prompt, str) else orjson.dumps(prompt).decode()
 
 
-def digest_of(prompt: Json) -> str:
+def digest_of(prompt: JsonValue) -> str:
     """What a prompt is recognised by."""
     return hashlib.sha256(text_of(prompt).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def checked(name: TaskName, prompts: Sequence[Json], digests: Sequence[str | None]) -> None:
+def checked(name: TaskName, prompts: Sequence[JsonValue], digests: Sequence[str | None]) -> None:
     """CannotReplay unless these are the digests of just these prompts."""
     if len(digests) > len(prompts):
         raise CannotReplay(f"{len(digests)} requests were asked; lm-eval builds {len(prompts)} here")
@@ -147,14 +149,14 @@ def main() -> int:
     os.dup2(2, 1)  # whatever lm-eval and its tasks print
     name = TaskName(**orjson.loads(sys.stdin.buffer.readline()))
 
-    def exchange(requests: Sequence[Request]) -> Sequence[Json]:
+    def exchange(requests: Sequence[Request]) -> Sequence[JsonValue]:
         _tell(channel, {"requests": [asdict(request) for request in requests]})
         line = sys.stdin.buffer.readline()
         if not line:  # nobody wants the results any more
             raise SystemExit(0)
         given = orjson.loads(line)
         checked(name, [request.prompt for request in requests], given["digests"])
-        answers: list[Json] = given["answers"]
+        answers: list[JsonValue] = given["answers"]
         return answers
 
     try:
@@ -167,7 +169,7 @@ def main() -> int:
     return 0
 
 
-def _tell(stream: IO[bytes], value: Json) -> None:
+def _tell(stream: IO[bytes], value: JsonValue) -> None:
     stream.write(orjson.dumps(value, default=str, option=_OPTIONS))
     stream.flush()
 

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.tokens import NoLikelihood, likelihood
-from steelyard.report.results import Answer, Json, Results
+from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics.rows import judged, schema
 from steelyard.report.status import FAILED, SCORED, UNIT
 from steelyard.runs.lm_eval_process import digest_of, replay
 from steelyard.runs.lm_eval_results import FOUND, results_of
 from steelyard.runs.lm_eval_tasks import MAX_FAILED, TaskName
 from steelyard.runs.prompts import GENERATE
+from steelyard.types import Json
 
 _UNIT = {UNIT: b"document"}
 _SCHEMA = schema(

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
@@ -18,8 +17,8 @@ from steelyard.errors import UsageError
 from steelyard.runs.asked import RUNS
 from steelyard.runs.prompts import GENERATE
 from steelyard.runs.request import PromptSpec, RubricSpec, RunRequest, SourceSpec, canonical
+from steelyard.types import JsonValue
 
-Json = Any
 PREFIX = "lm_eval:"
 MAX_FAILED = 0.05
 RUBRICS = {"lm_eval.Task", "task"}
@@ -73,7 +72,7 @@ def parse_name(text: str) -> TaskName:
     if not name:
         raise UsageError(f"--task {text}: should name a task, such as lm_eval:arc_easy")
     given = dict(parse_qsl(query, keep_blank_values=True))
-    arguments: dict[str, Json] = {}
+    arguments: dict[str, JsonValue] = {}
     for key, value in given.items():
         match key:
             case _ if key in _NUMBERS:
@@ -147,14 +146,14 @@ def check_asked_whole(request: RunRequest) -> None:
         )
 
 
-def _lines(requests: Sequence[Mapping[str, Json]], *, alike: bool) -> Iterator[dict[str, Json]]:
+def _lines(requests: Sequence[Mapping[str, JsonValue]], *, alike: bool) -> Iterator[dict[str, JsonValue]]:
     """The rows of the prompt file; each has its own settings where these are not all alike."""
     for request in requests:
         line = {name: value for name, value in request.items() if name != "settings"}
         yield line if alike else line | {SETTINGS: canonical(request["settings"]).decode()}
 
 
-def _kept(name: TaskName, lines: Iterator[dict[str, Json]]) -> Path:
+def _kept(name: TaskName, lines: Iterator[dict[str, JsonValue]]) -> Path:
     """The prompt file, in a folder named by what it holds."""
     data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
     folder = RUNS / ".tasks" / hashlib.sha256(data).hexdigest()[:12]

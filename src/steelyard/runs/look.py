@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
 from steelyard.report.status import wrong_rows
 from steelyard.runs.folder import Run
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,10 @@ class Asking:
     """One replication of a row: what came of it."""
 
     replication: int
-    responses: list[dict[str, Json]] | None
-    error: Mapping[str, Json] | None = None
+    responses: list[dict[str, JsonValue]] | None
+    error: Mapping[str, JsonValue] | None = None
     """The last word of its history, where it has one."""
-    scores: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict)
     """By the name of the scores' file."""
 
 
@@ -32,7 +31,7 @@ class Story:
     """One row: what was asked, and what came of each asking."""
 
     index: int
-    row: Mapping[str, Json]
+    row: Mapping[str, JsonValue]
     askings: tuple[Asking, ...]
 
 
@@ -61,7 +60,7 @@ def story(run: Run, index: int) -> Story | None:
     return Story(index, row, tuple(sorted(askings, key=lambda asking: asking.replication)))
 
 
-def row_errors(run: Run) -> Iterator[dict[str, Json]]:
+def row_errors(run: Run) -> Iterator[dict[str, JsonValue]]:
     """The rows without an answer, with what was said about them, in the order of the output."""
     for path in run.files:
         for batch in pq.ParquetFile(path).iter_batches(65536):
@@ -71,7 +70,7 @@ def row_errors(run: Run) -> Iterator[dict[str, Json]]:
                 yield {**row, **run.row_errors.get(key, {}), REPLICATION: run.replication(row[REPLICATION])}
 
 
-def wrong_answers(run: Run, most: int) -> list[dict[str, Json]]:
+def wrong_answers(run: Run, most: int) -> list[dict[str, JsonValue]]:
     """The first wrong answer to each of `most` questions; rows that failed are told as row errors."""
     table = run.scores()
     if table is None or "correct" not in table.column_names:
@@ -101,7 +100,7 @@ def score_files(run: Run) -> dict[str, Path]:
     return {path.stem: path for path in paths}
 
 
-def _found(paths: list[Path], filters: Any) -> list[dict[str, Json]]:
+def _found(paths: list[Path], filters: Any) -> list[dict[str, JsonValue]]:
     return [
         row
         for path in paths

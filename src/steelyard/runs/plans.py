@@ -4,7 +4,6 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from steelyard.discovery import UrlDiscovery
 from steelyard.errors import UsageError
@@ -18,14 +17,14 @@ from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, d
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 from steelyard.schema.ids import replication_id
 from steelyard.storage.store import Store
+from steelyard.types import JsonValue
 
-Json = Any
 FOREVER = 10 * 365 * 24 * 3600
 """Seconds that a run may take: what ends it is a cap, which can be gone on from."""
 
 
 def plan_of(
-    request: RunRequest, identity: Mapping[str, Json], columns: Sequence[str], key: str | None
+    request: RunRequest, identity: Mapping[str, JsonValue], columns: Sequence[str], key: str | None
 ) -> Plan:
     """UsageError says what in the request cannot work; `key` is sent, and never kept."""
     evaluation = digest_of(identity)[:32]
@@ -64,13 +63,13 @@ def caps_of(limits: Limits) -> Caps:
     return Caps(limits.max_tokens_total, limits.max_cost, prices, limits.max_time)
 
 
-def usage(responses: Sequence[Mapping[str, Json]]) -> Usage:
+def usage(responses: Sequence[Mapping[str, JsonValue]]) -> Usage:
     """The tokens of one call, as the service told them."""
     prompt = sum(response.get("prompt_tokens") or 0 for response in responses)
     return Usage(prompt, sum(response.get("completion_tokens") or 0 for response in responses))
 
 
-def settings_of(request: RunRequest) -> dict[str, Json]:
+def settings_of(request: RunRequest) -> dict[str, JsonValue]:
     """What may change from one attempt to the next, for the record."""
     limits = request.limits
     return {

@@ -7,7 +7,6 @@ one does; where it does not, the run is refused in one line. `runs.run` calls `p
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import aiohttp
 import orjson
@@ -23,8 +22,8 @@ from steelyard.evaluation.stops import stops_of
 from steelyard.runs.asked import Asked
 from steelyard.runs.prompts import CONTEXT, GENERATE, KIND, ROLLING
 from steelyard.runs.world import RunFailed, World
+from steelyard.types import JsonValue
 
-Json = Any
 CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
 PATHS = ("../tokenize", "tokenize")
 """Where servers tokenize, seen from a base URL that ends in /v1."""
@@ -116,7 +115,7 @@ class _Endpoint:
         if self.session is not None:
             await self.session.close()
 
-    async def answer(self, path: str, body: Json = None) -> tuple[int, Json]:
+    async def answer(self, path: str, body: JsonValue = None) -> tuple[int, JsonValue]:
         """The status and the JSON of an answer; None for what is none.
 
         A server that is not there yet, or has no room now, is waited for: what it cannot tell at once it may well have.
@@ -137,7 +136,7 @@ class _Endpoint:
                 ) from error
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _answer_now(self, path: str, body: Json) -> tuple[int, Json]:
+    async def _answer_now(self, path: str, body: JsonValue) -> tuple[int, JsonValue]:
         assert self.session is not None
         url = f"{self.url.rstrip('/')}/{path}"
         method = "GET" if body is None else "POST"
@@ -231,7 +230,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
     return counted
 
 
-def _fault(prompt: str, answer: Json) -> str | None:
+def _fault(prompt: str, answer: JsonValue) -> str | None:
     """Why the likelihood of the end of the probe's prompt cannot be read."""
     asked = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
     reply = {"asked": asked, "context_tokens": None, "answers": [answer]}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import orjson
 
@@ -19,14 +18,14 @@ from steelyard.evaluation.openai import (
 from steelyard.evaluation.plan import BadInput
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.request import TARGETS, PromptSpec
+from steelyard.types import JsonValue
 
 KIND, CONTEXT = "kind", "context"
 """Columns of rows that say themselves what is asked of the endpoint, and where a continuation begins."""
 GENERATE, LIKELIHOOD, ROLLING = "generate_until", "loglikelihood", "loglikelihood_rolling"
 
-Json = Any
-Row = Mapping[str, Json]
-Render = Callable[[Row], Json]
+Row = Mapping[str, JsonValue]
+Render = Callable[[Row], JsonValue]
 """A row's prompt: text, or a list of messages. ValueError when there is none."""
 
 
@@ -71,7 +70,7 @@ class _Encoders:
 
 
 def check_rows(
-    request: Callable[[dict[str, Json]], bytes], rows: Sequence[dict[str, Json]], location: str
+    request: Callable[[dict[str, JsonValue]], bytes], rows: Sequence[dict[str, JsonValue]], location: str
 ) -> None:
     """UsageError when none of the first rows can be asked: then it is not the rows that are wrong."""
     faults = []
@@ -100,7 +99,7 @@ def renderer(spec: PromptSpec, columns: Sequence[str], location: str) -> Render:
             f"Say which one is the prompt (--map {name}=COLUMN), or make it of several (--template FILE)"
         )
 
-    def column(row: Row) -> Json:
+    def column(row: Row) -> JsonValue:
         prompt = row[name]
         if prompt is None:
             raise ValueError(f"the column {name!r} is empty")
@@ -123,7 +122,7 @@ def encoder(spec: PromptSpec, model: str, render: Render) -> Encode:
     return completions_encoder(model, spec.sampling, _text(spec.system, shots))
 
 
-def _messages(system: str | None, shots: Sequence[tuple[Json, str]]) -> list[Message]:
+def _messages(system: str | None, shots: Sequence[tuple[JsonValue, str]]) -> list[Message]:
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
     for prompt, answer in shots:
         messages += prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
@@ -131,14 +130,14 @@ def _messages(system: str | None, shots: Sequence[tuple[Json, str]]) -> list[Mes
     return messages
 
 
-def _text(system: str | None, shots: Sequence[tuple[Json, str]]) -> str:
+def _text(system: str | None, shots: Sequence[tuple[JsonValue, str]]) -> str:
     """Blocks with a blank line between them, and an answer one blank after its prompt."""
     blocks = [system] if system else []
     blocks += [f"{prompt} {answer}" for prompt, answer in shots]
     return "".join(f"{block}\n\n" for block in blocks)
 
 
-def _shown(render: Render, row: Row, number: int) -> Json:
+def _shown(render: Render, row: Row, number: int) -> JsonValue:
     try:
         return render(row)
     except KeyError as error:

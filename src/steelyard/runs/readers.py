@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.runs.request import Format
+from steelyard.types import JsonValue
 
-Json = Any
 BATCH = 4096
 
 _SUFFIXES: Mapping[str, Format] = {
@@ -160,9 +160,9 @@ def _jsonl(path: Path) -> Reader:
     return _JsonLines(path, schema, count)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[dict[str, Json]]]]:
+def _lines(path: Path) -> Iterator[tuple[int, list[dict[str, JsonValue]]]]:
     """The lines' objects, BATCH at a time, with the number of the first line."""
-    rows: list[dict[str, Json]] = []
+    rows: list[dict[str, JsonValue]] = []
     first = 1
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -183,7 +183,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[dict[str, Json]]]]:
         yield first, rows
 
 
-def _mixed(rows: list[dict[str, Json]]) -> str | None:
+def _mixed(rows: list[dict[str, JsonValue]]) -> str | None:
     """Which column holds different types, in words."""
     for name in dict.fromkeys(key for row in rows for key in row):
         kinds = {type(row[name]).__name__ for row in rows if row.get(name) is not None}

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -19,8 +18,8 @@ from steelyard.evaluation.epoch import Epoch
 from steelyard.evaluation.parts import RETRIED
 from steelyard.evaluation.progress import Progress
 from steelyard.runs.folder import RunFolder
+from steelyard.types import JsonValue
 
-Json = Any
 STATUSES = {
     401: "the key",
     403: "the key",
@@ -104,7 +103,7 @@ class Refusals:
         shared = parameter in self.shared and parameter not in LENGTHS
         return parameter if shared or progress.done == progress.total else None
 
-    def _errors(self, pattern: str) -> list[dict[str, Json]]:
+    def _errors(self, pattern: str) -> list[dict[str, JsonValue]]:
         return [
             row
             for path in sorted(Path(self.folder.outputs.root, layout.ERRORS).glob(pattern))

@@ -7,7 +7,7 @@ whole request, in the shape of `to_document`.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import orjson
 
@@ -17,8 +17,8 @@ from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.prices import PriceSpec
+from steelyard.types import JsonValue
 
-Json = Any
 Api = Literal["chat", "completions", "loglikelihood"]
 Format = Literal["parquet", "arrow", "jsonl", "csv"]
 Policy = Literal["Skip", "Abort"]
@@ -83,11 +83,11 @@ class PromptSpec(_Strict):
     """The line of that file on which the template begins."""
     column: str = "prompt"
     system: str | None = None
-    few_shot: tuple[Mapping[str, Json], ...] = ()
+    few_shot: tuple[Mapping[str, JsonValue], ...] = ()
     """Rows that are shown with their answers before each prompt."""
     target: str | None = None
     """The column of the answer in those rows; by default the first of TARGETS that they have."""
-    sampling: Mapping[str, Json] = field(default_factory=dict)
+    sampling: Mapping[str, JsonValue] = field(default_factory=dict)
     """Parameters of the request as they are: temperature, max_tokens, stop, …"""
     settings: str | None = None
     """The column of each row's own parameters, as JSON; `sampling` wins."""
@@ -154,7 +154,7 @@ class RunRequest(_Strict):
         return self.same_model_at or self.urls
 
 
-def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, Json]:
+def identity_of(request: RunRequest, files: Sequence[FileEntry]) -> dict[str, JsonValue]:
     """What the answers depend on, part by part: `files` are what the source was read from, by content."""
     source, prompt = request.source, request.prompt
     return {
@@ -191,23 +191,23 @@ def identity(request: RunRequest, files: Sequence[FileEntry]) -> str:
     return digest_of(identity_of(request, files))
 
 
-def digest_of(parts: Mapping[str, Json]) -> str:
+def digest_of(parts: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(canonical(parts)).hexdigest()
 
 
-def canonical(value: Json) -> bytes:
+def canonical(value: JsonValue) -> bytes:
     """The one way to write `value` as JSON; times and the like as text."""
     return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_SERIALIZE_NUMPY)
 
 
-def to_document(request: RunRequest) -> dict[str, Json]:
+def to_document(request: RunRequest) -> dict[str, JsonValue]:
     """The request as plain data: the content of `run.yaml`."""
-    document: dict[str, Json] = orjson.loads(canonical(asdict(request)))
+    document: dict[str, JsonValue] = orjson.loads(canonical(asdict(request)))
     document["rubrics"] = [rubric.reference for rubric in request.rubrics]
     return {"schemaVersion": SCHEMA_VERSION, "kind": KIND, **document}
 
 
-def from_document(document: Mapping[str, Json], name: str) -> RunRequest:
+def from_document(document: Mapping[str, JsonValue], name: str) -> RunRequest:
     """The inverse; UsageError names `name` and the field that is wrong."""
     from pydantic import TypeAdapter, ValidationError
 

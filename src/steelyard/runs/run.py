@@ -6,7 +6,6 @@ The command line calls `run`, and so do runs of judge models. Whatever it ends b
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Caps
@@ -28,10 +27,10 @@ from steelyard.runs.rubric_names import check_names, check_verdicts
 from steelyard.runs.spending import MODEL, accounts, check_prices, others_of, spending
 from steelyard.runs.world import Interrupted, Outcome, RunFailed, World
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
+from steelyard.types import JsonValue
 
 __all__ = ["CAP_REACHED", "Interrupted", "Outcome", "RunFailed", "World", "run"]
 
-Json = Any
 CAP_REACHED = "CapReached"
 
 
@@ -116,7 +115,7 @@ def _budget(asked: Asked, caps: Caps, world: World) -> Caps:
     return replace(caps, others=others, seconds_left=left)
 
 
-async def _spending(asked: Asked) -> dict[str, Json]:
+async def _spending(asked: Asked) -> dict[str, JsonValue]:
     return spending(await asyncio.to_thread(accounts, asked.folder, asked.request))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Others, Prices, Usage
@@ -11,8 +10,8 @@ from steelyard.runs.ledger import Spent, spent_in
 from steelyard.runs.look import tokens
 from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import RunRequest
+from steelyard.types import JsonValue
 
-Json = Any
 MODEL = "model"
 
 
@@ -74,7 +73,7 @@ def check_prices(request: RunRequest) -> None:
             raise UsageError(f"--max-cost: needs a price of judge {spec.name} ({spec.model}), too: --prices")
 
 
-def spending(all_accounts: Sequence[Account]) -> dict[str, Json]:
+def spending(all_accounts: Sequence[Account]) -> dict[str, JsonValue]:
     """The part of report.json. The total has no cost where somebody's tokens have no price."""
     costs = [account.cost for account in all_accounts]
     return {
@@ -84,7 +83,7 @@ def spending(all_accounts: Sequence[Account]) -> dict[str, Json]:
     }
 
 
-def _account(account: Account) -> Mapping[str, Json]:
+def _account(account: Account) -> Mapping[str, JsonValue]:
     spent = account.spent
     return {
         "name": account.name,

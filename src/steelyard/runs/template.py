@@ -5,15 +5,15 @@ A column that is missing is a fault, never empty text; faults name the file, the
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, nodes
 from jinja2 import Template as JinjaTemplate
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from steelyard.errors import UsageError
+from steelyard.types import JsonValue
 
-Json = Any
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 
 
@@ -34,9 +34,9 @@ class Template:
         except TemplateSyntaxError as error:
             raise UsageError(f"{self._place(error.lineno)}: {error.message}") from error
         template = JinjaTemplate.from_code(_ENVIRONMENT, code, _ENVIRONMENT.make_globals(None))
-        self._render: Callable[[Mapping[str, Json]], str] = template.render
+        self._render: Callable[[Mapping[str, JsonValue]], str] = template.render
 
-    def __call__(self, row: Mapping[str, Json]) -> str:
+    def __call__(self, row: Mapping[str, JsonValue]) -> str:
         try:
             return self._render(row)
         except Exception as error:  # noqa: BLE001 - whatever a template's expressions do
@@ -51,7 +51,7 @@ class Template:
                     f"it has {', '.join(columns)}"
                 )
 
-    def _fail(self, error: Exception, row: Mapping[str, Json]) -> NoReturn:
+    def _fail(self, error: Exception, row: Mapping[str, JsonValue]) -> NoReturn:
         lines = [
             frame.lineno
             for frame in traceback.extract_tb(error.__traceback__)

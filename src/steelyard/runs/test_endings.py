@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -12,15 +11,14 @@ from steelyard.runs.doubles import echo, ended_by, endpoint, make_request, write
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import Api, PromptSpec, RubricSpec
 from steelyard.runs.run import run
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
 async def test_answers_that_the_servers_end_cut_short_are_asked_again(tmp_path: Path, api: Api) -> None:
     prompts, tries = write_prompts(tmp_path / "p.parquet"), Counter[str]()
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         tries[prompt] += 1
         cut = tries[prompt] == 1 and int(echo(prompt)) % 4 == 0
         return ended_by("abort", echo(prompt)[:-1]) if cut else echo(prompt)
@@ -56,7 +54,7 @@ async def test_an_answer_in_pieces_is_read_as_one(tmp_path: Path) -> None:
 async def test_a_reason_that_nobody_knows_is_counted_on_the_page(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 6)
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         return ended_by("budget", echo(prompt)) if echo(prompt) in "012" else echo(prompt)
 
     async with endpoint(answer) as asked:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +16,7 @@ from steelyard.runs.judged import JUDGED
 from steelyard.runs.request import RubricSpec, RunRequest
 from steelyard.runs.run import run
 from steelyard.runs.world import World
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 def no_key() -> World:
@@ -41,7 +39,7 @@ def judged_request(folder: Path, asked: Endpoint, *specs: JudgeSpec, rows: int =
     return replace(request, judges=specs or (JudgeSpec("judge"),))
 
 
-def verdicts(folder: Path) -> list[dict[str, Json]]:
+def verdicts(folder: Path) -> list[dict[str, JsonValue]]:
     rows = pq.read_table(folder / JUDGED / "part-00000.parquet").to_pylist()
     return [row["responses"][0] for row in sorted(rows, key=lambda row: row["_index_"])]
 
@@ -107,7 +105,7 @@ async def test_another_question_needs_another_name(tmp_path: Path) -> None:
 
 
 async def test_rows_without_an_answer_are_not_judged_and_count_as_wrong(tmp_path: Path) -> None:
-    def refuses(prompt: str) -> Json:
+    def refuses(prompt: str) -> JsonValue:
         from aiohttp import web
 
         return web.Response(status=400, text="no") if prompt == "say 3" else model_and_judges(prompt)
@@ -144,7 +142,7 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
         ("", "there is no verdict in: nothing"),
     ],
 )
-def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, found: Json) -> None:
+def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, found: JsonValue) -> None:
     read = Parser(JudgeSpec("judge"))({"text": said})
     assert (found == read["error"]) if isinstance(found, str) else (found == (read["verdict"], read["score"]))
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,8 +14,8 @@ from steelyard.runs.judge_spec import JudgeSpec
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
 from steelyard.runs.world import World
+from steelyard.types import JsonValue
 
-Json = Any
 WORTH = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 
@@ -111,8 +110,10 @@ async def test_answers_are_held_against_a_column_in_both_orders(tmp_path: Path) 
     ],
     ids=["no such column", "no answer", "no times"],
 )
-async def test_what_cannot_be_compared_is_told(tmp_path: Path, changes: dict[str, Json], fault: str) -> None:
-    rows: list[dict[str, Json]] = [{"prompt": "say 1", "other": None}, {"prompt": "say 2", "other": "x"}]
+async def test_what_cannot_be_compared_is_told(
+    tmp_path: Path, changes: dict[str, JsonValue], fault: str
+) -> None:
+    rows: list[dict[str, JsonValue]] = [{"prompt": "say 1", "other": None}, {"prompt": "say 2", "other": "x"}]
     prompts = write_prompts(tmp_path / "p.parquet", rows)
     async with endpoint(better) as asked:
         request = make_request(prompts, asked.url, rubrics=(RubricSpec("judge.Verdict"),))

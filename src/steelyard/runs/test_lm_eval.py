@@ -6,7 +6,6 @@
 import importlib.util
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -26,8 +25,7 @@ from steelyard.runs.lm_eval_results import _members
 from steelyard.runs.lm_eval_rubric import NO_ANSWER, Task
 from steelyard.runs.lm_eval_tasks import TaskName, check_asked_whole, parse_name, task_request
 from steelyard.runs.request import RubricSpec, RunRequest, SourceSpec
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 def test_a_name_may_have_arguments_and_its_rubric_keeps_them() -> None:
@@ -85,7 +83,7 @@ def test_without_lm_eval_one_line_says_how_to_have_it() -> None:
         ({"source": SourceSpec("x.jsonl", sample=5)}, "--sample 5: would leave out requests"),
     ],
 )
-def test_what_could_not_be_scored_is_refused_before_it_is_paid(changes: Json, message: str) -> None:
+def test_what_could_not_be_scored_is_refused_before_it_is_paid(changes: JsonValue, message: str) -> None:
     whole = RunRequest(SourceSpec("x.jsonl"), "m", (), rubrics=(RubricSpec("lm_eval.Task?task=x"),))
     check_asked_whole(whole)
     with pytest.raises(UsageError, match=message):
@@ -135,7 +133,7 @@ def test_answers_to_other_requests_are_refused(digests: list[str | None], messag
 CHOICES = 2
 
 
-def kept(value: float, **changes: Json) -> str:
+def kept(value: float, **changes: JsonValue) -> str:
     tokens = {"tokens": ["x"], "logprobs": [value], "tops": [value], "context_tokens": 3, "inside": False}
     return orjson.dumps(tokens | changes).decode()
 
@@ -170,9 +168,9 @@ class DoubleOfLmEval:
 
     documents: int
 
-    def results(self, given: list[Json], digests: list[str | None]) -> dict[str, Json]:
+    def results(self, given: list[JsonValue], digests: list[str | None]) -> dict[str, JsonValue]:
         pairs = [given[start : start + CHOICES] for start in range(0, len(given), CHOICES)]
-        samples: list[Json] = [
+        samples: list[JsonValue] = [
             {
                 "doc_id": number,
                 "filter": "none",
@@ -221,7 +219,7 @@ def scores(right: list[bool | None], rubric: Task | None = None) -> pa.Table:
     return rubric.together(pa.Table.from_pylist(rows, schema))
 
 
-def results(right: list[bool | None], **changes: Json) -> Results:
+def results(right: list[bool | None], **changes: JsonValue) -> Results:
     rubric = replace(Task("x"), **changes)
     return summarise(rubric, scores(right, rubric))
 

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -19,15 +18,15 @@ from steelyard.runs.folder import open_run
 from steelyard.runs.request import PromptSpec
 from steelyard.runs.run import run
 from steelyard.runs.world import Silence, World
+from steelyard.types import JsonValue
 
-Json = Any
 TEXT = "The river and the stone"
 LIKELIHOOD = {"prompt": TEXT, "kind": "loglikelihood", "context": len("The river and the"), "settings": "{}"}
 ROLLING = {"prompt": TEXT, "kind": "loglikelihood_rolling", "context": 0, "settings": "{}"}
 BARE = {"prompt": TEXT, "kind": "loglikelihood", "context": 0, "settings": "{}"}
 
 
-def generation(**settings: Json) -> dict[str, Json]:
+def generation(**settings: JsonValue) -> dict[str, JsonValue]:
     parameters = orjson.dumps({"max_tokens": 40, **settings}).decode()
     return {"prompt": "Q: 7 + 8\nA:", "kind": "generate_until", "context": 0, "settings": parameters}
 
@@ -63,11 +62,11 @@ class Warned(Silence):
 
 async def answers(
     server: ModelServer,
-    rows: Sequence[Mapping[str, Json]],
+    rows: Sequence[Mapping[str, JsonValue]],
     folder: Path,
     world: World | None = None,
-    **prompt: Json,
-) -> list[dict[str, Json]]:
+    **prompt: JsonValue,
+) -> list[dict[str, JsonValue]]:
     """The first response to each of these rows."""
     path = folder / "rows.jsonl"
     path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
@@ -90,7 +89,7 @@ async def answers(
     ],
 )
 async def test_what_an_endpoint_cannot_be_asked_is_told_after_one_request(
-    server: ModelServer, row: Json, message: str, tmp_path: Path
+    server: ModelServer, row: JsonValue, message: str, tmp_path: Path
 ) -> None:
     server = replace(server, bodies=[])
     with pytest.raises(UsageError, match=message):
@@ -157,7 +156,7 @@ async def test_stops_beyond_the_endpoint_s_end_an_answer_of_any_run(tmp_path: Pa
     ],
 )
 async def test_a_text_after_nothing_stands_behind_the_model_s_own_token(
-    server: ModelServer, prompt: Json, prefix: str, tmp_path: Path
+    server: ModelServer, prompt: JsonValue, prefix: str, tmp_path: Path
 ) -> None:
     server = replace(server, bodies=[])
     (response,) = await answers(server, [BARE], tmp_path, **prompt)

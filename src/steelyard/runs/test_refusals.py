@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -15,8 +14,7 @@ from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import PromptSpec, RubricSpec
 from steelyard.runs.run import run
 from steelyard.runs.world import Interrupted, RunFailed, World
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -62,7 +60,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("body", REFUSALS.values(), ids=REFUSALS)
-async def test_a_parameter_that_every_row_is_refused_for_ends_the_run(tmp_path: Path, body: Json) -> None:
+async def test_a_parameter_that_every_row_is_refused_for_ends_the_run(
+    tmp_path: Path, body: JsonValue
+) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
     sampling = PromptSpec(sampling={"stop": ["a", "b", "c", "d", "e"]})
     async with endpoint(lambda _: web.json_response(body, status=400)) as asked:
@@ -77,7 +77,7 @@ async def test_a_parameter_of_some_rows_is_about_these_rows(tmp_path: Path) -> N
     prompts = write_prompts(tmp_path / "p.parquet")
     long = {"error": {"message": "too long", "param": "input_tokens"}}
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         return "1" if prompt == "say 1" else web.json_response(long, status=400)
 
     async with endpoint(answer) as asked:

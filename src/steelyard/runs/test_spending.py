@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -19,8 +18,8 @@ from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import Limits, RubricSpec, RunRequest
 from steelyard.runs.run import run
 from steelyard.runs.spending import accounts, others_of
+from steelyard.types import JsonValue
 
-Json = Any
 A_CALL = 12
 """Tokens of one call of the double: 10 of the prompt, 2 of the answer."""
 WORKERS = 4
@@ -31,7 +30,7 @@ def judging(prompt: str) -> str:
     return "VERDICT: correct" if "[Answer to grade]" in prompt else "an answer"
 
 
-def asked_with(folder: Path, server: Endpoint, *judges: JudgeSpec, **limits: Json) -> RunRequest:
+def asked_with(folder: Path, server: Endpoint, *judges: JudgeSpec, **limits: JsonValue) -> RunRequest:
     prompts = write_prompts(folder / "p.parquet", 30)
     request = make_request(prompts, server.url, limits=Limits(concurrency=WORKERS, **limits))
     return replace(request, judges=judges, rubrics=(RubricSpec("judge.Verdict"),) if judges else ())
@@ -103,7 +102,7 @@ async def test_a_judge_without_a_price_is_told_before_anything_is_paid(tmp_path:
 async def test_answers_that_do_not_count_are_paid_all_the_same(tmp_path: Path) -> None:
     tries = 0
 
-    def answer(prompt: str) -> Json:
+    def answer(prompt: str) -> JsonValue:
         nonlocal tries
         tries += 1
         return ended_by("abort", "") if tries <= 5 else prompt
@@ -117,7 +116,7 @@ async def test_answers_that_do_not_count_are_paid_all_the_same(tmp_path: Path) -
 async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     silent = {"choices": [{"message": {"content": "1"}, "finish_reason": "stop"}]}
 
-    def answer(_: str) -> Json:
+    def answer(_: str) -> JsonValue:
         return web.json_response(silent)
 
     async with endpoint(answer) as server:

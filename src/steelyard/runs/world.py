@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from steelyard.errors import SteelyardError
 from steelyard.evaluation.caps import Others
 from steelyard.evaluation.manifest import Manifest
 from steelyard.runs.folder import RunFolder
+from steelyard.types import JsonValue
 
-Json = Any
 EXIT_COMPLETE, EXIT_ROW_ERRORS, EXIT_CAP, EXIT_INTERRUPTED = 0, 3, 4, 130
 
 
@@ -32,7 +32,7 @@ class Listener(Protocol):
     """Where a run says what happens."""
 
     def begins(self, folder: RunFolder, total: int, done: int) -> None: ...
-    def progress(self, snapshot: Mapping[str, Json]) -> None: ...
+    def progress(self, snapshot: Mapping[str, JsonValue]) -> None: ...
     def step(self, text: str) -> None: ...
     def warning(self, text: str) -> None: ...
 
@@ -43,7 +43,7 @@ class Silence:
     def begins(self, folder: RunFolder, total: int, done: int) -> None:
         return None
 
-    def progress(self, snapshot: Mapping[str, Json]) -> None:
+    def progress(self, snapshot: Mapping[str, JsonValue]) -> None:
         return None
 
     def step(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Outcome:
     """Each rubric and its headline, the leading one first."""
     stopped: str | None = None
     """Which cap was reached, in a sentence."""
-    spending: Mapping[str, Json] | None = None
+    spending: Mapping[str, JsonValue] | None = None
     """Tokens and cost of the model, of each judge and in total, as report.json has them."""
     judge_errors: int = 0
     """Answers that a judge gave no verdict on."""

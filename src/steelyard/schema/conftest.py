@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from steelyard.schema.base import LAST_TIME
+from steelyard.types import JsonValue
 
-Json = Any
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 WORD = st.text("abcdefghij", min_size=1, max_size=8)
 IMAGE = {"host": "registry.example", "name": "a/b", "digest": "sha256:" + "0" * 64}
@@ -36,7 +36,7 @@ SPECIAL: dict[str, st.SearchStrategy[str]] = {
 
 
 @cache
-def instances(model: type[BaseModel], *, request: bool = False) -> st.SearchStrategy[Json]:
+def instances(model: type[BaseModel], *, request: bool = False) -> st.SearchStrategy[JsonValue]:
     """JSON that the model takes; of requests, what only they demand is there too."""
     schema = model.model_json_schema(by_alias=True)
     drawn = _from(schema, schema.get("$defs", {}), "")
@@ -45,7 +45,7 @@ def instances(model: type[BaseModel], *, request: bool = False) -> st.SearchStra
 
 def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
     node: dict[str, Any], definitions: dict[str, Any], name: str
-) -> st.SearchStrategy[Json]:
+) -> st.SearchStrategy[JsonValue]:
     if "$ref" in node:
         return _from(definitions[node["$ref"].rpartition("/")[2]], definitions, name)
     if name in SPECIAL and node.get("type") == "string":
@@ -82,7 +82,7 @@ def _from(  # noqa: C901, PLR0911 - one case per word of JSON Schema
     return WORD
 
 
-def consistent(value: Json) -> Json:
+def consistent(value: JsonValue) -> JsonValue:
     """The value with at most one image, distinct paths in each list of files, and the field of a mount's kind."""
     if isinstance(value, list):
         return [consistent(item) for item in value]
@@ -102,7 +102,7 @@ def consistent(value: Json) -> Json:
     return value
 
 
-def requested(value: Json) -> Json:
+def requested(value: JsonValue) -> JsonValue:
     """The request with an image for its runner, at most one mount, and one session."""
     if "interface" in value:
         runner = value.get("runner") or {"kind": "mock", "resources": {}}

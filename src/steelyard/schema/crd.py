@@ -1,12 +1,9 @@
 """The CustomResourceDefinitions, generated from the schema: of the six kinds, and of training jobs."""
 
-from typing import Any
-
 from steelyard.schema.resources import GROUP, RESOURCES, VERSION, ResourceKind
 from steelyard.schema.structural import structural
 from steelyard.schema.training.crd import training_definitions
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 IMMUTABLE = {"rule": "self == oldSelf", "message": "spec is immutable; make a new resource"}
 

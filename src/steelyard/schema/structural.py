@@ -3,9 +3,7 @@
 Contract: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 """
 
-from typing import Any
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _KEPT = (
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",

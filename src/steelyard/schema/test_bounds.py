@@ -37,8 +37,8 @@ from steelyard.schema.requests import (
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.stored import entity_json, with_revision
 from steelyard.schema.test_requests import A, B, make_request
+from steelyard.types import Json
 
-Json = dict[str, Any]
 REQUESTS = [
     model for model in vars(requests).values() if isinstance(model, type) and issubclass(model, Request)
 ]

@@ -10,8 +10,8 @@ from steelyard.schema.crd import custom_resource_definitions, spec_schema
 from steelyard.schema.generate import files
 from steelyard.schema.resources import RESOURCES
 from steelyard.schema.structural import structural
+from steelyard.types import Json
 
-Json = dict[str, Any]
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 ALLOWED = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",

@@ -22,8 +22,8 @@ from steelyard.schema.commands import (
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.status import SUCCESS, Source, allows, statuses
 from steelyard.schema.stored import with_revision
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Headers = Mapping[str, str]
 """Of the command: `id` is the revision that it makes, `time` when it was given, `source` by whom."""
 

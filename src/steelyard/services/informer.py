@@ -10,7 +10,6 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from steelyard.broker.aside import Aside
 from steelyard.broker.log import Log, Message
@@ -25,8 +24,8 @@ from steelyard.services.leading import Leading, lead_until, surely
 from steelyard.services.resources import ENTITY
 from steelyard.services.statuses import Status, command_id, status_command
 from steelyard.services.waiting import failure
+from steelyard.types import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-informer"

@@ -17,7 +17,8 @@ from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
 from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
 from steelyard.schema.entities import entity_of
 from steelyard.schema.stored import entity_json
-from steelyard.services.edits import SAME, Json, Rejected, edited
+from steelyard.services.edits import SAME, Rejected, edited
+from steelyard.types import Json
 
 FORGOTTEN = "forgotten"
 """Header of the marker that a forgotten entity leaves, with the time at which it was forgotten."""

@@ -7,14 +7,13 @@ import base64
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, NotFound
 from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
 from steelyard.schema.names import namespace_of
+from steelyard.types import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")

@@ -4,7 +4,6 @@ Pure: the same entity always gives the same manifest, so that a resource deleted
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from steelyard.kube.resource import DYFF, Resource
 from steelyard.schema.audit import Audit
@@ -18,8 +17,7 @@ from steelyard.schema.names import namespace_of, place, resource_name
 from steelyard.schema.report import Report
 from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.services.namespaces import ACCOUNT, label_value
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"

@@ -16,8 +16,8 @@ from steelyard.services.orchestrator.bench import Bench, place_of, until
 from steelyard.services.orchestrator.doubles import make_model, make_session
 from steelyard.services.resources import manifest
 from steelyard.services.statuses import Status
+from steelyard.types import Json
 
-Json = dict[str, Any]
 NOON = "2026-01-01T12:00:00Z"
 
 

@@ -23,11 +23,11 @@ from steelyard.services.doubles import (
 from steelyard.services.judge import FORGOTTEN, RECENT, State, judge, state_of
 from steelyard.services.orchestrator.doubles import START, make_evaluation, make_model, make_service
 from steelyard.services.statuses import Status, status_command
+from steelyard.types import Json
 
 EPOCH = 2
 EVALUATION = make_evaluation()
 HOUR = timedelta(hours=1)
-Json = dict[str, Any]
 
 
 class Entity:

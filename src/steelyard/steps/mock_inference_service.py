@@ -15,12 +15,13 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 from aiohttp import web
 
 from steelyard.steps.service import add_address, log, serve
+from steelyard.types import Json
 
 NAME = "mock_inference_service"
 MODEL = "mock"
@@ -30,7 +31,6 @@ WORDS = (
     *("balance", "beam", "counterweight", "fulcrum", "gauge", "lever", "mass", "measure", "notch", "pan"),
     *("pivot", "poise", "scale", "steel", "weigh", "yard"),
 )
-Json: TypeAlias = dict[str, Any]
 Call: TypeAlias = Callable[[Json], Json]
 
 

@@ -5,14 +5,12 @@ with other files is not gone on with. `fetch_volume` checks the same digests in 
 """
 
 import hashlib
-from typing import Any
 
 from steelyard.schema.names import MANIFEST
 from steelyard.schema.resources import EvaluationResourceSpec
 from steelyard.steps.volume import VolumeManifest, input_store
 from steelyard.storage.store import ObjectMissing
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
@@ -26,10 +25,10 @@ from lm_eval.utils import RemoteTokenizer
 
 from steelyard.evaluation.model_servers import BOS, EOS, ModelServer
 from steelyard.runs.compare import compare_runs
+from steelyard.types import JsonValue
 from tests.engines.lm_eval.server import Served
 from tests.engines.lm_eval.tasks import write_tasks
 
-Json = Any
 VLLM = ModelServer(kind="vllm", tokenizer_info=True)
 WITH_BOS = ModelServer(kind="vllm", bos=True, tokenizer_info=True)
 PLAIN = ("local_sums", "local_choices", "local_endings", "local_lists", "local_stops", "local_group")
@@ -50,7 +49,7 @@ class Scenario:
     """Why our numbers differ from lm-eval's; then they have to."""
 
 
-def fresh(server: ModelServer, **changes: Json) -> ModelServer:
+def fresh(server: ModelServer, **changes: JsonValue) -> ModelServer:
     return replace(server, bodies=[], vocabulary=type(server.vocabulary)(), **changes)
 
 
@@ -91,7 +90,7 @@ def with_bos(wanted: bool) -> Iterator[None]:
     """lm-eval's remote tokenizer as its own add_bos_token would have it."""
     plain = RemoteTokenizer.encode
 
-    def encode(self: Json, text: str) -> list[int]:
+    def encode(self: JsonValue, text: str) -> list[int]:
         ids = plain(self, text)
         return ids if text in (BOS, EOS) else [*plain(self, BOS), *ids]
 
@@ -109,7 +108,7 @@ def manager(folder: Path) -> TaskManager:
     return TaskManager(include_path=str(folder), include_defaults=False)
 
 
-def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int] | None = None) -> Json:
+def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int] | None = None) -> JsonValue:
     """lm-eval's own models of a local endpoint: of completions with the server's tokenizer, of chat with none.
 
     All documents are asked, or those alone.
@@ -143,7 +142,7 @@ def by_lm_eval(task: str, scenario: Scenario, folder: Path, documents: list[int]
     return evaluated["results"]
 
 
-def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, Json]:
+def by_us(task: str, scenario: Scenario, served: Served, folder: Path) -> tuple[int, str, JsonValue]:
     """The exit status, what was said, and the numbers of the report."""
     run = run_folder(scenario.name, task, folder)
     arguments = f"?include_path={folder}{scenario.arguments}{'&chat=true' if scenario.chat else ''}"
@@ -165,7 +164,7 @@ def steelyard(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr + done.stdout
 
 
-def numbers_of(results: Json) -> dict[str, float]:
+def numbers_of(results: JsonValue) -> dict[str, float]:
     return {
         f"{task}: {key}": value
         for task, numbers in results.items()

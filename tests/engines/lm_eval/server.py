@@ -3,11 +3,9 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from steelyard.evaluation.model_servers import ModelServer
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 class Served:
@@ -28,7 +26,7 @@ class Served:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 self._send(*server.reply(self.path, body))
 
-            def _send(self, status: int, answer: Json) -> None:
+            def _send(self, status: int, answer: JsonValue) -> None:
                 data = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

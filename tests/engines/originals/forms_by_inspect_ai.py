@@ -4,20 +4,20 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from inspect_ai.model import ModelName, ModelOutput
 from inspect_ai.scorer import Scorer, Target, answer, match
 from inspect_ai.solver import TaskState
 
-Json = Any
+from steelyard.types import JsonValue
+
 SCORERS: dict[str, tuple[str, Scorer]] = {
     "numbers": ("Inspect match(numeric)", match(numeric=True)),
     "choices": ("Inspect answer(letter)", answer("letter")),
 }
 
 
-async def read(form: Json, scorer: Scorer) -> Json:
+async def read(form: JsonValue, scorer: Scorer) -> JsonValue:
     state = TaskState(
         model=ModelName("none/none"),
         sample_id=0,
@@ -31,8 +31,8 @@ async def read(form: Json, scorer: Scorer) -> Json:
     return {"read": score.answer or "", "right": score.value == "C"}
 
 
-async def read_all(forms: Json) -> Json:
-    readings_by_column: Json = {name: {} for name, _ in SCORERS.values()}
+async def read_all(forms: JsonValue) -> JsonValue:
+    readings_by_column: JsonValue = {name: {} for name, _ in SCORERS.values()}
     for form in forms:
         name, scorer = SCORERS[form["kind"]]
         readings_by_column[name][form["key"]] = await read(form, scorer)

@@ -11,7 +11,8 @@ import yaml
 from lm_eval.api.metrics import exact_match_hf_evaluate
 from lm_eval.filters import build_filter_ensemble
 
-Json = Any
+from steelyard.types import JsonValue
+
 TASKS = Path(lm_eval.__file__).parent / "tasks"
 FILES = {
     "gsm8k": "gsm8k/gsm8k.yaml",
@@ -31,18 +32,18 @@ Loader.add_multi_constructor("!", lambda loader, suffix, node: str(node.value))
 class Instance:
     """The responses and the document that a filter looks at."""
 
-    def __init__(self, form: Json) -> None:
+    def __init__(self, form: JsonValue) -> None:
         options = form["options"] or []
         self.resps = [form["said"]]
         self.doc = {"choices": options["text"] if isinstance(options, dict) else options}
         self.filtered_resps: dict[str, Any] = {}
 
 
-def target_of(form: Json, task: str) -> str:
+def target_of(form: JsonValue, task: str) -> str:
     return f"({form['target']})" if task == "mmlu_flan_cot" else str(form["target"])
 
 
-def columns(kind: str) -> Iterator[tuple[str, str, Json, Json]]:
+def columns(kind: str) -> Iterator[tuple[str, str, JsonValue, JsonValue]]:
     """The name of a column, its task, its filter, and how its task compares."""
     for task in BY_KIND[kind]:
         config = yaml.load((TASKS / FILES[task]).read_text(), Loader)
@@ -56,7 +57,7 @@ def columns(kind: str) -> Iterator[tuple[str, str, Json, Json]]:
             yield f"lm-eval {task} {listed['name']}", task, listed["filter"], settings
 
 
-def read(form: Json, task: str, steps: Json, settings: Json) -> Json:
+def read(form: JsonValue, task: str, steps: JsonValue, settings: JsonValue) -> JsonValue:
     arguments = [[step["function"], {k: v for k, v in step.items() if k != "function"}] for step in steps]
     instance = Instance(form)
     build_filter_ensemble("chosen", arguments).apply([instance])
@@ -67,7 +68,7 @@ def read(form: Json, task: str, steps: Json, settings: Json) -> Json:
 
 def main() -> None:
     forms = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    readings_by_column: Json = {}
+    readings_by_column: JsonValue = {}
     for kind in BY_KIND:
         chosen = [form for form in forms if form["kind"] == kind]
         for name, task, steps, settings in columns(kind):

@@ -4,14 +4,13 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 from math_verify import StringExtractionConfig, parse, verify
 
-Json = Any
+from steelyard.types import JsonValue
 
 
-def read(form: Json) -> Json:
+def read(form: JsonValue) -> JsonValue:
     if form["kind"] == "numbers":
         said, target = parse(form["said"]), parse(str(form["target"]))
     else:

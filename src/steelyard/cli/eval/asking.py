@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from steelyard.cli.eval import values
 from steelyard.errors import UsageError
@@ -21,17 +21,16 @@ from steelyard.runs.request import (
     from_document,
 )
 from steelyard.runs.rubric_names import VERDICT, reads_verdicts
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 @dataclass(frozen=True)
 class Flags:
     """The flags that were given."""
 
-    given: Mapping[str, Json]
+    given: Mapping[str, JsonValue]
 
-    def take(self, **names: str) -> dict[str, Json]:
+    def take(self, **names: str) -> dict[str, JsonValue]:
         """Fields by the flags that set them, of those that were given."""
         return {field: self.given[flag] for field, flag in names.items() if flag in self.given}
 
@@ -59,7 +58,7 @@ def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
     return _priced(flags, request), flags.given.get("output") or folder
 
 
-def _changes(flags: Flags, base: RunRequest) -> dict[str, Json]:
+def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
     changes = flags.take(
         model="model", api_key_env="api_key_env", replications="replications", cluster_by="cluster_by"
     )
@@ -98,9 +97,9 @@ def check_judging(flags: Flags) -> None:
             raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
 
 
-def judges_of(flags: Flags, request: RunRequest) -> dict[str, Json]:
+def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
     """The judges of the flags, and the rubrics with the one that reads what they say."""
-    changes: dict[str, Json] = {}
+    changes: dict[str, JsonValue] = {}
     if "judge_prompt" in flags.given:
         changes["template"] = values.read("--judge-prompt", flags.given["judge_prompt"])
     changes |= flags.take(against="judge_against", times="judge_times")
@@ -167,7 +166,7 @@ def _source(flags: Flags, source: SourceSpec) -> SourceSpec:
 
 def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> PromptSpec:
     given = flags.given
-    changes: dict[str, Json] = flags.take(api="api")
+    changes: dict[str, JsonValue] = flags.take(api="api")
     if "prompt" in given and "template" in given:
         raise UsageError("--prompt and --template: give one of them")
     if "prompt" in given:
@@ -184,7 +183,7 @@ def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> Pro
     return replace(prompt, **changes)
 
 
-def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Json], ...]:
+def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue], ...]:
     """Few-shot rows, their columns renamed as those of the prompts."""
     from steelyard.runs.inputs import open_rows
 
@@ -212,7 +211,7 @@ def budgeted(flags: Flags, request: RunRequest) -> RunRequest:
 
 def _limits(flags: Flags, base: RunRequest) -> Limits:
     given = flags.given
-    changes: dict[str, Json] = flags.take(
+    changes: dict[str, JsonValue] = flags.take(
         retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost", max_stops="max_stops"
     )
     if "concurrency" in given:

@@ -16,8 +16,8 @@ from steelyard.errors import SteelyardError
 from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
 from steelyard.runs.world import EXIT_INTERRUPTED, Interrupted, Outcome, World
+from steelyard.types import JsonValue
 
-Json = Any
 Going = Callable[..., Coroutine[Any, Any, Outcome]]
 """`run` with all its arguments but the world."""
 
@@ -112,7 +112,7 @@ async def _interruptible(shown: Shown, going: Going) -> Outcome:
             loop.remove_signal_handler(number)
 
 
-def _result(outcome: Outcome, seconds: float) -> dict[str, Json]:
+def _result(outcome: Outcome, seconds: float) -> dict[str, JsonValue]:
     rows = None if outcome.manifest is None else outcome.manifest.rows.model_dump()
     return {
         "exit": outcome.exit_code,
@@ -140,7 +140,7 @@ def _spent(outcome: Outcome) -> list[str]:
     return [words + (f"; {count(lost, 'call')} without an answer at the mean of the others" if lost else "")]
 
 
-def _amount(account: Mapping[str, Json]) -> str:
+def _amount(account: Mapping[str, JsonValue]) -> str:
     cost = "" if account["cost"] is None else f", {account['cost']:.4g} spent"
     return f"{count(account['tokens'], 'token')}{cost}"
 

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from steelyard.cli.eval.wording import count
 from steelyard.errors import UsageError
 from steelyard.runs import look
 from steelyard.runs.folder import Run, RunFolder
+from steelyard.types import JsonValue
 
-Json = Any
 MOST_ERRORS = 50
 MOST_LISTED = 5
 MOST_GROUPS = 20
@@ -50,7 +49,7 @@ def _summary(run: Run) -> Iterator[str]:
     yield f"report:  {run.folder.page}"
 
 
-def _scored(numbers: Mapping[str, Json]) -> Iterator[str]:
+def _scored(numbers: Mapping[str, JsonValue]) -> Iterator[str]:
     """What one rubric found, over all rows and by group."""
     if counts := numbers.get("counts"):
         yield f"         {counts['scored']:,} scored, {counts['failed']:,} failed, {counts['leftOut']:,} left out"
@@ -64,7 +63,7 @@ def _scored(numbers: Mapping[str, Json]) -> Iterator[str]:
             yield f"         {_metric(title, unit, group['estimate'])}"
 
 
-def _metric(title: str, unit: str, estimate: Mapping[str, Json]) -> str:
+def _metric(title: str, unit: str, estimate: Mapping[str, JsonValue]) -> str:
     value, low, high = (_number(estimate.get(name), unit == "share") for name in ("value", "low", "high"))
     known = estimate.get("low") is not None and estimate.get("high") is not None
     return f"{title}: {value}" + (f" ({low} to {high})" if known else "")
@@ -150,11 +149,11 @@ def _times(run: Run, replication: int) -> str:
     return f", replication {replication}" if len(run.manifest.replications) > 1 else ""
 
 
-def _short(value: Json) -> str:
+def _short(value: JsonValue) -> str:
     text = "nothing" if value in (None, "") else " ".join(str(value).split())
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
-def _whole(value: Json) -> str:
+def _whole(value: JsonValue) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return text.replace("\n", "\n    ")

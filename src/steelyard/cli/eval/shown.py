@@ -8,14 +8,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from steelyard.cli.eval.wording import count, duration
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.world import Listener, Silence
+from steelyard.types import JsonValue
 
-Json = Any
 PLAIN_SECONDS = 5.0
 
 
@@ -23,7 +23,7 @@ class Shown(Listener, Protocol):
     """A listener that also has the last word."""
 
     def says(self, text: str) -> None: ...
-    def ends(self, result: Mapping[str, Json], text: str) -> None: ...
+    def ends(self, result: Mapping[str, JsonValue], text: str) -> None: ...
     def close(self) -> None: ...
 
 
@@ -39,7 +39,7 @@ class Plain:
         self.says(beginning(folder, total, done))
         self._told = self._clock()
 
-    def progress(self, snapshot: Mapping[str, Json]) -> None:
+    def progress(self, snapshot: Mapping[str, JsonValue]) -> None:
         if self._clock() - self._told >= PLAIN_SECONDS:
             self._told = self._clock()
             self.says(line(snapshot))
@@ -53,7 +53,7 @@ class Plain:
     def says(self, text: str) -> None:
         print(text, file=self._out, flush=True)
 
-    def ends(self, result: Mapping[str, Json], text: str) -> None:
+    def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         self.says(text)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Live:
         self._live.start()
         self._started = True
 
-    def progress(self, snapshot: Mapping[str, Json]) -> None:
+    def progress(self, snapshot: Mapping[str, JsonValue]) -> None:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text
@@ -95,7 +95,7 @@ class Live:
     def says(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
 
-    def ends(self, result: Mapping[str, Json], text: str) -> None:
+    def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         self.close()
         self.says(text)
 
@@ -115,7 +115,7 @@ class Lines:
     def begins(self, folder: RunFolder, total: int, done: int) -> None:
         self._write("begins", folder=str(folder.path), total=total, done=done)
 
-    def progress(self, snapshot: Mapping[str, Json]) -> None:
+    def progress(self, snapshot: Mapping[str, JsonValue]) -> None:
         self._write("progress", **snapshot)
 
     def step(self, text: str) -> None:
@@ -127,13 +127,13 @@ class Lines:
     def says(self, text: str) -> None:
         self._write("says", message=text)
 
-    def ends(self, result: Mapping[str, Json], text: str) -> None:
+    def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         self._write("ends", **result)
 
     def close(self) -> None:
         return None
 
-    def _write(self, event: str, **fields: Json) -> None:
+    def _write(self, event: str, **fields: JsonValue) -> None:
         print(json.dumps({"event": event, **fields}, ensure_ascii=False), file=self._out, flush=True)
 
 
@@ -143,7 +143,7 @@ class Nothing(Silence):
     def says(self, text: str) -> None:
         return None
 
-    def ends(self, result: Mapping[str, Json], text: str) -> None:
+    def ends(self, result: Mapping[str, JsonValue], text: str) -> None:
         return None
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ def beginning(folder: RunFolder, total: int, done: int) -> str:
     return f"{folder.path}: {count(total, 'call')}{rest}"
 
 
-def line(snapshot: Mapping[str, Json]) -> str:
+def line(snapshot: Mapping[str, JsonValue]) -> str:
     """How far it is, in a line: what a person looks for comes first, and what is nothing is left out."""
     total, done = snapshot["total"], snapshot["done"]
     parts = [f"{count(done)} of {count(total)}"]

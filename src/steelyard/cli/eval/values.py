@@ -3,13 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from steelyard.errors import UsageError
 from steelyard.runs import notation
 from steelyard.runs.prices import PriceSpec
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 def concurrency(text: str) -> int | None:
@@ -54,9 +52,9 @@ def columns(given: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def parameters(given: Sequence[str]) -> dict[str, Json]:
+def parameters(given: Sequence[str]) -> dict[str, JsonValue]:
     """`top_k=40`, `logit_bias={"50256": -100}`: JSON where it is, else text."""
-    values: dict[str, Json] = {}
+    values: dict[str, JsonValue] = {}
     for pair in given:
         name, equals, text = pair.partition("=")
         if not equals or not name:
@@ -97,7 +95,7 @@ def named_prices(path: Path, model: str, *, needed: bool) -> PriceSpec | None:
     return None if entry is None and not needed else _price(path, model, entry)
 
 
-def _price_file(path: Path) -> Mapping[str, Json]:
+def _price_file(path: Path) -> Mapping[str, JsonValue]:
     import yaml
 
     try:
@@ -107,7 +105,7 @@ def _price_file(path: Path) -> Mapping[str, Json]:
     return content if isinstance(content, Mapping) else {}
 
 
-def _price(path: Path, model: str, entry: Json) -> PriceSpec:
+def _price(path: Path, model: str, entry: JsonValue) -> PriceSpec:
     if not isinstance(entry, Mapping) or not {"prompt", "completion"} <= entry.keys():
         raise UsageError(
             f"--prices {path}: has no price of {model!r}; it should hold "

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluster
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
     from steelyard.clusters.training.progress import Progress
     from steelyard.clusters.training.records import FailureView, ReplicaView
     from steelyard.clusters.training.view import JobView
-    from steelyard.kube.resource import Json
 
 EVENTS = 10
 PROGRESS_LINES = 500

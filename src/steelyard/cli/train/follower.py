@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
 
 from steelyard.cli.train import wording
 from steelyard.cli.train.screen import Plain, Screen
@@ -14,8 +13,7 @@ from steelyard.clusters.training.logs import Line
 from steelyard.clusters.training.progress import MARK, Pace, Progress, parse
 from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0

@@ -7,7 +7,8 @@ from steelyard.clusters.training import jobs
 from steelyard.clusters.training.frameworks import TrainingFramework, of_resource
 from steelyard.errors import UsageError
 from steelyard.kube.errors import AlreadyExists
-from steelyard.kube.resource import FRAMEWORKS, Json
+from steelyard.kube.resource import FRAMEWORKS
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster

@@ -13,7 +13,7 @@ from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFrame
 from steelyard.clusters.training.manifest import CODE, Program
 from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
 from steelyard.errors import UsageError
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 CODE_BYTES = 900_000
 """A ConfigMap holds a mebibyte."""

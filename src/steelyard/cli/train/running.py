@@ -27,9 +27,9 @@ from steelyard.clusters.training.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError
-from steelyard.kube.resource import Json
 from steelyard.local.state import prepare
 from steelyard.local.supervisor import write_images
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster

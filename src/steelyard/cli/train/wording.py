@@ -9,7 +9,7 @@ from steelyard.clusters.training.logs import container_status, replica_of
 from steelyard.clusters.training.progress import Pace, Progress, number, parse
 from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 LAST_LINES = 12
 """Of a failed program's last words, how many are shown where a job ends."""

@@ -6,9 +6,10 @@ from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.clusters.training.manifest import JobRequest, Program
 from steelyard.clusters.training.names import ATTEMPT, JOB_NAME, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.view import JobView
-from steelyard.kube.cluster import Json, LogLine
+from steelyard.kube.cluster import LogLine
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
+from steelyard.types import Json
 
 NAMESPACE = "default"
 

@@ -22,7 +22,8 @@ from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import changes
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import EVENTS, PODS, Json
+from steelyard.kube.resource import EVENTS, PODS
+from steelyard.types import Json
 
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""

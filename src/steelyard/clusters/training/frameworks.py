@@ -18,9 +18,9 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     TF_JOBS,
     XGBOOST_JOBS,
-    Json,
     Resource,
 )
+from steelyard.types import Json
 
 WORKER = "Worker"
 

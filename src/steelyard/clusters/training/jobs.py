@@ -9,7 +9,8 @@ from steelyard.clusters.training.names import JOB_NAME
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound
-from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Json, Resource, resource_of
+from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Resource, resource_of
+from steelyard.types import Json
 
 
 async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) -> JobView:

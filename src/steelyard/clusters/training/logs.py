@@ -10,7 +10,7 @@ from steelyard.clusters.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TY
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 MAIN = frozenset({*(each.container for each in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

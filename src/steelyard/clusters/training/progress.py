@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-Json = dict[str, Any]
-
 MARK = '{"progress":'
 _SHARES = (("step", "total"), ("epoch", "epochs"))
 

@@ -13,7 +13,8 @@ from steelyard.clusters.training.records import (
     replica_of_status,
     time_of,
 )
-from steelyard.kube.resource import Json, Resource, resource_of
+from steelyard.kube.resource import Resource, resource_of
+from steelyard.types import Json
 
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """What the fields with the replica types are called, of all kinds."""

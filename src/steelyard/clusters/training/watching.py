@@ -8,7 +8,7 @@ from steelyard.clusters.training.errors import JobDeleted, WaitedTooLong
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import Json
+from steelyard.types import Json
 
 
 async def wait(

@@ -6,10 +6,10 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.objects import Admission
 from steelyard.local.apiserver.priorities import assign_priority
 from steelyard.local.apiserver.store import Store
+from steelyard.types import Json
 
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

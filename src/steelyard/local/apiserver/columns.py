@@ -7,8 +7,8 @@ from typing import Any
 
 from steelyard.local.apiserver.clock import parse_stamp
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.rules.common import expression_text
+from steelyard.types import Json
 
 Cell = Callable[[Json, datetime], Any]
 NONE, UNKNOWN = "<none>", "<unknown>"

@@ -6,10 +6,10 @@ from functools import partial
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions.rules import Ruled, rule_causes, ruled
 from steelyard.local.apiserver.kinds import Check, ResourceType, Rules, Scaling
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.published import metadata_node
 from steelyard.local.apiserver.schema import Node, compile_schema
 from steelyard.local.apiserver.validation import Validator
+from steelyard.types import Json
 
 
 def kinds_of(crd: Json) -> list[ResourceType]:

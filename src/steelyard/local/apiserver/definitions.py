@@ -6,11 +6,11 @@ from steelyard.local.apiserver.admission import DEFINITIONS as BUCKET
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 log = logging.getLogger(__name__)
 

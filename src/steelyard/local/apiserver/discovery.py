@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import VERBS, ResourceType
-from steelyard.local.apiserver.messages import JSON, Json, Request, Response, json_response
+from steelyard.local.apiserver.messages import JSON, Request, Response, json_response
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.reviews import KINDS as REVIEW_KINDS
+from steelyard.types import Json
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 
 class Refusal(Exception):

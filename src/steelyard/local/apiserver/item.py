@@ -6,7 +6,7 @@ from typing import cast
 
 import orjson
 
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _NONE: Mapping[str, str] = {}
 Key = tuple[str, str]  # namespace (empty for what has none), name

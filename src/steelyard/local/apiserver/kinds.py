@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.local.apiserver.errors import Cause
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.schema import Node
+from steelyard.types import Json
 
 Check = Callable[[Json, Json | None], list[Cause]]
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

@@ -13,11 +13,11 @@ from steelyard.local.apiserver.admission import CLEANUP, DEFINITIONS
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 log = logging.getLogger(__name__)
 

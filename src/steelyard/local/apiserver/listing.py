@@ -10,11 +10,12 @@ import orjson
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import check_version, integer, list_options
 from steelyard.local.apiserver.rendering import renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.store import Store
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import integer
+from steelyard.types import Json
 
 POLL_SECONDS = 0.1
 LONGEST = 10**9  # seconds; before that there were no Pods

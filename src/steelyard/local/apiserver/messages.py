@@ -2,11 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
-
-Json = dict[str, Any]
 
 JSON = "application/json"
 

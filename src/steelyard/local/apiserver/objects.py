@@ -16,10 +16,10 @@ from steelyard.local.apiserver.clock import Clock, stamp
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.item import Item, Key
 from steelyard.local.apiserver.kinds import ResourceType, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import metadata_causes
 from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknown, fill_defaults
 from steelyard.local.apiserver.store import Store
+from steelyard.types import Json
 
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow

@@ -9,9 +9,10 @@ import orjson
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json, Response, json_response
+from steelyard.local.apiserver.messages import Response, json_response
 from steelyard.local.apiserver.published import META, closure, read_schemas, schema_name
 from steelyard.local.apiserver.registry import Registry
+from steelyard.types import Json
 
 _OPTIONS = {
     "dryRun": "string",

@@ -6,11 +6,12 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import BadContent, decoded
 from steelyard.local.apiserver.errors import Cause, Refusal
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.objects import Deletion, Options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.local.apiserver.watch import WatchOptions
+from steelyard.types import Json
 
 _META = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another

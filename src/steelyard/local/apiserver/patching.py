@@ -12,9 +12,10 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.content import TOO_DEEP, is_too_deep
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.strategic import strategic_merge
+from steelyard.types import Json
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)

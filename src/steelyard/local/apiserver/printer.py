@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.local.apiserver.columns import AGE, NAME, Column, age
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _STEP = re.compile(
     r"""\.(?P<name>[\w-]+(?:\\.[\w-]+)*)   # .name, with escaped dots

@@ -2,10 +2,10 @@
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.objects import Objects, Options
 from steelyard.local.apiserver.rules.scheduling import SYSTEM_CLASSES
 from steelyard.local.apiserver.store import Store
+from steelyard.types import Json
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.schema import Node, fill
+from steelyard.types import Json
 
 _FILE = Path(__file__).with_name("builtin.json.gz")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.local.apiserver.builtin import builtin_kinds
 from steelyard.local.apiserver.custom import kinds_of
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 Path = tuple[str, str, str]  # group, version, plural
 

@@ -12,8 +12,9 @@ import orjson
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.tables import table_of
+from steelyard.types import Json
 
 _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")

@@ -15,7 +15,7 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.listing import list_response
-from steelyard.local.apiserver.messages import Json, Request, Response
+from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.objects import Deletion, Objects, Options
 from steelyard.local.apiserver.parameters import (
     deletion_of,
@@ -28,6 +28,7 @@ from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.rendering import renderer
 from steelyard.local.apiserver.selection import selection
 from steelyard.local.apiserver.watch import Watch
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

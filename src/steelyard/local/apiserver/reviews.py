@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.messages import Json, Request, Response, json_response
+from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.parameters import PROTOBUF, content_type, json_value
+from steelyard.types import Json
 
 
 def _body(request: Request) -> Json:

@@ -9,13 +9,14 @@ from steelyard.local.apiserver.columns import selector_text
 from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType, Scaling, field_of
-from steelyard.local.apiserver.messages import Json, Request, Response, json_response
+from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Objects, Options
 from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.patching import patched
 from steelyard.local.apiserver.published import node_of
 from steelyard.local.apiserver.rest import Target, of_patch
 from steelyard.local.apiserver.schema import WrongType, check_types
+from steelyard.types import Json
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

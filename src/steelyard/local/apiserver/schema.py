@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.quantity import quantity
+from steelyard.types import Json
 
 Resolve = Callable[[str], "Node"]
 _MISSING = object()

@@ -7,7 +7,7 @@ from steelyard.kube.selectors import parse_fields, parse_labels
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")

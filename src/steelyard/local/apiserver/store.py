@@ -13,8 +13,8 @@ from typing import Protocol
 import orjson
 
 from steelyard.local.apiserver.item import Item, Key, item_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.ring import Change, Ring
+from steelyard.types import Json
 
 log = logging.getLogger(__name__)
 Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes

@@ -7,8 +7,8 @@ What `kubectl apply`, `edit` and `patch` send for these kinds, and the Python cl
 from typing import Any
 
 from steelyard.local.apiserver import errors
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.schema import Node
+from steelyard.types import Json
 
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"

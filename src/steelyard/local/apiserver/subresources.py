@@ -2,12 +2,13 @@
 
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.kinds import field_of
-from steelyard.local.apiserver.messages import Json, Request, Response, json_response
+from steelyard.local.apiserver.messages import Request, Response, json_response
 from steelyard.local.apiserver.objects import Deletion, Objects
 from steelyard.local.apiserver.parameters import read_object, write_options
 from steelyard.local.apiserver.published import META, node_of
 from steelyard.local.apiserver.rest import Target
 from steelyard.local.apiserver.schema import WrongType, check_types
+from steelyard.types import Json
 
 
 def bind(objects: Objects, request: Request, target: Target) -> Response:

@@ -7,8 +7,8 @@ from steelyard.local.apiserver import columns as c
 from steelyard.local.apiserver.columns import AGE, NAME, SELECTOR, Column, at, containers, count
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.printer import custom_columns
+from steelyard.types import Json
 
 
 def _wide(name: str, cell: c.Cell) -> Column:

@@ -7,8 +7,9 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.types import Json
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

@@ -9,8 +9,9 @@ from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.content import MAX_DEPTH, is_too_deep
 from steelyard.local.apiserver.expressions.functions import why_slow
 from steelyard.local.apiserver.expressions.program import MAX_LENGTH, OVER_BUDGET, nesting_of
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.types import Json
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"

@@ -9,8 +9,9 @@ import pytest
 
 from steelyard.local.apiserver import expiry
 from steelyard.local.apiserver.clock import Clock
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
+from steelyard.types import Json
 
 CORE = "/api/v1/namespaces/default"
 

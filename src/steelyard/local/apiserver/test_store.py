@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from steelyard.local.apiserver.database import JUMP, SqliteDatabase
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Row, Store
+from steelyard.types import Json
 
 KIND = "configmaps"
 

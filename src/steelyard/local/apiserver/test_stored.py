@@ -8,9 +8,10 @@ import pytest
 
 from steelyard.local.apiserver.clock import Clock
 from steelyard.local.apiserver.database import SqliteDatabase
-from steelyard.local.apiserver.messages import Json, Request
+from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 META: Json = {"name": "bad", "namespace": "default", "uid": "u-bad", "resourceVersion": "2"}
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

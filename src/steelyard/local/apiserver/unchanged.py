@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from steelyard.local.apiserver.expressions.values import key_of
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _NONE = object()
 _SORTED = orjson.OPT_SORT_KEYS

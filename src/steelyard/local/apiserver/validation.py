@@ -6,8 +6,8 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, shown, unsupported
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.unchanged import is_unchanged
+from steelyard.types import Json
 
 _KEPT = [
     "enum",

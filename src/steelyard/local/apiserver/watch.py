@@ -8,10 +8,10 @@ import orjson
 from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.ring import Change, Compacted
 from steelyard.local.apiserver.selection import Selects
 from steelyard.local.apiserver.store import Store
+from steelyard.types import Json
 
 BOOKMARK_SECONDS = 50.0
 INITIAL_END = "k8s.io/initial-events-end"

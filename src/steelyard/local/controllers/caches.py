@@ -9,18 +9,10 @@ from collections.abc import Callable, Iterable
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import (
-    DEPLOYMENTS,
-    ENDPOINT_SLICES,
-    JOBS,
-    PODS,
-    REPLICA_SETS,
-    SERVICES,
-    Json,
-    Resource,
-)
+from steelyard.kube.resource import DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, REPLICA_SETS, SERVICES, Resource
 from steelyard.local.controllers.sync import KINDS, Key, owner_key
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import ceil, floor
 
-from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, seconds_left, with_condition
 from steelyard.local.controllers.replica_set import FAILURE, replicas
+from steelyard.types import Json
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -8,7 +8,6 @@ first, Complete and Failed once no Pod is left running. What is not served (`UNS
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import (
     Decision,
@@ -20,6 +19,7 @@ from steelyard.local.controllers.decision import (
 )
 from steelyard.local.controllers.job_counts import Counts, completions, count, is_indexed, without_finalizer
 from steelyard.local.controllers.job_pods import excess, missing
+from steelyard.types import Json
 
 UNSUPPORTED = (
     "podFailurePolicy",

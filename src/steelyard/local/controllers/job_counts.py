@@ -9,8 +9,8 @@ of indexes. `job.decide` is the only caller.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
+from steelyard.types import Json
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

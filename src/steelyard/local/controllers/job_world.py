@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers.objects import edge, ended, make_job
 from steelyard.local.controllers.sync import JOB, sync
+from steelyard.types import Json
 
 KEY = ("default", "demo")
 ENDED = ("Succeeded", "Failed")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Json, Resource
+from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resource
 from steelyard.local.controllers.sync import Edge, Key, owner_key
+from steelyard.types import Json
 
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "demo"}},

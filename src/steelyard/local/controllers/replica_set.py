@@ -6,9 +6,9 @@
 from datetime import datetime
 from itertools import islice
 
-from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import MOST_PODS, Decision, batch, seconds_left, with_condition
+from steelyard.types import Json
 
 FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 

@@ -9,7 +9,7 @@ from steelyard.awake import SleptSince, never_slept
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
+from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.caches import Caches
@@ -26,6 +26,7 @@ from steelyard.local.controllers.sync import (
     sync_service,
 )
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 SHORTEST_WAIT = 0.05  # a decision that wants another look at once must not keep all others waiting
 WORKERS = 8

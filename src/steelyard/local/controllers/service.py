@@ -6,9 +6,9 @@ as on a cluster. UDP is listed; only the forwarders leave it out.
 
 from collections.abc import Iterable
 
-from steelyard.kube.resource import Json
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision
+from steelyard.types import Json
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}

@@ -21,13 +21,13 @@ from steelyard.kube.resource import (
     PODS,
     REPLICA_SETS,
     SERVICES,
-    Json,
     Resource,
     resource_of,
 )
 from steelyard.local.controllers import deployment, job, job_counts, replica_set, service
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
+from steelyard.types import Json
 
 Key = tuple[str, str]  # namespace, name
 _log = logging.getLogger(__name__)

@@ -2,11 +2,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS, Json
+from steelyard.kube.resource import DEPLOYMENTS, PODS, REPLICA_SETS
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.deployment import template_hash
 from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
 from steelyard.local.controllers.sync import DEPLOYMENT, REPLICA_SET, sync
+from steelyard.types import Json
 
 KEY = ("default", "demo")
 

@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.kube.errors import Invalid
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, REPLICA_SETS, Json, Resource
+from steelyard.kube.resource import PODS, REPLICA_SETS, Resource
 from steelyard.local.controllers import job, replica_set
 from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import FIRST_BATCH, MOST_PODS, Event
@@ -16,6 +16,7 @@ from steelyard.local.controllers.objects import StoreView, make_deployment, make
 from steelyard.local.controllers.run import Work, work, work_queue
 from steelyard.local.controllers.sync import DEPLOYMENT, JOB, REPLICA_SET, Edge
 from steelyard.local.faults import Faults
+from steelyard.types import Json
 
 LARGEST = 2**31 - 1
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,12 +3,13 @@ from datetime import timedelta
 
 import pytest
 
-from steelyard.kube.resource import JOBS, PODS, Json
+from steelyard.kube.resource import JOBS, PODS
 from steelyard.local.controllers import job_counts
 from steelyard.local.controllers.job import decide
 from steelyard.local.controllers.job_world import ENDED, KEY, World
 from steelyard.local.controllers.objects import make_job
 from steelyard.local.controllers.sync import JOB, sync
+from steelyard.types import Json
 
 
 async def test_a_pod_that_succeeds_completes_its_job() -> None:

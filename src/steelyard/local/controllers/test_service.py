@@ -1,8 +1,9 @@
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json
+from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES
 from steelyard.local.controllers.objects import edge, make_pod, make_service
 from steelyard.local.controllers.service import decide
 from steelyard.local.controllers.sync import sync_service
+from steelyard.types import Json
 
 KEY = ("default", "demo")
 

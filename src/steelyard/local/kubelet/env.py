@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as field_of
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.quantity import number
+from steelyard.types import Json
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
 

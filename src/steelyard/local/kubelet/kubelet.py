@@ -17,7 +17,7 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.informer import Informer
-from steelyard.kube.resource import NODES, PODS, Json
+from steelyard.kube.resource import NODES, PODS
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet import node
 from steelyard.local.kubelet.abilities import Abilities, abilities
@@ -31,6 +31,7 @@ from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown
+from steelyard.types import Json
 
 __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import NotFound
-from steelyard.kube.resource import CONFIG_MAPS, SECRETS, Json
+from steelyard.kube.resource import CONFIG_MAPS, SECRETS
 from steelyard.local.kubelet import images, network, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.children import SOURCE
@@ -18,6 +18,7 @@ from steelyard.local.kubelet.env import Facts, Objects, environment, expand, ref
 from steelyard.local.kubelet.records import PodFolder, Sandbox
 from steelyard.local.kubelet.splice import Mount
 from steelyard.local.names.folder import folder_of, namespace_file
+from steelyard.types import Json
 
 HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"

@@ -5,8 +5,8 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.quantity import text_of
+from steelyard.types import Json
 
 
 def node_labels(name: str) -> dict[str, str]:

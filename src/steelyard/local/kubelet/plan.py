@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steelyard.awake import SleptSince, never_slept, pause_lasts
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.records import Failure, Run
+from steelyard.types import Json
 
 HEALTHY_SECONDS = 600  # a run as long as this forgives earlier crashes
 

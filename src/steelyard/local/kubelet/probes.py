@@ -5,9 +5,9 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder, Run
+from steelyard.types import Json
 
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from decimal import Decimal
 
-from steelyard.kube.resource import Json
 from steelyard.schema.quantity import amount as amount_of
+from steelyard.types import Json
 
 _LARGEST = Decimal(2**63 - 1)
 

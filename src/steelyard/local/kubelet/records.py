@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet import processes, shim
+from steelyard.types import Json
 
 MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80

@@ -17,12 +17,13 @@ from typing import Protocol
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet import node as fits
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
+from steelyard.types import Json
 
 log = logging.getLogger(__name__)
 STARTING = 32  # Pods of one namespace that are bound and have not yet begun to run

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.plan import Runs
 from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.node import why_not
 from steelyard.local.kubelet.plan import back_off, deadline, decide
 from steelyard.local.kubelet.quantity import memory_limit, number, requests_of
 from steelyard.local.kubelet.records import LOST, Failure, Run
 from steelyard.local.kubelet.status import Observed, pod_status, with_times
 from steelyard.local.kubelet.testing import condition, make_container, make_pod
+from steelyard.types import Json
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNNING = Run(0, "running", "2026-01-01T11:59:00.000000000Z", pid=7, shim=6, shim_start=5)

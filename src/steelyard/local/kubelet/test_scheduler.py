@@ -10,12 +10,13 @@ import pytest
 
 from steelyard.kube.events import EventRecorder
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.controllers.pods import condition
 from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import BATCH, START_SECONDS, STARTING, Scheduler, in_turn
 from steelyard.local.kubelet.testing import make_config, make_container, make_pod
+from steelyard.types import Json
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from steelyard.kube.errors import NotFound
 from steelyard.kube.memory import MemoryCluster
-from steelyard.kube.resource import CONFIG_MAPS, PODS, Json
+from steelyard.kube.resource import CONFIG_MAPS, PODS
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.kubelet import run_kubelet
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.names.shown import Shown
+from steelyard.types import Json
 
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")

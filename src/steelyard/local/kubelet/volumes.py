@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.env import (
     ConfigMissing,
     Facts,
@@ -17,6 +16,7 @@ from steelyard.local.kubelet.env import (
     resource_field,
 )
 from steelyard.local.kubelet.splice import Mount
+from steelyard.types import Json
 
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})

@@ -17,7 +17,7 @@ from steelyard.awake import SleptSince, never_slept, utc_now
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
-from steelyard.kube.resource import PODS, Json
+from steelyard.kube.resource import PODS
 from steelyard.local.kubelet import plan, records, shim, volumes
 from steelyard.local.kubelet.abilities import Abilities
 from steelyard.local.kubelet.addresses import Addresses, NoAddressLeft
@@ -34,6 +34,7 @@ from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.names.shown import Shown
 from steelyard.room import no_room
+from steelyard.types import Json
 
 log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Json, Resource
+from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.faults import Faults
 from steelyard.local.names.folder import folder_of, namespace_file
@@ -13,6 +13,7 @@ from steelyard.local.names.hosts import HostsFile, fixed_lines
 from steelyard.local.names.shown import Shown
 from steelyard.local.names.table import Table, address_of, is_readable, table
 from steelyard.room import LOOK_SECONDS, no_room
+from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ Pure; `run.py` feeds it from informers and hands the results to the hosts file a
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from steelyard.kube.resource import Json
 from steelyard.local.kubelet.network import host_name
+from steelyard.types import Json
 
 SERVICE_NAME = "kubernetes.io/service-name"
 

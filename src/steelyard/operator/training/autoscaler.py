@@ -1,13 +1,10 @@
 """The HorizontalPodAutoscaler of an elastic job: `elasticPolicy` with metrics, where a type can be scaled."""
 
-from typing import Any
-
 from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.model import TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def wanted(job: TrainingJob) -> Json | None:

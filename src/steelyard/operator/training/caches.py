@@ -4,7 +4,7 @@ Children are found by the uid that controls them, and those that nobody controls
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
@@ -29,8 +29,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.gang import VOLCANO
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.ownership import operator_name
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"

@@ -1,13 +1,12 @@
 """What becomes of a finished job's Pods, and when the job itself goes."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from steelyard.operator.children import Children
 from steelyard.operator.training import back_off, deadline, status
 from steelyard.operator.training.model import CleanPods, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 

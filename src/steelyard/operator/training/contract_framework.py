@@ -13,7 +13,8 @@ from dataclasses import replace
 from steelyard.operator.training import replica
 from steelyard.operator.training.framework import Framework, Placement
 from steelyard.operator.training.labels import NAME_LIMIT
-from steelyard.operator.training.model import Counts, Json, Place, Tally, TrainingJob
+from steelyard.operator.training.model import Counts, Place, Tally, TrainingJob
+from steelyard.types import Json
 
 Case = Callable[[TrainingJob], None]
 CASES: list[Case] = []

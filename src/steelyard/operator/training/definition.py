@@ -6,7 +6,6 @@ changed later changes no job that has begun.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -14,8 +13,7 @@ from steelyard.operator.training import success, template
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
 from steelyard.schema.training.dl_job import FrameworkSpec
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"

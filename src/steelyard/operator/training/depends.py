@@ -1,12 +1,9 @@
 """`dependsOn`: which replica types are not to be made yet, because others have not come so far."""
 
-from typing import Any
-
 from steelyard.operator.children import Children
 from steelyard.operator.training.labels import REPLICA_TYPE
 from steelyard.operator.training.model import Dependency, Tally, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def held(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:

@@ -8,7 +8,6 @@ nor doubles one.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Told
@@ -38,8 +37,7 @@ from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Invalid, Memory, Tally, TrainingJob
 from steelyard.operator.training.replicas import Crew
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 ELSEWHERE = "kueue.x-k8s.io/multikueue"
 """`managedBy`: the job runs on another cluster."""

@@ -18,8 +18,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import child_kinds, slim, slim_job, slim_pod
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import JOB_NAME
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,11 +1,10 @@
 """What people are told of a job: v1's events, by its reasons and words."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.operator.desired import Told
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _TOLD: dict[str, Literal["Normal", "Warning"]] = {
     "Succeeded": "Normal",

@@ -6,11 +6,9 @@ which `definition.py` turns into the same.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from steelyard.operator.training.model import Place, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 Value = str | Json
 """Of an environment variable: text, or what goes into `valueFrom`."""

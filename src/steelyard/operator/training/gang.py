@@ -16,8 +16,7 @@ from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 VOLCANO = "volcano"
 _OF_A_GANG = ("minAvailable", "minResources", "scheduleTimeoutSeconds")

@@ -1,7 +1,6 @@
 """What must hold of a training job throughout the exploration, and at the end of every run without faults."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from steelyard.kube.resource import PODS
 from steelyard.kube.store import Key as StoreKey
@@ -12,8 +11,8 @@ from steelyard.operator.lagging import peek
 from steelyard.operator.names import controller_of
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
 from steelyard.operator.training.status import finished, holds
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Objects = Mapping[StoreKey, Stored]
 
 

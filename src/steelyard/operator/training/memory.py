@@ -9,8 +9,7 @@ from typing import Any
 
 from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.training.model import Memory, Place, Replica
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",

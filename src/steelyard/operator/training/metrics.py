@@ -1,12 +1,9 @@
 """What v1's operator counts, under its names, so that dashboards go on working."""
 
-from typing import Any
-
 from prometheus_client import CollectorRegistry, Counter
 
 from steelyard.operator.training.status import holds
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _FRAMEWORKS = {
     "TFJob": "tensorflow",

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from steelyard.operator.settings import TrainingSettings
+from steelyard.types import Json
 
 if TYPE_CHECKING:
     from steelyard.operator.training.framework import Framework
 
-Json = dict[str, Any]
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 Scope = Literal["Pod", "ReplicaType", "Job"]

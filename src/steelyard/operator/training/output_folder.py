@@ -7,14 +7,13 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 PATH = "/var/steelyard/output"
 """Where a program writes that was told nothing else. It always finds the folder in $STEELYARD_OUTPUT."""

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.children import Children, job_outcome, last_words, live
 from steelyard.operator.jobs import Step, job_and_config, job_name
@@ -27,8 +26,7 @@ from steelyard.operator.training.output_folder import (
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 MEBIBYTE = 1 << 20
 

@@ -3,14 +3,13 @@ has lost them is released.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, controller_of, owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def operator_name(kind: str) -> str:

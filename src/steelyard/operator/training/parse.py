@@ -24,8 +24,7 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 GENERIC = "DLJob"
 

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from steelyard.kube.resource import PODS, resource_of
 from steelyard.kube.store import Key as StoreKey
@@ -14,8 +13,7 @@ from steelyard.operator.exploration import Move
 from steelyard.operator.names import controller_of
 from steelyard.operator.training.doubles import NAMESPACE
 from steelyard.operator.training.labels import JOB_NAME
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def own_pods(bench: Bench) -> list[Json]:

@@ -6,7 +6,6 @@ the framework gives (never what the user set), and that the last log lines of a 
 
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
-from typing import Any
 
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import gang, output_folder
@@ -20,8 +19,7 @@ from steelyard.operator.training.labels import (
     REPLICA_TYPE,
 )
 from steelyard.operator.training.model import Place, Role, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def selector(job: TrainingJob) -> dict[str, str]:

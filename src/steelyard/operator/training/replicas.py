@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
 
 from steelyard.awake import pause_lasts
 from steelyard.operator.children import Children
@@ -14,8 +13,7 @@ from steelyard.operator.training.model import Counts, Memory, Place, Replica, Ta
 from steelyard.operator.training.replica import leader
 from steelyard.operator.training.restart import NO_END, Fall, within
 from steelyard.operator.training.seen import Seen, seen
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 ENDED = frozenset({"Succeeded", "Failed"})
 LAST_WORDS = timedelta(seconds=5)

@@ -7,7 +7,7 @@ replica type. Of several the earliest comes first, and what its restart starts a
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import back_off, patterns
@@ -24,8 +24,7 @@ from steelyard.operator.training.model import (
     TrainingJob,
 )
 from steelyard.operator.training.seen import Ended
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 REMEMBERED = 10
 """Failures that stay in the status: the first, and the newest."""

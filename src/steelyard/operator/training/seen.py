@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator import children
 from steelyard.operator.conditions import parse_time
@@ -15,8 +14,7 @@ from steelyard.operator.times import later
 from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, Place, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of a Pod that failed without its program's doing."""

@@ -12,8 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from steelyard.operator.training.model import Invalid
 from steelyard.schema.training.dl_job import FailureRule
 from steelyard.schema.training.kinds import TRAINING
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 DEPTH = 64
 """Objects and lists within one another; a Pod's own fields need about ten."""

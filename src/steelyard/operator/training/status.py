@@ -7,14 +7,13 @@ stays as it ended: never Succeeded and Failed together.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.memory import written
 from steelyard.operator.training.model import Counts, Memory, Tally, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 Condition = Literal["Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 ENDS = frozenset({"Succeeded", "Failed"})

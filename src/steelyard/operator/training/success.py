@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from math import ceil
-from typing import Any
 
 from steelyard.operator.training.framework import Standing
 from steelyard.operator.training.model import Tally, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def rule(policy: Json) -> Callable[[TrainingJob, Tally], Standing]:

@@ -3,13 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Collection
-from typing import Any
 
 from steelyard.operator.training.framework import Placement
 from steelyard.operator.training.model import Invalid
 from steelyard.schema.training.templates import OF_A_REPLICA, OF_A_ROLE, THERE_ARE
-
-Json = dict[str, Any]
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 

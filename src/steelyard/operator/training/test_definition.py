@@ -10,8 +10,7 @@ from steelyard.operator.training import definition, dl_job, replica
 from steelyard.operator.training.doubles import NAMESPACE, Stage, make_template
 from steelyard.operator.training.framework import Placement
 from steelyard.operator.training.model import Counts, Invalid, Place, Tally, TrainingJob
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 SPEC: Json = {
     "container": "main",

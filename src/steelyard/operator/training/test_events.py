@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,8 +16,7 @@ from steelyard.operator.test_main import running, until
 from steelyard.operator.training import events
 from steelyard.operator.training.doubles import NAMESPACE, make_job
 from steelyard.operator.training.metrics import TrainingMetrics
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def condition(type: str, status: str = "True", reason: str | None = None) -> Json:

@@ -2,7 +2,6 @@
 """Every framework keeps the contract, and gives what v1 gives, variable by variable."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,8 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Counts, Invalid, Place, Tally, TrainingJob
 from steelyard.schema.training import kubeflow
 from steelyard.schema.training.kinds import TRAINING
+from steelyard.types import Json
 
-Json = dict[str, Any]
 OWN_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
 
 

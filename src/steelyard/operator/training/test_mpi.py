@@ -1,7 +1,5 @@
 """MPIJob: the files that `mpirun` reads, what the launcher may do, and that both follow the workers."""
 
-from typing import Any
-
 from steelyard.kube.resource import CONFIG_MAPS, ROLES
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import parse, replica
@@ -9,8 +7,6 @@ from steelyard.operator.training.doubles import Stage, make_job, make_template
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Place
 from steelyard.operator.training.test_frameworks import environment, job_of
-
-Json = dict[str, Any]
 
 
 def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:

@@ -1,7 +1,5 @@
 """Which roles wait for which, and how many successes are enough: what a DLJob says as data."""
 
-from typing import Any
-
 import pytest
 
 from steelyard.operator.training import success
@@ -9,8 +7,7 @@ from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Counts, Tally
 from steelyard.operator.training.parse import job_of
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
 

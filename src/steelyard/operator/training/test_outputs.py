@@ -15,8 +15,8 @@ from steelyard.operator.training.model import Invalid, Place, Role, RunPolicy, T
 from steelyard.operator.training.output_folder import check, mounted, wanted
 from steelyard.operator.training.outputs import Following, after, model_id
 from steelyard.schema.resources import RESOURCES
+from steelyard.types import Json
 
-Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRAINING = TrainingSettings(outputs="/state/outputs")
 SETTINGS = OperatorSettings(storage="file:///storage", training=TRAINING)

@@ -12,8 +12,7 @@ from steelyard.operator.desired import Told
 from steelyard.operator.edge import Silent
 from steelyard.operator.names import controller_of
 from steelyard.operator.training.doubles import NAMESPACE, SETTINGS, Stage, StoreCaches, make_job
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 

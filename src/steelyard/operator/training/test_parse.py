@@ -10,8 +10,7 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Invalid, TrainingJob
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.validate import check
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def read(job: Json) -> TrainingJob:

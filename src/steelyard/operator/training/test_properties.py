@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,8 +15,7 @@ from steelyard.operator.training.doubles import BEGIN, SETTINGS, make_job
 from steelyard.operator.training.labels import ATTEMPT
 from steelyard.operator.training.ownership import observe
 from steelyard.operator.training.status import finished, holds
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 LIMIT = 2
 

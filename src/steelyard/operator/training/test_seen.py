@@ -9,8 +9,7 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import REPLICA_INDEX, REPLICA_TYPE
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.seen import Seen, seen
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 JOB = job_of(make_job(), ALL["PyTorchJob"], SETTINGS)
 LABELS = {REPLICA_TYPE: "worker", REPLICA_INDEX: "1"}

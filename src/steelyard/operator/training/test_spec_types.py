@@ -17,8 +17,8 @@ from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.doubles import BEGIN, make_job
 from steelyard.operator.training.ownership import observe
 from steelyard.operator.training.status import holds
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Path = tuple[str | int, ...]
 SETTINGS = OperatorSettings(
     storage="file:///storage", training=TrainingSettings(outputs="/outputs", gang_scheduler="coscheduler")

@@ -1,14 +1,12 @@
 """The algebra of v1's conditions, and what a status calls for."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training.status import Change, Condition, conditions, follows
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 

@@ -5,13 +5,11 @@ is made from one that does not hold. It goes with the first reconciliation that 
 """
 
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import status
 from steelyard.operator.trouble import ERROR, says_the_same
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def errored(job: Json, message: str, now: datetime) -> Json:

@@ -5,8 +5,7 @@ from typing import Any
 
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 

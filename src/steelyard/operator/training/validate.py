@@ -4,15 +4,13 @@ Raises Invalid with the field; the job then has failed for the reason `<Kind>Fai
 """
 
 import re
-from typing import Any
 
 from steelyard.operator.training import parse, patterns
 from steelyard.operator.training.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
 from steelyard.schema.quantity import amount
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 

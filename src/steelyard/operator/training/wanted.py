@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 
 from steelyard.awake import pause_lasts
 from steelyard.operator.desired import Premise
@@ -12,8 +11,7 @@ from steelyard.operator.training import autoscaler, depends, gang, replica
 from steelyard.operator.training.model import Memory, Place, Scope, Tally, TrainingJob
 from steelyard.operator.training.replicas import ENDED, Crew
 from steelyard.operator.training.seen import Seen
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 

@@ -4,7 +4,6 @@ scale and take names; and what must hold whatever happens.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import orjson
 
@@ -23,8 +22,7 @@ from steelyard.operator.training.invariants import change_fault, end_fault
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.pod_life import ignored, own_pods, pod_moves, remove
 from steelyard.operator.training.status import finished, holds
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",

@@ -1,7 +1,6 @@
 """Audit: a Job puts the reports of a procedure into one document; then it is Complete."""
 
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children
@@ -10,8 +9,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, single_step
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 REASONS = frozenset({"StepFailed", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 

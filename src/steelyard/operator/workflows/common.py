@@ -1,7 +1,6 @@
 """What the workflows share: a spec that does not parse, a resource that has finished, a workflow of one step."""
 
 from collections.abc import Collection
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,8 +11,7 @@ from steelyard.operator.desired import Desired, Premise
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
 from steelyard.schema.resources import RESOURCES
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def before_all(at: Situation, bad_spec: str) -> Desired | None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.attempts import Progress, Situation, advance, as_seen, attempted
 from steelyard.operator.children import Children, job_outcome
@@ -13,8 +12,7 @@ from steelyard.operator.names import child_name
 from steelyard.operator.runners import PORT, runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, ended, following, reason_of, sessions
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(

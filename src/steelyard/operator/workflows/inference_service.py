@@ -1,7 +1,6 @@
 """InferenceService: nothing runs; its runner is checked, then it is Ready."""
 
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children
@@ -10,8 +9,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, ended
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def reconcile(service: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children, last_words, waiting_image
@@ -16,8 +15,7 @@ from steelyard.operator.times import later
 from steelyard.operator.trouble import NOT_MADE
 from steelyard.operator.workflows.common import before_all, ended
 from steelyard.schema.steps import EXIT_PERMANENT
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:

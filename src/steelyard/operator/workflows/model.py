@@ -1,7 +1,6 @@
 """Model: a Job fetches the files into storage; then it is Ready."""
 
 from datetime import datetime
-from typing import Any
 
 from steelyard.operator.attempts import Situation
 from steelyard.operator.children import Children
@@ -10,8 +9,7 @@ from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, ended, single_step
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 FETCHED = frozenset({"GitLFS", "HuggingFaceHub", "Upload"})
 REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "NameConflict"})

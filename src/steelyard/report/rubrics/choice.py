@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Json, Results, Table
+from steelyard.report.results import Answer, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.option_reading import read_option
 from steelyard.report.rubrics.option_words import OptionWords
@@ -18,6 +18,7 @@ from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, 
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.rubrics.written import Unclear
 from steelyard.report.summary import What, summarise_scores
+from steelyard.types import Json
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"

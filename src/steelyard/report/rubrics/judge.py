@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.clusters import left_out_error, sums_of, too_few
-from steelyard.report.results import Answer, Cell, Json, Metric, Results, Table
+from steelyard.report.results import Answer, Cell, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
 from steelyard.report.statistics import (
@@ -28,6 +28,7 @@ from steelyard.report.statistics import (
 )
 from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
+from steelyard.types import Json
 
 VERDICTS = "verdicts"
 FEWEST_OF_KAPPA = 30

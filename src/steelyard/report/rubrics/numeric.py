@@ -9,12 +9,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Json, Results
+from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics.number_reading import Number, read_number
 from steelyard.report.rubrics.rows import FIELD, TARGET, NoTarget, answer_text, right_or_wrong, targets
 from steelyard.report.rubrics.unread import UNREAD, unread_tables
 from steelyard.report.rubrics.written import Unclear
 from steelyard.report.summary import What, summarise_scores
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Json
+from steelyard.report.results import Answer
 from steelyard.report.rubrics.columns import named, value
+from steelyard.types import Json
 
 TARGET = "target|answer|label"
 """Where the truth is looked for unless a rubric is told."""

@@ -14,10 +14,11 @@ import jsonschema_rs
 import orjson
 import pyarrow as pa
 
-from steelyard.report.results import Answer, Json, Results, Table
+from steelyard.report.results import Answer, Results, Table
 from steelyard.report.rubrics.columns import named, value
 from steelyard.report.rubrics.rows import FIELD, NoTarget, answer_text, right_or_wrong, schema
 from steelyard.report.summary import What, summarise_scores
+from steelyard.types import Json
 
 _OPENING = re.compile(r"(?<![`~])(`{3,}|~{3,})[^\n`]*$")
 _FAULT = 500  # characters of a fault that are kept

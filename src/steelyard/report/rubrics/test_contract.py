@@ -6,10 +6,11 @@ from importlib.metadata import entry_points
 import pyarrow as pa
 import pytest
 
-from steelyard.report.results import Answer, Json, Results, Rubric
+from steelyard.report.results import Answer, Results, Rubric
 from steelyard.report.rubrics import GROUP, find_rubric
 from steelyard.report.rubrics.contract import BrokenContract, check_rubric
 from steelyard.report.rubrics.text import ExactMatch
+from steelyard.types import Json
 
 ROW: Json = {"target": "Paris"}
 SENTENCE: Json = {"target": "The cat sat on the mat, and slept."}

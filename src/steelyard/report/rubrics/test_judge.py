@@ -10,11 +10,12 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from steelyard.report.failures import describe, wrong_questions
-from steelyard.report.results import Answer, Counts, Json
+from steelyard.report.results import Answer, Counts
 from steelyard.report.rubrics.contract import check_rubric
 from steelyard.report.rubrics.judge import NoVerdicts, Verdict, kappa_estimate
 from steelyard.report.scoring import summarise
 from steelyard.report.status import with_status
+from steelyard.types import Json
 
 
 def answered(*said: str | None, text: str = "an answer", index: int = 0) -> Answer:

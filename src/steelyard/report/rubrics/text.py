@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.results import Answer, Json, Results
+from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import words
 from steelyard.report.rubrics.rows import (
     FIELD,
@@ -25,6 +25,7 @@ from steelyard.report.rubrics.rows import (
     targets,
 )
 from steelyard.report.summary import What, summarise_scores
+from steelyard.types import Json
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@ They look at the raw file, so that they find what they can however wrong the res
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from steelyard.runs.tasks.faults import misspelt, nearest, short
 from steelyard.runs.tasks.places import Document, Fault
 from steelyard.runs.tasks.places import Path as Steps
-
-Json = Any
+from steelyard.types import JsonValue
 
 
 def check(document: Document, path: Path) -> list[Fault]:
@@ -22,7 +20,7 @@ def check(document: Document, path: Path) -> list[Fault]:
     return [fault for each in checks for fault in each(document.data, document, path)]
 
 
-def _data(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _data(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     data = task.get("data")
     if not isinstance(data, dict):
         return
@@ -31,19 +29,19 @@ def _data(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fau
     yield from _file(data.get("path"), ("data", "path"), document, path)
 
 
-def _prompts(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _prompts(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     if "template" in task and "prompt" in task:
         yield Fault(document.key(("prompt",)), ("prompt",), "there is a template already; give one of them")
     yield from _template(task.get("template"), ("template",), document)
     yield from misspelt(task.get("sampling"), ("sampling",), document)
 
 
-def _few_shot(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _few_shot(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     shots = task.get("few_shot")
     yield from _file(shots if isinstance(shots, str) else None, ("few_shot",), document, path)
 
 
-def _rubrics(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _rubrics(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     rubrics = task.get("rubrics")
     if not isinstance(rubrics, list) or not rubrics:
         return
@@ -64,14 +62,14 @@ def _rubrics(task: dict[str, Json], document: Document, path: Path) -> Iterator[
         yield Fault(document.place(steps), steps, f"{name}: there is no such rubric; {there}")
 
 
-def _limits(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _limits(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     limits = task.get("limits")
     if isinstance(limits, dict) and limits.get("max_cost") is not None and not limits.get("prices"):
         steps: Steps = ("limits", "max_cost")
         yield Fault(document.key(steps), steps, "needs limits.prices: {prompt: 0.15, completion: 0.60}")
 
 
-def _judges(task: dict[str, Json], document: Document, path: Path) -> Iterator[Fault]:
+def _judges(task: dict[str, JsonValue], document: Document, path: Path) -> Iterator[Fault]:
     judges = task.get("judges")
     if not isinstance(judges, list):
         return
@@ -88,12 +86,12 @@ def _judges(task: dict[str, Json], document: Document, path: Path) -> Iterator[F
         seen.add(str(name))
 
 
-def _file(given: Json, steps: Steps, document: Document, path: Path) -> Iterator[Fault]:
+def _file(given: JsonValue, steps: Steps, document: Document, path: Path) -> Iterator[Fault]:
     if isinstance(given, str) and given and not (path.parent / given).is_file():
         yield Fault(document.place(steps), steps, f"{short(given)}: there is no such file in {path.parent}")
 
 
-def _template(text: Json, steps: Steps, document: Document) -> Iterator[Fault]:
+def _template(text: JsonValue, steps: Steps, document: Document) -> Iterator[Fault]:
     """Jinja's own faults, on the line of the file."""
     if not isinstance(text, str):
         return

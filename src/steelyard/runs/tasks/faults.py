@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from steelyard.runs.tasks.model import Sampling, Task
 from steelyard.runs.tasks.places import Document, Fault, Path
+from steelyard.types import JsonValue
 
-Json = Any
 _SHOULD: Mapping[str, str] = {
     "string_type": "should be text",
     "string_too_short": "should not be empty",
@@ -52,7 +52,7 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
             yield Fault(document.place(path), path, f"{short(first['input'])}: {words}{_quoted(found)}")
 
 
-def misspelt(sampling: Json, path: Path, document: Document) -> Iterator[Fault]:
+def misspelt(sampling: JsonValue, path: Path, document: Document) -> Iterator[Fault]:
     """Parameters that are nearly ours: any other name is the endpoint's."""
     known = Sampling.model_fields
     for name in sampling if isinstance(sampling, dict) else ():
@@ -66,12 +66,12 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return found[0] if found else None
 
 
-def short(value: Json) -> str:
+def short(value: JsonValue) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _path(loc: tuple[int | str, ...], data: Json) -> Path:
+def _path(loc: tuple[int | str, ...], data: JsonValue) -> Path:
     """Where in the file: pydantic's own steps, such as the branch of a union, are none of its."""
     path: Path = ()
     for number, step in enumerate(loc):
@@ -103,7 +103,7 @@ def _model_at(path: Path) -> type[BaseModel] | None:
     return model
 
 
-def _model_in(annotation: Json) -> type[BaseModel] | None:
+def _model_in(annotation: JsonValue) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -16,8 +15,8 @@ from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
 from steelyard.runs.tasks.model import Data, Judge, Prices, Task, TaskLimits, sent
 from steelyard.runs.tasks.places import Document, Fault, Place, read
+from steelyard.types import JsonValue
 
-Json = Any
 MOST_SHOTS = 1000
 
 
@@ -95,7 +94,7 @@ def _prompt(task: Task, path: Path, document: Document) -> PromptSpec:
     )
 
 
-def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Json], ...]:
+def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, JsonValue], ...]:
     if not isinstance(task.few_shot, str):
         return tuple(task.few_shot)
     from steelyard.runs.inputs import open_rows
@@ -115,7 +114,7 @@ def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, Jso
     )
 
 
-def _reference(rubric: str | dict[str, Json], target: str | None) -> str:
+def _reference(rubric: str | dict[str, JsonValue], target: str | None) -> str:
     """`name?argument=value`, with the task's target for a rubric that takes one."""
     from steelyard.report.rubrics.find import arguments_of, takes
 
@@ -130,7 +129,7 @@ def _reference(rubric: str | dict[str, Json], target: str | None) -> str:
     return f"{name}?{urlencode(arguments, quote_via=quote)}" if arguments else name
 
 
-def _argument(value: Json) -> str:
+def _argument(value: JsonValue) -> str:
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
@@ -152,7 +151,7 @@ def _prices(prices: Prices | None) -> PriceSpec | None:
     return None if prices is None else PriceSpec(prices.prompt, prices.completion)
 
 
-def _judges(task: Task) -> dict[str, Json]:
+def _judges(task: Task) -> dict[str, JsonValue]:
     """The field `judges` of the request, where there are any."""
     specs = tuple(_judge(judge, task) for judge in task.judges)
     return {"judges": specs} if specs else {}

@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
 from steelyard.evaluation.stops import MOST_STOPS
 from steelyard.runs import notation
 from steelyard.runs.request import API_KEY_ENV, Format
+from steelyard.types import JsonValue
 
-Json = Any
 Text = Annotated[str, Field(min_length=1)]
 
 
-def _seconds(value: Json) -> Json:
+def _seconds(value: JsonValue) -> JsonValue:
     """`90`, `90s`, `2h30m` as seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return notation.positive(float(value))
@@ -73,7 +73,7 @@ class Sampling(Model):
     seed: int | None = Field(None, description="Sent to the endpoint, where it takes one.")
     frequency_penalty: float | None = Field(None, description="Against words said often.")
     presence_penalty: float | None = Field(None, description="Against words said at all.")
-    response_format: dict[str, Json] | None = Field(None, description="Such as `{type: json_object}`.")
+    response_format: dict[str, JsonValue] | None = Field(None, description="Such as `{type: json_object}`.")
 
 
 class Prices(Model):
@@ -151,7 +151,7 @@ class Task(Model):
     target: Text | None = Field(
         None, description="The column of the right answer; by default target, answer or label."
     )
-    few_shot: Text | list[dict[str, Json]] = Field(
+    few_shot: Text | list[dict[str, JsonValue]] = Field(
         [], description="Rows shown with their answers before each prompt: a list, or a file beside this one."
     )
     sampling: Sampling = Field(Sampling(), description="Parameters of the request.")
@@ -162,7 +162,7 @@ class Task(Model):
         API_KEY_ENV, description="The environment variable with the key, never the key itself."
     )
     replications: PositiveInt = Field(1, description="How often each row is asked.")
-    rubrics: list[Text | dict[str, Json]] = Field(
+    rubrics: list[Text | dict[str, JsonValue]] = Field(
         [],
         description="How to score: `exact-match`, or `{name: numeric.Close, rel: 0.01}`; the first one leads.",
     )
@@ -174,6 +174,6 @@ class Task(Model):
     judges: list[Judge] = Field([], description="Models that grade the answers.", max_length=8)
 
 
-def sent(sampling: Sampling) -> Mapping[str, Json]:
+def sent(sampling: Sampling) -> Mapping[str, JsonValue]:
     """The parameters that were given."""
     return {name: value for name, value in sampling.model_dump().items() if value is not None}

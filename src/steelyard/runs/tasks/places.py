@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import yaml
 
-Json = Any
+from steelyard.types import JsonValue
+
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -43,7 +44,7 @@ def field_name(path: Path) -> str:
 class Document:
     """What a file says, where each part of it stands, and what is no YAML in it."""
 
-    data: Json = None
+    data: JsonValue = None
     values: dict[Path, Place] = field(default_factory=dict)
     keys: dict[Path, Place] = field(default_factory=dict)
     blocks: dict[Path, int] = field(default_factory=dict)

@@ -4,13 +4,12 @@ A template is the user's own: what is not named here is kept as it is, and the A
 Contract: Kubeflow Training Operator 1.9.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from steelyard.schema.base import SchemaModel
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 Scope = Literal["Pod", "ReplicaType", "Job"]

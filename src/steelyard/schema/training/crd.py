@@ -1,12 +1,9 @@
 """The CustomResourceDefinitions of the kinds of training jobs."""
 
-from typing import Any
-
 from steelyard.schema.structural import structural
 from steelyard.schema.training.kinds import TRAINING, TrainingKind
 from steelyard.schema.training.status import STATUS
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 
 def training_definitions() -> list[Json]:

@@ -12,7 +12,6 @@ from steelyard.schema.training.common import (
     INT32,
     MAX_REPLICAS,
     MAX_ROLES,
-    Json,
     PodTemplate,
     RestartPolicy,
     RunPolicy,
@@ -20,6 +19,7 @@ from steelyard.schema.training.common import (
     validations,
 )
 from steelyard.schema.training.templates import PATTERN, THERE_ARE
+from steelyard.types import Json
 
 ROLE = r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$"
 _ROLE_RULE = (

@@ -1,14 +1,12 @@
 """The kinds of training jobs, each with its names, its spec, and what is served of it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.schema.base import SchemaModel
 from steelyard.schema.resources import GROUP, VERSION
 from steelyard.schema.training import dl_job, kubeflow
 from steelyard.schema.training.rules import NAME, Rule, of_name
 
-Json = dict[str, Any]
 KUBEFLOW = "kubeflow.org"
 
 

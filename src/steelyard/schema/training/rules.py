@@ -6,9 +6,7 @@ that do not evaluate CEL.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Json = dict[str, Any]
 Rule = tuple[str, str]
 
 NAME = (

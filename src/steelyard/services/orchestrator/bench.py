@@ -32,8 +32,8 @@ from steelyard.services.resources import KUBE
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
+from steelyard.types import Json
 
-Json = dict[str, Any]
 QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
@@ -10,8 +9,8 @@ from steelyard.kube.resource import DYFF
 from steelyard.services.informer import entity_of
 from steelyard.services.informer import slim as slim_resource
 from steelyard.services.resources import ENTITY
+from steelyard.types import Json
 
-Json = dict[str, Any]
 Changed = Callable[[str, Json | None], None]
 """Told an entity's id, and its resource where that has gone."""
 

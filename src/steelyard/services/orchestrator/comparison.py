@@ -5,7 +5,6 @@ Each function is about one entity: the leader asks it of every one, and what it 
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from steelyard.accounts.ledger import Claim
 from steelyard.broker.log import Message
@@ -14,8 +13,6 @@ from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.wanted import wanted
 from steelyard.services.statuses import Status, command_id, status_command
 from steelyard.services.waiting import failure
-
-Json = dict[str, Any]
 
 
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:

@@ -11,8 +11,7 @@ from steelyard.schema.inference_service import InferenceService
 from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.model import Model
 from steelyard.schema.report import Report
-
-Json = dict[str, Any]
+from steelyard.types import Json
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "a" * 32

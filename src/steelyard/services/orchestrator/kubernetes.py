@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from steelyard.accounts.ledger import Claim
 from steelyard.kube.cluster import Cluster
@@ -34,8 +33,8 @@ from steelyard.services.resources import ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status
 from steelyard.services.waiting import failure
+from steelyard.types import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 _INVALID = frozenset({400, 413, 422})

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from steelyard.accounts.ledger import Claim, Claims
 from steelyard.accounts.quotas import Rates
@@ -43,8 +42,8 @@ from steelyard.services.orchestrator.world import World
 from steelyard.services.scheduling import Limits
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
+from steelyard.types import Json
 
-Json = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 NO_RATES = Rates()

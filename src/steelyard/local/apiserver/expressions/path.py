@@ -2,7 +2,7 @@
 
 import re
 
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 

@@ -16,7 +16,7 @@ from steelyard.local.apiserver.expressions.path import leads_somewhere
 from steelyard.local.apiserver.expressions.program import BadExpression, Failed, Program
 from steelyard.local.apiserver.expressions.rule import IMMUTABLE, optional
 from steelyard.local.apiserver.expressions.values import cel_value, escaped, example, fields_of, is_loose
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 _GO = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")

@@ -9,7 +9,7 @@ from steelyard.local.apiserver.expressions import engine
 from steelyard.local.apiserver.expressions.path import joined
 from steelyard.local.apiserver.expressions.program import Failed, Program
 from steelyard.local.apiserver.expressions.values import cel_value
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 IMMUTABLE = "self == oldSelf"
 ABSENT = object()  # what was not there before

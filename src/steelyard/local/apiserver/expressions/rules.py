@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.expressions.rule import ABSENT, Change, Rule, rule_of
 from steelyard.local.apiserver.expressions.values import key_of, rooted
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from steelyard.local.apiserver.messages import Json
+from steelyard.types import Json
 
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _RESERVED = (

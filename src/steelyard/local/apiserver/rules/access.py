@@ -2,8 +2,8 @@
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.rules.common import defaults
+from steelyard.types import Json
 
 GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ["ServiceAccount", "User", "Group"]

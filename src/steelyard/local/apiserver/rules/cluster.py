@@ -5,9 +5,9 @@ import binascii
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
+from steelyard.types import Json
 
 _MAX_BYTES = 1 << 20
 

@@ -3,7 +3,6 @@
 import re
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.environment import env_causes
@@ -17,6 +16,7 @@ from steelyard.local.apiserver.rules.probes import (
 )
 from steelyard.local.apiserver.rules.resources import resource_causes
 from steelyard.local.apiserver.rules.volumes import mount_causes
+from steelyard.types import Json
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]

@@ -5,12 +5,12 @@ from typing import Any
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.expressions.rules import ruled
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.structural import structural_causes
 from steelyard.local.apiserver.schema import compile_schema
 from steelyard.local.apiserver.validation import Validator
+from steelyard.types import Json
 
 
 def _prepare(crd: Json) -> None:

@@ -2,7 +2,6 @@
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.fields import (
@@ -13,6 +12,7 @@ from steelyard.local.apiserver.rules.fields import (
     port_number,
     too_many,
 )
+from steelyard.types import Json
 
 _TYPES = ["IPv4", "IPv6", "FQDN"]
 

@@ -3,9 +3,9 @@
 import re
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
+from steelyard.types import Json
 
 _NAME = re.compile("[ -<>-~]+")
 _NAME_TEXT = (

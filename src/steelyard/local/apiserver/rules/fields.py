@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from steelyard.local.apiserver.errors import Cause, invalid, required, unsupported
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.quantity import quantity
+from steelyard.types import Json
 
 MAX_INT32 = 2**31 - 1
 NOT_NEGATIVE = "must be greater than or equal to 0"

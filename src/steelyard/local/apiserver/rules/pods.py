@@ -2,7 +2,6 @@
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.containers import (
@@ -20,6 +19,7 @@ from steelyard.local.apiserver.rules.fields import (
     one_of,
 )
 from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
+from steelyard.types import Json
 
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]

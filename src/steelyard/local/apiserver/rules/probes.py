@@ -3,8 +3,8 @@
 import re
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.rules.fields import needed, not_negative, one_of, port, port_number
+from steelyard.types import Json
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONCE = ("livenessProbe", "startupProbe")  # they pass or fail at once

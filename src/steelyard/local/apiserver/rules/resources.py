@@ -1,9 +1,9 @@
 """What a container asks for and may take: names, amounts, and how the two are to each other."""
 
 from steelyard.local.apiserver.errors import Cause, invalid, required
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
+from steelyard.types import Json
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (

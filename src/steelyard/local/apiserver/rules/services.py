@@ -4,11 +4,11 @@ import orjson
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import key_causes, labels_causes, name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.fields import duplicates, ip_causes, one_of, port_number
 from steelyard.local.apiserver.rules.fields import port as any_port
+from steelyard.types import Json
 
 
 def _prepare(service: Json) -> None:

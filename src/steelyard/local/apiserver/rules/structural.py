@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.expressions.refusals import refused
 from steelyard.local.apiserver.expressions.values import rooted
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.validation import Validator
+from steelyard.types import Json
 
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _REFUSED = [

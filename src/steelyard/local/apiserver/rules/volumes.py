@@ -1,7 +1,6 @@
 """Volumes of Pods and their mounts: defaults and checks."""
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import name_causes
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.local.apiserver.rules.environment import resource_field_causes, volume_field_causes
@@ -15,6 +14,7 @@ from steelyard.local.apiserver.rules.fields import (
     one_of,
     unreserved_path,
 )
+from steelyard.types import Json
 
 _HOST_TYPES = [
     "",

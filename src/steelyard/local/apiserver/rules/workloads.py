@@ -2,7 +2,6 @@
 
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required, unsupported
 from steelyard.local.apiserver.kinds import Rules, field_of
-from steelyard.local.apiserver.messages import Json
 from steelyard.local.apiserver.names import labels_causes
 from steelyard.local.apiserver.rules.common import (
     defaults,
@@ -12,6 +11,7 @@ from steelyard.local.apiserver.rules.common import (
 )
 from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent, share
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
+from steelyard.types import Json
 
 _MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (

@@ -9,8 +9,8 @@ from typing import Any
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.model import Invalid, Place, Replica, TrainingJob
 from steelyard.operator.training.standing import all_of, led_by
+from steelyard.types import Json
 
-Json = dict[str, Any]
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 _AGENT = f"{CONFIG}/kubexec.sh"

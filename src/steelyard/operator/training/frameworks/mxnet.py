@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value
 from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, led_by
+from steelyard.types import Json
 
-Json = dict[str, Any]
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
 TUNER_SERVER_KEY = "tuner-server-key"

@@ -1,13 +1,12 @@
 """PyTorchJob: ranks and an address for `torch.distributed`, and what `torchrun` takes from its environment (PET_*)."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, any_of, led_by
+from steelyard.types import Json
 
-Json = dict[str, Any]
 MASTER, WORKER = "Master", "Worker"
 
 

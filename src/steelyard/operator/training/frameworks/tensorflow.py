@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
 from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, everyone, first_of, led_by
+from steelyard.types import Json
 
-Json = dict[str, Any]
 CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"
 
 
