@@ -11,6 +11,7 @@ from steelyard.kube.errors import ApiError, Conflict, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.types import Json
 
+
 T = TypeVar("T")
 READS = frozenset({"get", "list"})
 

@@ -14,8 +14,9 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-from steelyard.types import Json
+
 from tests.engines.locked import environment
+from steelyard.types import Json
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "training"

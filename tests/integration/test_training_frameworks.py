@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
-from steelyard.types import Json
+
 from tests.integration.conftest import Machine
+from steelyard.types import Json
 
 pytestmark = pytest.mark.e2e
 EXAMPLE = Path(__file__).parents[2] / "examples/training/frameworks/parameter-server.yaml"

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from steelyard.types import Json
 
-Json = dict[str, Any]
 TEXTS = ("description", "title", "message")
 """Keywords whose values are for people: they may change without changing what is served."""
 INNER = ("properties", "items", "additionalProperties", "required")

@@ -24,8 +24,9 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
-from steelyard.types import Json
+
 from tests.kubelet.conftest import nothing_left_of, processes_of
+from steelyard.types import Json
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}

@@ -18,8 +18,9 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
-from steelyard.types import Json
+
 from tests.kubelet.conftest import nothing_left_of
+from steelyard.types import Json
 
 STUBBORN = "trap '' TERM; (trap '' TERM; setsid sleep 61) & echo up; while :; do sleep 0.05; done"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import Api, config_map
+from steelyard.types import Json
 
 CORE = "/api/v1/namespaces/default"
 ROUNDS = 3

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import Api, pod
+from steelyard.types import Json
 
 
 def subset(wanted: Any, found: Any, path: str = "") -> None:

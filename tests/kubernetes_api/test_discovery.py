@@ -2,8 +2,9 @@
 
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import Api
+from steelyard.types import Json
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KINDS = {

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import TABLE, Api, pod
+from steelyard.types import Json
 
 RBAC = "rbac.authorization.k8s.io"
 RULE = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["a"]}

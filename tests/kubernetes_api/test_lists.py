@@ -2,8 +2,9 @@
 
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import Api, config_map
+from steelyard.types import Json
 
 ROOT_CA = "metadata.name!=kube-root-ca.crt"  # which a real server puts into every namespace
 

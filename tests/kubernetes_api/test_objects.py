@@ -2,8 +2,9 @@
 
 import asyncio
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, job, pod
+from steelyard.types import Json
 
 
 async def test_what_the_server_sets_cannot_be_set(api: Api, core: str) -> None:

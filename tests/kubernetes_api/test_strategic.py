@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import Answer, Api, config_map, pod
+from steelyard.types import Json
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

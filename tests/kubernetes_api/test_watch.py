@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from steelyard.types import Json
+
 from tests.kubernetes_api.api import TABLE, Api, config_map
+from steelyard.types import Json
 
 LABELLED = "labelSelector=on%3Dyes"
 STREAMED = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -7,8 +7,9 @@ import jwt
 import pytest
 
 from steelyard.schema.account import AccessGrant
-from steelyard.types import Json
+
 from tests.platform_api.world import World, grant, model
+from steelyard.types import Json
 
 EXPIRES = "2030-01-02T00:00:00Z"
 READ = {"resources": ["models"], "functions": ["get", "query"], "accounts": ["acme"]}

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from steelyard.kube.resource import Resource
 from steelyard.types import Json
 
+
 __all__ = [
     "Cluster",
     "Json",

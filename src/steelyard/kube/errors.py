@@ -4,8 +4,9 @@ The client raises them from an answer, the in-memory double from its own checks;
 """
 
 from typing import ClassVar
-
 from steelyard.types import Json
+
+
 
 
 class ApiError(Exception):

@@ -11,6 +11,7 @@ from typing import Literal
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
+
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
 

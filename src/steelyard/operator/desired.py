@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
-
 from steelyard.types import Json
+
+
 
 
 @dataclass(frozen=True)

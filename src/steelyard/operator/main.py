@@ -25,6 +25,7 @@ from steelyard.operator.training import events
 from steelyard.operator.workflow import workflows
 from steelyard.types import Json
 
+
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"

@@ -30,6 +30,7 @@ from steelyard.operator.workflows import (
 )
 from steelyard.types import Json
 
+
 Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 
 

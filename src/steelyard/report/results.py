@@ -13,6 +13,7 @@ from markupsafe import Markup
 from steelyard.report.statistics import Estimate
 from steelyard.types import Json
 
+
 Unit: TypeAlias = Literal["share", "number"]
 
 

@@ -23,6 +23,7 @@ from steelyard.runs.lm_eval_tasks import MAX_FAILED, TaskName
 from steelyard.runs.prompts import GENERATE
 from steelyard.types import Json
 
+
 _UNIT = {UNIT: b"document"}
 _SCHEMA = schema(
     ("task", pa.string()),

@@ -19,6 +19,7 @@ from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.services.namespaces import ACCOUNT, label_value
 from steelyard.types import Json
 
+
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"
 

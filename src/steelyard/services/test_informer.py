@@ -18,6 +18,7 @@ from steelyard.services.resources import manifest
 from steelyard.services.statuses import Status
 from steelyard.types import Json
 
+
 NOON = "2026-01-01T12:00:00Z"
 
 

@@ -31,6 +31,7 @@ from steelyard.local.state import prepare
 from steelyard.local.supervisor import write_images
 from steelyard.types import Json
 
+
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
 

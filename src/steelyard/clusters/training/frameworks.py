@@ -22,6 +22,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.types import Json
 
+
 WORKER = "Worker"
 
 

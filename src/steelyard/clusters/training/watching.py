@@ -11,6 +11,7 @@ from steelyard.kube.informer import Informer
 from steelyard.types import Json
 
 
+
 async def wait(
     cluster: Cluster,
     job: JobView,

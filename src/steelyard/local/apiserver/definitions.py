@@ -12,6 +12,7 @@ from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
+
 log = logging.getLogger(__name__)
 
 

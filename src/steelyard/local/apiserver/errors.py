@@ -6,8 +6,9 @@
 from dataclasses import dataclass
 
 import orjson
-
 from steelyard.types import Json
+
+
 
 
 class Refusal(Exception):

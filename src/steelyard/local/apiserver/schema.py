@@ -13,6 +13,7 @@ from typing import Any
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.types import Json
 
+
 Resolve = Callable[[str], "Node"]
 _MISSING = object()
 

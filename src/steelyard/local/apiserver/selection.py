@@ -9,6 +9,7 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.types import Json
 
+
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")
 

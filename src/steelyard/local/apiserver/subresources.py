@@ -11,6 +11,7 @@ from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.types import Json
 
 
+
 def bind(objects: Objects, request: Request, target: Target) -> Response:
     binding, options = read_object(request, target.kind), write_options(request, "CreateOptions")
     node = field_of(binding, "target", "name")

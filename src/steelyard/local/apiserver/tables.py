@@ -11,6 +11,7 @@ from steelyard.local.apiserver.printer import custom_columns
 from steelyard.types import Json
 
 
+
 def _wide(name: str, cell: c.Cell) -> Column:
     return Column(name, cell, priority=1)
 

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-
 from steelyard.types import Json
+
+
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 

@@ -9,6 +9,7 @@ from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.types import Json
 
+
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 
 

@@ -8,6 +8,7 @@ from steelyard.operator.training import back_off, deadline, status
 from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.types import Json
 
+
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 
 

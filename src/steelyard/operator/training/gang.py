@@ -18,6 +18,7 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
 from steelyard.types import Json
 
+
 VOLCANO = "volcano"
 _OF_A_GANG = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
 

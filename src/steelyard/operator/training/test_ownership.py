@@ -14,6 +14,7 @@ from steelyard.operator.names import controller_of
 from steelyard.operator.training.doubles import NAMESPACE, SETTINGS, Stage, StoreCaches, make_job
 from steelyard.types import Json
 
+
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 
 

@@ -11,6 +11,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, ended, single_step
 from steelyard.types import Json
 
+
 FETCHED = frozenset({"GitLFS", "HuggingFaceHub", "Upload"})
 REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 

@@ -11,6 +11,7 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, single_step
 from steelyard.types import Json
 
+
 REASONS = frozenset(
     {"StepFailed", "NoSuchRubric", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"}
 )

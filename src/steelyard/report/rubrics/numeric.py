@@ -18,6 +18,7 @@ from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
 
+
 @dataclass(frozen=True)
 class Close:
     """|answer - target| ≤ max(abs, rel · |target|).

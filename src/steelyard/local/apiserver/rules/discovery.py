@@ -14,6 +14,7 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.types import Json
 
+
 _TYPES = ["IPv4", "IPv6", "FQDN"]
 
 

@@ -11,6 +11,7 @@ from steelyard.local.apiserver.rules.fields import port as any_port
 from steelyard.types import Json
 
 
+
 def _prepare(service: Json) -> None:
     service["status"] = {"loadBalancer": {}}
 

@@ -16,6 +16,7 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.types import Json
 
+
 _HOST_TYPES = [
     "",
     "BlockDevice",
