@@ -20,7 +20,7 @@ async def engine(folder: Path, in_flight: int, urls: Sequence[str]) -> None:
     from steelyard.evaluation.attempt import World
     from steelyard.evaluation.doubles import SilentLog
     from steelyard.evaluation.engine import Stores, evaluate
-    from steelyard.runs.plans import plan_of
+    from steelyard.runs.plan import plan_of
     from steelyard.runs.request import Limits, RunRequest, SourceSpec
     from steelyard.storage.store import open_store
 

@@ -391,6 +391,6 @@ MADE_BY: dict[str, tuple[str, ...]] = {
 }
 NO_INTERVALS_OF_THEIR_OWN = {
     "report.audit_numbers.estimate": "reads a report's",
-    "runs.dry.estimate": "an estimate of costs",
-    "runs.lm_eval_results._estimate": "lm-eval's own standard error",
+    "runs.dry_run.estimate": "an estimate of costs",
+    "runs.lm_eval.results._estimate": "lm-eval's own standard error",
 }

@@ -229,7 +229,7 @@ def test_without_the_extra_one_line_says_how_to_have_it(tmp_path: Path, hub: str
     (tmp_path / "datasets.py").write_text("raise ImportError('not here')\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     script = (
-        "from steelyard.runs.hub import open_hub_rows; from steelyard.runs.request import SourceSpec\n"
+        "from steelyard.runs.prompts.hub import open_hub_rows; from steelyard.runs.request import SourceSpec\n"
         "open_hub_rows(SourceSpec('hf:org/small'))"
     )
     done = subprocess.run(

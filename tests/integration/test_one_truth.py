@@ -23,7 +23,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.cli.eval import showing
+from steelyard.cli.eval import run_text
 from steelyard.report.audit import Request as AuditRequest
 from steelyard.report.audit import make_audit
 from steelyard.report.audit_subject import Subject
@@ -32,15 +32,15 @@ from steelyard.report.verify import verify_report
 from steelyard.report.verify_again import leaves_of
 from steelyard.report.verify_files import Places
 from steelyard.runs.compare import compare_runs
+from steelyard.runs.context import Interrupted, World
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.export import export
 from steelyard.runs.folder import Run, RunFolder, open_run
-from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.judged import judged_output
-from steelyard.runs.look import wrong_answers
+from steelyard.runs.judge.output import judged_output
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.queries import wrong_answers
 from steelyard.runs.request import Limits, RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import Interrupted, World
 from steelyard.types import JsonValue
 
 Key = tuple[int, str]
@@ -235,7 +235,7 @@ def check_page(done: Run, lead: Truth, truths: list[Truth]) -> None:
 
 def check_shown(done: Run, truth: Truth) -> None:
     """`show` has the headlines, the counts, the wrong answers and the status of a row."""
-    summary = showing.summary(done)
+    summary = run_text.summary(done)
     for part in (done.numbers or {}, *(done.numbers or {})["more"]):
         assert part["headline"] in summary
         assert said(part["counts"]) in summary
@@ -243,7 +243,7 @@ def check_shown(done: Run, truth: Truth) -> None:
     wrong = {row["_index_"] for row in scores if row["status"] == "scored" and row["correct"] is False}
     assert {row["_index_"] for row in wrong_answers(done, 99)} == wrong
     (index, _), status = next(iter(truth.status.items()))
-    assert f"scores.status: {status}" in showing.row(done, index)
+    assert f"scores.status: {status}" in run_text.row(done, index)
 
 
 def check_exported(done: Run, truth: Truth) -> None:

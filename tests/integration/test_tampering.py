@@ -25,7 +25,7 @@ from steelyard.report.audit_subject import Subject
 from steelyard.report.publish import publish, publish_audit
 from steelyard.report.report import Request, make_report
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
-from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
 from steelyard.storage.files import FileStore

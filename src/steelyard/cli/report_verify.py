@@ -76,8 +76,8 @@ async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
     run = RunFolder(base)
     if not (run.begun and run.verified):
         return
-    from steelyard.runs.judge_evidence import verdicts_again
-    from steelyard.runs.spending_evidence import spent_again
+    from steelyard.runs.judge.evidence import verdicts_again
+    from steelyard.runs.spending.evidence import spent_again
 
     request = run.request()
     if (base / "judged").is_dir():
@@ -103,7 +103,7 @@ def _places(folder: Path, page: str, results: Path | None) -> "Places":
     outputs = evaluation = base / "outputs"
     if (base / "run.yaml").exists() and outputs.is_dir():
         from steelyard.runs.folder import RunFolder
-        from steelyard.runs.judged import judged_output
+        from steelyard.runs.judge.output import judged_output
 
         run = RunFolder(base)
         evaluation = judged_output(run, run.request()).root

@@ -1,6 +1,6 @@
 """A client of `/completions` that makes several requests where one row needs them: stops, and likelihoods of texts.
 
-`runs.probing` puts it around an endpoint's plain client. A body that is none of its own passes through untouched.
+`runs.probe` puts it around an endpoint's plain client. A body that is none of its own passes through untouched.
 """
 
 import asyncio

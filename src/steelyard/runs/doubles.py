@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from aiohttp import web
 
+from steelyard.runs.context import World
 from steelyard.runs.request import Limits, RunRequest, SourceSpec
-from steelyard.runs.world import World
 from steelyard.types import JsonValue
 
 Answer = Callable[[str], JsonValue]

@@ -18,7 +18,7 @@ from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPO
 from steelyard.report.beside import Beside
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
-from steelyard.runs.look import score_files
+from steelyard.runs.queries import score_files
 from steelyard.types import JsonValue
 
 _ERROR: dict[str, pa.DataType] = {

@@ -15,8 +15,8 @@ from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
 from steelyard.evaluation.retry import WAIT_FOR_SERVER_SECONDS
 from steelyard.evaluation.stops import MOST_STOPS
-from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.prices import PriceSpec
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.spending.prices import PriceSpec
 from steelyard.types import JsonValue
 
 Api = Literal["chat", "completions", "loglikelihood"]

@@ -14,18 +14,18 @@ from steelyard.evaluation.lean import seldom_collecting, spare_pandas
 from steelyard.evaluation.manifest import Manifest, read_manifest
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.verify import verify
-from steelyard.runs.asked import Asked, ask, check_grouping, check_unchanged, set_aside
-from steelyard.runs.calling import call_all
+from steelyard.runs.calls import call_all
+from steelyard.runs.context import Interrupted, Outcome, RunFailed, World
 from steelyard.runs.folder import INPUTS_FILE, open_run
-from steelyard.runs.inputs import first_rows, prepare
-from steelyard.runs.lm_eval_tasks import check_asked_whole
-from steelyard.runs.plans import api_key, check_urls, new_epoch, plan_of
-from steelyard.runs.probing import prepared
-from steelyard.runs.prompts import check_rows
+from steelyard.runs.lm_eval.tasks import check_asked_whole
+from steelyard.runs.plan import api_key, check_urls, new_epoch, plan_of
+from steelyard.runs.probe import prepared
+from steelyard.runs.prompts.inputs import first_rows, prepare
+from steelyard.runs.prompts.render import check_rows
 from steelyard.runs.request import RunRequest
+from steelyard.runs.resolve import Asked, ask, check_grouping, check_unchanged, set_aside
 from steelyard.runs.rubric_names import check_names, check_verdicts
-from steelyard.runs.spending import MODEL, accounts, check_prices, others_of, spending
-from steelyard.runs.world import Interrupted, Outcome, RunFailed, World
+from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, others_of, spending
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
 from steelyard.types import JsonValue
 
@@ -136,7 +136,7 @@ async def _judge(asked: Asked, world: World) -> tuple[int, str | None]:
     """How many answers got no verdict, and which cap the judges stopped at."""
     if not asked.request.judges:
         return 0, None
-    from steelyard.runs.judge import judge
+    from steelyard.runs.judge.judge import judge
 
     judged = await judge(open_run(asked.folder.path), asked.request.judges, world)
     return judged.errors, judged.stopped

@@ -16,11 +16,11 @@ from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
-from steelyard.runs.judge_evidence import check_judged, judged_from
-from steelyard.runs.judged import judged_output
+from steelyard.runs.judge.evidence import check_judged, judged_from
+from steelyard.runs.judge.output import judged_output
 from steelyard.runs.request import RunRequest
 from steelyard.runs.rubric_names import check_verdicts
-from steelyard.runs.spending import accounts, spending
+from steelyard.runs.spending.accounts import accounts, spending
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.doubles import free_port
-from steelyard.runs.asked import ask
+from steelyard.runs.context import Interrupted, RunFailed, World
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
-from steelyard.runs.judge_spec import JudgeSpec
+from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, RubricSpec, SourceSpec
+from steelyard.runs.resolve import ask
 from steelyard.runs.run import run
-from steelyard.runs.world import Interrupted, RunFailed, World
 
 
 async def test_answers_of_another_endpoint_are_not_reused(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from aiohttp import web
 
 from steelyard.evaluation import layout
 from steelyard.evaluation.errors import Fenced
+from steelyard.runs.context import Interrupted, RunFailed, World
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.refusals import Refusals
 from steelyard.runs.request import PromptSpec, RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import Interrupted, RunFailed, World
 from steelyard.types import JsonValue
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import FileEntry
-from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import (
     Limits,
     PromptSpec,
@@ -18,6 +17,7 @@ from steelyard.runs.request import (
     identity,
     to_document,
 )
+from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks.model import TaskLimits
 from steelyard.schema.evaluation import EvaluationClientConfiguration
 

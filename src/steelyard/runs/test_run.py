@@ -13,18 +13,18 @@ from aiohttp import web
 
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.evaluation.doubles import until
-from steelyard.runs.asked import ask
+from steelyard.runs.context import Interrupted, RunFailed, World
 from steelyard.runs.doubles import echo, endpoint, make_request, stopping, write_prompts
-from steelyard.runs.dry import estimate
+from steelyard.runs.dry_run import estimate
 from steelyard.runs.export import exported
 from steelyard.runs.folder import Run, RunFolder, open_run
-from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.look import wrong_answers
-from steelyard.runs.plans import new_epoch
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.plan import new_epoch
+from steelyard.runs.queries import wrong_answers
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
+from steelyard.runs.resolve import ask
 from steelyard.runs.run import run
 from steelyard.runs.scores import score_again
-from steelyard.runs.world import Interrupted, RunFailed, World
 from steelyard.storage.files import FileStore
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from steelyard.errors import UsageError
+from steelyard.runs.context import RunFailed, World
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import RunFailed, World
 
 WRONG: dict[str, Callable[[Any], Any]] = {
     "--rubric verdict: .* --judge-model": lambda request: replace(request, rubrics=(RubricSpec("verdict"),)),

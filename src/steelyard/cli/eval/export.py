@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.eval.arguments import RunArgument
+from steelyard.cli.eval.options import RunArgument
 
 
 def export(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli.eval.arguments import (
+from steelyard.cli.eval.options import (
     ClusterOption,
     GroupOption,
     JudgeAgainstOption,
@@ -158,8 +158,8 @@ def run(
     Run again after a stop of any kind, it goes on where it was and pays only for what is missing. Exit status: 0 all
     rows answered, 1 failed, 2 wrong usage, 3 done with row errors, 4 stopped at a cap, 130 interrupted.
     """
-    from steelyard.cli.eval.asking import Flags, request_of
-    from steelyard.cli.eval.running import dry, go
+    from steelyard.cli.eval.execute import dry, go
+    from steelyard.cli.eval.request import Flags, request_of
 
     given: dict[str, Any] = {key: value for key, value in locals().items() if value not in (None, [])}
     flags = Flags(given)

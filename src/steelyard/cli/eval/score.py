@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.eval.arguments import (
+from steelyard.cli.eval.options import (
     ClusterOption,
     GroupOption,
     JudgeAgainstOption,
@@ -53,14 +53,14 @@ def score(
     import asyncio
     from dataclasses import replace
 
-    from steelyard.cli.eval.asking import Flags, budgeted, check_judging, judges_of
+    from steelyard.cli.eval.request import Flags, budgeted, check_judging, judges_of
     from steelyard.cli.eval.wording import headline_lines
     from steelyard.errors import UsageError
+    from steelyard.runs.context import EXIT_CAP
     from steelyard.runs.folder import open_run
     from steelyard.runs.request import RubricSpec
     from steelyard.runs.rubric_names import check_names
     from steelyard.runs.scores import Made, score_again
-    from steelyard.runs.world import EXIT_CAP
 
     done = open_run(run)
     before = () if only else done.request.rubrics
@@ -99,8 +99,8 @@ def score(
 
     async def judge_and_score() -> Made:
         if judge_model:
-            from steelyard.runs.judge import judge
-            from steelyard.runs.world import World
+            from steelyard.runs.context import World
+            from steelyard.runs.judge.judge import judge
 
             judged = await judge(done, request.judges, World())
             if judged.stopped:

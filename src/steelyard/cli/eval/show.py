@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.eval.arguments import RunArgument
+from steelyard.cli.eval.options import RunArgument
 
 
 def show(
@@ -19,19 +19,19 @@ def show(
     errors: Annotated[bool, typer.Option("--errors", help="The rows without an answer, and why.")] = False,
 ) -> None:
     """Show a run: its summary, or what one of the options names."""
-    from steelyard.cli.eval import showing
+    from steelyard.cli.eval import run_text
     from steelyard.runs.folder import RunFolder, open_run
 
     if not RunFolder(run).verified:
-        typer.echo(showing.unfinished(RunFolder(run)))
+        typer.echo(run_text.unfinished(RunFolder(run)))
         return
     done = open_run(run)
     if row is not None:
-        text = showing.row(done, row)
+        text = run_text.row(done, row)
     elif failures is not None:
-        text = showing.failures(done, failures)
+        text = run_text.failures(done, failures)
     elif errors:
-        text = showing.errors(done)
+        text = run_text.errors(done)
     else:
-        text = showing.summary(done)
+        text = run_text.summary(done)
     typer.echo(text)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from steelyard.cli.eval.asking import Flags, request_of
-from steelyard.cli.eval.shown import Lines, Plain, line
+from steelyard.cli.eval.display import Lines, Plain, line
+from steelyard.cli.eval.request import Flags, request_of
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import Limits
 from steelyard.runs.run import run
+from steelyard.runs.spending.prices import PriceSpec
 
 SNAPSHOT = {
     "total": 10_000,

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from steelyard.cli.eval.asking import Flags, request_of
+from steelyard.cli.eval.request import Flags, request_of
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
+from steelyard.runs.context import World
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.run import run
-from steelyard.runs.world import World
 
 
 def model_and_judge(prompt: str) -> str:

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from steelyard.cli.eval.wording import headline_lines
 from steelyard.cli.main import app
 from steelyard.report.attest import key_ids
+from steelyard.runs.context import World
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
-from steelyard.runs.world import World
 
 
 @pytest.fixture

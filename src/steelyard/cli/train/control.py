@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from steelyard.cli.train.place import ClusterOptions, JobArgument, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
 from steelyard.types import Json
 
 

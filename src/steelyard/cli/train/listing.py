@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import OutputOption
-from steelyard.cli.train.place import ClusterOptions, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, on, on_cluster
 
 if TYPE_CHECKING:
     from steelyard.clusters.training.view import JobView

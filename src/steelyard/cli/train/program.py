@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.cli.train.place import Place
+from steelyard.cli.train.cluster import Place
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
 from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
@@ -72,28 +72,28 @@ def check_python(program: Script, framework: str, python: Path | None) -> Path:
 
     Raises UsageError: before a job is made, and before a platform is started for it.
     """
-    from steelyard.cli.train import interpreter
+    from steelyard.cli.train import python_image
 
-    chosen, known = interpreter.choose(python), BY_NAME.get(framework.lower())
+    chosen, known = python_image.choose(python), BY_NAME.get(framework.lower())
     if known and program.is_python and known.module in imports(program.source):
-        interpreter.check_module(chosen, known.module, known.name)
+        python_image.check_module(chosen, known.module, known.name)
     return chosen
 
 
 def on_this_machine(program: Script, place: Place, python: Path, image: str | None) -> Program:
     """It runs where it lies, in the folder where the command was given, by the user's own Python."""
-    from steelyard.cli.train import interpreter
+    from steelyard.cli.train import python_image
     from steelyard.local.kubelet.images import ImageMissing, find
 
     if place.state is None:
         raise ValueError("not this machine")
-    environment = {"PYTHONPATH": str(interpreter.progress_folder(place.state))}
+    environment = {"PYTHONPATH": str(python_image.progress_folder(place.state))}
     if image is not None:
         try:
             find(place.state.images, image)
         except ImageMissing as error:
             raise UsageError(f"--image {image}: {error}") from error
-    image = image or interpreter.image_of(place.state, python)
+    image = image or python_image.image_of(place.state, python)
     where = str(program.path.absolute())
     return Program(image, _command(program, where), str(Path.cwd()), environment=environment)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.train.place import ClusterOptions, JobArgument, Place, on, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, JobArgument, Place, on, on_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path

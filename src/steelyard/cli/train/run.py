@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.train.place import ClusterOptions, on_cluster
+from steelyard.cli.train.cluster import ClusterOptions, on_cluster
 from steelyard.clusters.training.names import MAX_NUMBER, MAX_REPLICAS
 
 Text = str | None
@@ -121,25 +121,25 @@ def run(
     second signal within 10 s stops it, else it is left running. Exit status: that of the job: 0, or the exit code of
     the replica that failed it (1 where there is none); 2 wrong usage, 130 stopped or left by a signal.
     """
-    from steelyard.cli.train import values
+    from steelyard.cli.train import option_values
+    from steelyard.cli.train.execute import Asked, go
     from steelyard.cli.train.program import script as found_script
-    from steelyard.cli.train.running import Asked, go
 
     asked = Asked(
         script=found_script(script, arguments or []),
         framework=framework,
         workers=workers,
-        replicas=values.replicas(replicas or []),
+        replicas=option_values.replicas(replicas or []),
         python=python,
         image=image,
         beside=tuple(beside or ()),
         name=name,
-        environment=values.environment(env or []),
-        resources=values.resources(cpus, memory, gpus),
+        environment=option_values.environment(env or []),
+        resources=option_values.resources(cpus, memory, gpus),
         restart=restart,
         restart_scope=restart_scope,
         backoff_limit=backoff_limit,
-        deadline=values.deadline(deadline),
+        deadline=option_values.deadline(deadline),
         output_model=output_model,
         output_claim=output_claim,
         detach=detach,

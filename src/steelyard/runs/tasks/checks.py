@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from steelyard.runs.tasks.faults import misspelt, nearest, short
-from steelyard.runs.tasks.places import Document, Fault
-from steelyard.runs.tasks.places import Path as Steps
+from steelyard.runs.tasks.positions import Document, Fault
+from steelyard.runs.tasks.positions import Path as Steps
 from steelyard.types import JsonValue
 
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from steelyard.runs.tasks.model import Sampling, Task
-from steelyard.runs.tasks.places import Document, Fault, Path
+from steelyard.runs.tasks.positions import Document, Fault, Path
 from steelyard.types import JsonValue
 
 _SHOULD: Mapping[str, str] = {

@@ -8,13 +8,13 @@ import orjson
 from pydantic import ValidationError
 
 from steelyard.errors import UsageError
-from steelyard.runs.judge_spec import JudgeSpec
-from steelyard.runs.prices import PriceSpec
+from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, RunRequest, SourceSpec
+from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks.checks import check
 from steelyard.runs.tasks.faults import faults_of
 from steelyard.runs.tasks.model import Data, Judge, Prices, Task, TaskLimits, sent
-from steelyard.runs.tasks.places import Document, Fault, Place, read
+from steelyard.runs.tasks.positions import Document, Fault, Place, read
 from steelyard.types import JsonValue
 
 MOST_SHOTS = 1000
@@ -97,7 +97,7 @@ def _prompt(task: Task, path: Path, document: Document) -> PromptSpec:
 def _shots(task: Task, path: Path, document: Document) -> tuple[Mapping[str, JsonValue], ...]:
     if not isinstance(task.few_shot, str):
         return tuple(task.few_shot)
-    from steelyard.runs.inputs import open_rows
+    from steelyard.runs.prompts.inputs import open_rows
 
     try:
         rows = open_rows(SourceSpec(str(path.parent / task.few_shot)))

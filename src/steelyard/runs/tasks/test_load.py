@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from steelyard.errors import UsageError
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.text import Regex
-from steelyard.runs.prices import PriceSpec
 from steelyard.runs.request import Limits, RubricSpec, SourceSpec
+from steelyard.runs.spending.prices import PriceSpec
 from steelyard.runs.tasks import load_task
-from steelyard.runs.tasks.places import Place, read
+from steelyard.runs.tasks.positions import Place, read
 from steelyard.runs.tasks.reference import in_page
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "tasks").glob("*.yaml"))

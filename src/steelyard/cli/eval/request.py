@@ -1,0 +1,242 @@
+"""From the flags of `steelyard eval run` to a request: what a task file or a begun run says, with the flags on top."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from steelyard.cli.eval import option_values
+from steelyard.errors import UsageError
+from steelyard.runs.folder import RUN_FILE, RunFolder
+from steelyard.runs.judge.spec import CRITERIA, JudgeSpec
+from steelyard.runs.request import (
+    KIND,
+    Format,
+    Limits,
+    PromptSpec,
+    RubricSpec,
+    RunRequest,
+    SourceSpec,
+    from_document,
+)
+from steelyard.runs.rubric_names import VERDICT, reads_verdicts
+from steelyard.runs.spending.prices import PriceSpec
+from steelyard.types import JsonValue
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags that were given."""
+
+    given: Mapping[str, JsonValue]
+
+    def take(self, **names: str) -> dict[str, JsonValue]:
+        """Fields by the flags that set them, of those that were given."""
+        return {field: self.given[flag] for field, flag in names.items() if flag in self.given}
+
+    def one_of(self, flag: str, allowed: tuple[str, ...]) -> None:
+        value = self.given.get(flag)
+        if value is not None and value not in allowed:
+            names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise UsageError(f"--{flag.replace('_', '-')} {value}: should be {names}")
+
+
+def request_of(flags: Flags) -> tuple[RunRequest, Path | None]:
+    """What is asked, and the folder where one is known. UsageError says what is missing or wrong."""
+    flags.one_of("api", ("chat", "completions"))
+    flags.one_of("format", get_args(Format))
+    flags.one_of("bad_rows", ("skip", "abort"))
+    check_judging(flags)
+    base, folder = _base(flags)
+    request = replace(base, **_changes(flags, base))
+    if not request.model:
+        raise UsageError("--model: is missing; it should be the name that the endpoint gives the model")
+    if not request.urls:
+        raise UsageError(
+            "--url: is missing; it should be the endpoint's base URL, such as http://host:8000/v1"
+        )
+    return _priced(flags, request), flags.given.get("output") or folder
+
+
+def _changes(flags: Flags, base: RunRequest) -> dict[str, JsonValue]:
+    changes = flags.take(
+        model="model", api_key_env="api_key_env", replications="replications", cluster_by="cluster_by"
+    )
+    several = flags.take(reducers="reducer", group_by="group_by")
+    changes |= {name: tuple(value) for name, value in several.items()}
+    changes["source"] = source = _source(flags, base.source)
+    changes["prompt"] = _prompt(flags, base.prompt, source.columns)
+    changes["limits"] = _limits(flags, base)
+    if "url" in flags.given:
+        changes |= {"urls": option_values.urls(flags.given["url"]), "same_model_at": ()}
+    if "same_model_at" in flags.given:
+        changes["same_model_at"] = option_values.urls(flags.given["same_model_at"], "--same-model-at")
+    if "rubric" in flags.given:
+        changes["rubrics"] = tuple(map(RubricSpec, flags.given["rubric"]))
+    if "bad_rows" in flags.given:
+        changes["policy"] = flags.given["bad_rows"].capitalize()
+    if "judge_model" in flags.given:
+        changes |= judges_of(flags, replace(base, **changes))
+    return changes
+
+
+JUDGING = (
+    "judge_url",
+    "judge_criteria",
+    "judge_prompt",
+    "judge_against",
+    "judge_times",
+    "judge_api_key_env",
+)
+
+
+def check_judging(flags: Flags) -> None:
+    """UsageError for what is said of a judge where none is named."""
+    for flag in JUDGING:
+        if flag in flags.given and "judge_model" not in flags.given:
+            raise UsageError(f"--{flag.replace('_', '-')}: needs --judge-model")
+
+
+def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
+    """The judges of the flags, and the rubrics with the one that reads what they say."""
+    changes: dict[str, JsonValue] = {}
+    if "judge_prompt" in flags.given:
+        changes["template"] = option_values.read("--judge-prompt", flags.given["judge_prompt"])
+    changes |= flags.take(against="judge_against", times="judge_times")
+    urls = option_values.urls(flags.given.get("judge_url", []), "--judge-url") or request.urls
+    criteria = option_values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))
+    judges = tuple(
+        JudgeSpec(
+            model=model,
+            urls=urls,
+            name="judge" if number == 0 else f"judge-{number + 1}",
+            api_key_env=flags.given.get("judge_api_key_env", request.api_key_env),
+            criteria=criteria,
+            target=request.prompt.target,
+            **changes,
+        )
+        for number, model in enumerate(flags.given["judge_model"])
+    )
+    more = () if reads_verdicts(request.rubrics) else (RubricSpec(VERDICT),)
+    return {"judges": judges, "rubrics": (*request.rubrics, *more)}
+
+
+def _base(flags: Flags) -> tuple[RunRequest, Path | None]:
+    """What the flags are put on: a task, a begun run, or nothing but the prompts' name."""
+    prompts = flags.given.get("prompts")
+    if "task" in flags.given:
+        from steelyard.runs.lm_eval.tasks import task_request
+
+        if prompts is not None:
+            raise UsageError(f"--task {flags.given['task']}: brings its own rows; leave out {prompts}")
+        return task_request(flags.given["task"]), None
+    if prompts is None:
+        raise UsageError(
+            "PROMPTS: is missing; it should be a prompt file, a task file or the folder of a run"
+        )
+    path = Path(prompts)
+    if path.is_dir():
+        return RunFolder(path).request(), path
+    if path.suffix in {".yaml", ".yml"}:
+        return _file(path)
+    return RunRequest(SourceSpec(prompts), model="", urls=()), None
+
+
+def _file(path: Path) -> tuple[RunRequest, Path | None]:
+    import yaml
+
+    text = option_values.read("PROMPTS", path)
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        document = None  # the task's own reader says where
+    if isinstance(document, dict) and document.get("kind") == KIND:
+        return from_document(document, str(path)), path.parent if path.name == RUN_FILE else None
+    from steelyard.runs.tasks import load_task
+
+    return load_task(path), None
+
+
+def _source(flags: Flags, source: SourceSpec) -> SourceSpec:
+    columns = {**source.columns, **option_values.columns(flags.given.get("map", []))}
+    return replace(
+        source, columns=columns, **flags.take(format="format", limit="limit", sample="sample", seed="seed")
+    )
+
+
+def _prompt(flags: Flags, prompt: PromptSpec, columns: Mapping[str, str]) -> PromptSpec:
+    given = flags.given
+    changes: dict[str, JsonValue] = flags.take(api="api")
+    if "prompt" in given and "template" in given:
+        raise UsageError("--prompt and --template: give one of them")
+    if "prompt" in given:
+        changes |= {"template": given["prompt"], "template_name": "--prompt", "template_line": 1}
+    if "template" in given:
+        text = option_values.read("--template", given["template"])
+        changes |= {"template": text, "template_name": str(given["template"]), "template_line": 1}
+    if "system" in given:
+        changes["system"] = option_values.text_of("--system", given["system"])
+    if "few_shot" in given:
+        changes["few_shot"] = _rows(given["few_shot"], columns)
+    sampling = flags.take(temperature="temperature", max_tokens="max_tokens", top_p="top_p", stop="stop")
+    changes["sampling"] = {**prompt.sampling, **sampling, **option_values.parameters(given.get("param", []))}
+    return replace(prompt, **changes)
+
+
+def _rows(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, JsonValue], ...]:
+    """Few-shot rows, their columns renamed as those of the prompts."""
+    from steelyard.runs.prompts.inputs import open_rows
+
+    try:
+        rows = open_rows(SourceSpec(str(path)))
+    except UsageError as error:
+        raise UsageError(f"--few-shot {error}") from error
+    if not rows.count:
+        raise UsageError(f"--few-shot {path}: has no rows to show")
+    if rows.count > 1000:
+        raise UsageError(
+            f"--few-shot {path}: has {rows.count} rows; all of them would stand before each prompt"
+        )
+    return tuple(
+        {**row, **{new: row[old] for new, old in columns.items() if old in row}}
+        for batch in rows.batches()
+        for row in batch.to_pylist()
+    )
+
+
+def budgeted(flags: Flags, request: RunRequest) -> RunRequest:
+    """The request with the caps and prices of the flags."""
+    return _priced(flags, replace(request, limits=_limits(flags, request)))
+
+
+def _limits(flags: Flags, base: RunRequest) -> Limits:
+    given = flags.given
+    changes: dict[str, JsonValue] = flags.take(
+        retries="retries", max_tokens_total="max_tokens_total", max_cost="max_cost", max_stops="max_stops"
+    )
+    if "concurrency" in given:
+        changes["concurrency"] = option_values.concurrency(given["concurrency"])
+    if "timeout" in given:
+        changes["timeout"] = option_values.seconds("--timeout", given["timeout"])
+    if "wait_for_server" in given:
+        changes["wait_for_server"] = option_values.seconds("--wait-for-server", given["wait_for_server"])
+    if "max_time" in given:
+        changes["max_time"] = option_values.seconds("--max-time", given["max_time"])
+    return replace(base.limits, **changes)
+
+
+def _priced(flags: Flags, request: RunRequest) -> RunRequest:
+    """Prices are of a model, so its name has to be known first."""
+    if "prices" not in flags.given:
+        return request
+    path = flags.given["prices"]
+    judges = tuple(replace(judge, prices=_judge_price(path, judge, request)) for judge in request.judges)
+    prices = option_values.prices(path, request.model)
+    return replace(request, limits=replace(request.limits, prices=prices), judges=judges)
+
+
+def _judge_price(path: Path, judge: JudgeSpec, request: RunRequest) -> PriceSpec | None:
+    """The price of a judge, by its model's name; without a cap of cost it may be missing."""
+    if judge.model == request.model:
+        return option_values.prices(path, judge.model)
+    return option_values.named_prices(path, judge.model, needed=request.limits.max_cost is not None)

@@ -1,0 +1,259 @@
+"""What `steelyard train run` does: find or start a platform, make the job, follow it, say what came of it."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from steelyard.cli.connection import choose_state_dir, command_name
+from steelyard.cli.train import framework_file, program, register, wording
+from steelyard.cli.train.cluster import ClusterOptions, Place, on, short
+from steelyard.cli.train.foreground import EXIT_INTERRUPTED, Ended, Session
+from steelyard.cli.train.screen import Screen, open_screen
+from steelyard.clusters.training import jobs
+from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
+from steelyard.clusters.training.manifest import (
+    JobRequest,
+    Program,
+    RestartPolicy,
+    RestartScope,
+    check_name,
+    fresh_name,
+    manifest,
+)
+from steelyard.clusters.training.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
+from steelyard.clusters.training.view import JobView
+from steelyard.clusters.training.watching import wait
+from steelyard.errors import SteelyardError, UsageError
+from steelyard.local.state import prepare
+from steelyard.local.supervisor import write_images
+from steelyard.types import Json
+
+
+if TYPE_CHECKING:
+    from steelyard.kube.client import RestCluster
+
+
+class Interrupted(SteelyardError):
+    """Ctrl-C while there was no job to ask about."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command's arguments."""
+
+    script: program.Script
+    framework: str | None = None
+    workers: int = 1
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    python: Path | None = None
+    image: str | None = None
+    beside: tuple[Path, ...] = ()
+    name: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+    restart: str = "ExitCode"
+    restart_scope: str | None = None
+    backoff_limit: int | None = None
+    deadline: int | None = None
+    output_model: str | None = None
+    output_claim: str | None = None
+    detach: bool = False
+
+
+def go(asked: Asked, cluster: ClusterOptions, *, dry_run: bool, display: str | None) -> int:
+    """Run it; the exit status."""
+    screen = open_screen("none" if dry_run else display)
+    running = cluster.running()
+    asked = _checked(asked, here=running is None or running.state is not None)
+    if dry_run:
+        return _dry(asked, running, cluster)
+    with _platform(asked, running, cluster, screen) as (place, keep):
+        ended = on(place, lambda api: _run(asked, place, api, screen))
+        if ended.detached:
+            keep()
+        elif running is None and ended.exit_code:
+            screen.say(f"  first, what ends with this command: {place.up}")
+    return ended.exit_code
+
+
+def _checked(asked: Asked, *, here: bool) -> Asked:
+    """What may be said before anything is started: the framework, the Python, the name. Raises UsageError."""
+    if asked.output_claim and not asked.output_model:
+        raise UsageError("--output-claim: is for an output; name its Model with --output-model")
+    if asked.output_claim and here:
+        raise UsageError(
+            "--output-claim: is for a cluster; on this machine the output has a folder of its own"
+        )
+    framework = asked.framework or program.guess(asked.script).name
+    python = asked.python
+    if here and asked.image is None:
+        python = program.check_python(asked.script, framework, python)
+    name = asked.name or fresh_name(asked.script.path.stem)
+    if known := BY_NAME.get(framework.lower()):
+        check_name(name, known.replicas(asked.workers, asked.replicas))
+    return replace(asked, framework=framework, python=python, name=name)
+
+
+@contextmanager
+def _platform(
+    asked: Asked, running: Place | None, cluster: ClusterOptions, screen: Screen
+) -> Iterator[tuple[Place, Callable[[], None]]]:
+    """The place, and what keeps a platform that was started here beyond the end of this command."""
+    kept = False
+    if running is not None:
+        yield running, lambda: None
+        return
+    from steelyard.local.detached import Asked as Started
+    from steelyard.local.detached import start_detached, stop
+
+    def keep() -> None:
+        nonlocal kept
+        kept = True
+        screen.say(f"  end all of it: {command_name()} down --state-dir {state.path}")
+
+    state = choose_state_dir(cluster.state_dir)
+    screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
+    alone = () if asked.output_model or asked.detach else ("platform",)
+    start_detached(state.path, Started(without=alone))
+    try:
+        yield Place(cluster.namespace, state.kubeconfig, None, state), keep
+    except KeyboardInterrupt:
+        screen.close()
+        raise Interrupted("interrupted; ending what was started ...") from None
+    finally:
+        screen.close()
+        if not kept:
+            stop(state.path)
+
+
+def _dry(asked: Asked, running: Place | None, cluster: ClusterOptions) -> int:
+    """Print the manifest. Nothing is started for it; a Framework by its name has to be asked for where one runs."""
+    if running is not None:
+        return on(running, lambda api: _printed(asked, running, api))
+    state = choose_state_dir(cluster.state_dir)
+    prepare(state)
+    write_images(state.images)
+    return asyncio.run(_printed(asked, Place(cluster.namespace, state.kubeconfig, None, state), None))
+
+
+async def _printed(asked: Asked, place: Place, api: "RestCluster | None") -> int:
+    import yaml
+
+    framework = await framework_file.framework(api, asked.framework or "", apply=False)
+    made, files = _manifest(asked, place, framework)
+    documents = [made] if files is None else [files, made]
+    print(yaml.safe_dump_all(documents, sort_keys=False), end="")
+    return 0
+
+
+async def _run(asked: Asked, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+    framework = await framework_file.framework(api, asked.framework or "", apply=True)
+    made, files = _manifest(asked, place, framework)
+    job = await jobs.submit(api, made, files)
+    screen.say(f"{wording.full_name(job)}: {wording.replicas(job)}, each {_told(asked)}")
+    if asked.detach:
+        screen.ends(
+            {"exit": 0, "job": job.name, "detached": True},
+            f"  follow it:  {place.command(f'logs -f {job.name}')}\n"
+            f"  its state:  {place.command(f'describe {job.name}')}\n"
+            f"  stop it:    {place.command(f'stop {job.name}')}{_later(asked, place, job)}",
+        )
+        return Ended(job, 0, detached=True)
+    ended = await Session(api, job, place, screen).run()
+    if ended.detached or not ended.job.finished:
+        return ended
+    return await _told_end(ended, place, api, screen)
+
+
+def _later(asked: Asked, place: Place, job: JobView) -> str:
+    """Nobody waits here for the output: the platform learns of it by another command."""
+    waits = asked.output_model and register.runs_at(place)
+    return f"\n  its model:  {place.command(f'register {job.name}')}" if waits else ""
+
+
+def _manifest(asked: Asked, place: Place, framework: TrainingFramework) -> tuple[Json, Json | None]:
+    """The job, and the ConfigMap with its files where they have to travel."""
+    name, files = asked.name or "", None
+    if place.state is not None:
+        if asked.beside:
+            raise UsageError("--file: is for a cluster; on this machine the script runs where it lies")
+        what = program.on_this_machine(asked.script, place, asked.python or Path(), asked.image)
+    else:
+        what = program.on_a_cluster(asked.script, asked.image)
+        files = program.files(asked.script, name, place.namespace, asked.beside)
+    request = _request(asked, name, place, framework, what)
+    if files is not None:
+        request = replace(request, code=program.volume(files))
+    return manifest(request), files
+
+
+def _request(
+    asked: Asked, name: str, place: Place, framework: TrainingFramework, what: Program
+) -> JobRequest:
+    annotations = asked.script.annotations
+    if asked.output_model:
+        annotations[OUTPUT_MODEL] = asked.output_model
+        if asked.output_claim:
+            annotations[OUTPUT_CLAIM] = asked.output_claim
+        if register.runs_at(place):
+            annotations[OUTPUT_REGISTER] = register.PLATFORM
+    request = JobRequest(
+        name=name,
+        framework=framework,
+        program=what,
+        workers=asked.workers,
+        replicas=asked.replicas,
+        namespace=place.namespace,
+        restart=cast("RestartPolicy", asked.restart),  # `manifest` refuses what is none
+        restart_scope=cast("RestartScope | None", asked.restart_scope),
+        backoff_limit=asked.backoff_limit,
+        deadline=asked.deadline,
+        annotations=annotations,
+    )
+    environment = {**what.environment, **asked.environment}
+    if "PYTHONPATH" in asked.environment:  # the user's own first, and still `steelyard.progress`
+        environment["PYTHONPATH"] += f":{what.environment['PYTHONPATH']}"
+    if place.state is not None:
+        environment = program.threads(sum(request.counts.values()), asked.environment) | environment
+    return replace(request, program=replace(what, environment=environment, resources=asked.resources))
+
+
+async def _told_end(ended: Ended, place: Place, api: "RestCluster", screen: Screen) -> Ended:
+    """The last words; of a job that promised a Model, once it is there."""
+    job, code = ended.job, ended.exit_code
+    if job.state == "Succeeded" and job.output_model:
+        screen.say(f"{wording.ended(job)}\nkeeping its output ...")
+        job = await wait(api, job, until=lambda now: now.output_settled, timeout=register.OUTPUT_SECONDS)
+        code = 0 if job.outputs.get("state") != "Failed" else 1
+        text = f"model: {wording.output(job)}"
+        if job.outputs.get("state") == "Carried" and register.runs_at(place):
+            made = await register.registered(job, place)
+            text = f"model: {made.name} ({made.id})"
+    else:
+        text = wording.ended(job)
+    if code:
+        text += f"\n  more: {place.command(f'describe {job.name}')}"
+    screen.ends(_result(job, code), text, bad=bool(code))
+    return replace(ended, job=job, exit_code=code)
+
+
+def _result(job: JobView, code: int) -> Json:
+    return {
+        "exit": code,
+        "job": job.name,
+        "kind": job.kind,
+        "state": job.state,
+        "restarts": job.restarts,
+        "results": job.results,
+        "outputs": job.outputs,
+    }
+
+
+def _told(asked: Asked) -> str:
+    words = " ".join([str(asked.script.path), *asked.script.arguments])
+    return f"python {words}" if asked.script.is_python else words

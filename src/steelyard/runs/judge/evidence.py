@@ -1,0 +1,117 @@
+"""The judges' runs as evidence of a report: which files the verdicts came from, and whether they still give the same.
+
+`judged/` is made of the run's outputs and of each judge's answers. A report of verdicts names all of these files by
+their digests; `report verify` reads the verdicts again.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.manifest import Manifest
+from steelyard.evaluation.recount import recount
+from steelyard.report.document import FURTHER
+from steelyard.report.errors import ReportFailed
+from steelyard.report.verify_again import UNREADABLE
+from steelyard.report.verify_files import Check, fault
+from steelyard.runs.folder import RUN_FILE, Run, RunFolder
+from steelyard.runs.judge.judge import QUESTIONS, question_lines
+from steelyard.runs.judge.output import JUDGED, judged_output, write_judged
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.judge.verdicts import read_verdicts
+from steelyard.runs.request import RunRequest
+from steelyard.storage.files import FileStore
+
+
+def judged_from(folder: RunFolder, request: RunRequest) -> dict[str, tuple[str, ...]]:
+    """The files that the output with verdicts was made from, by what they are; none where no rubric reads verdicts."""
+    if judged_output(folder, request).root != folder.path.absolute() / JUDGED:
+        return {}
+    files = {f"{FURTHER}before judging": _answers(folder, folder.path)}
+    for judge in request.judges:
+        its = folder.judge(judge.name)
+        extra = [its.path / name for name in (RUN_FILE, QUESTIONS) if (its.path / name).exists()]
+        inside = [*extra, *sorted((its.path / "inputs").rglob("*.parquet"))]
+        files[f"{FURTHER}of the judge {judge.name}"] = (
+            *_paths(inside, folder.path),
+            *_answers(its, folder.path),
+        )
+    return files
+
+
+def _answers(folder: RunFolder, base: Path) -> tuple[str, ...]:
+    """Verified answers, the records of the run, and those of row errors."""
+    outputs = folder.path / "outputs"
+    records = [path for name in (layout.MANIFEST, layout.RUN) if (path := outputs / name).exists()]
+    errors = (
+        sorted((outputs / layout.ERRORS).glob("*")) if folder.path != base else []
+    )  # else named as row errors
+    return _paths([*sorted(outputs.glob("part-*.parquet")), *records, *errors], base)
+
+
+def _paths(files: list[Path], base: Path) -> tuple[str, ...]:
+    return tuple(path.relative_to(base).as_posix() for path in files)
+
+
+async def verdicts_again(folder: RunFolder, request: RunRequest) -> AsyncIterator[Check]:
+    """Every verdict read once more from the judges' answers, and every answer of theirs counted."""
+    if judged_output(folder, request).root != folder.path.absolute() / JUDGED:
+        return
+    try:
+        run = Run(folder)
+        for sentence in (await recount(run.manifest, folder.inputs, folder.outputs)).faults:
+            yield fault(f"outputs/, before judging: {sentence}")
+        for judge in request.judges:
+            async for check in _asked_again(run, judge):
+                yield check
+        yield await _judged_again(run, request)
+    except (*UNREADABLE, ValidationError) as error:
+        yield fault(f"reading verdicts again: {error}")
+
+
+async def check_judged(folder: RunFolder, request: RunRequest) -> None:
+    """ReportFailed where the verdicts are not those that the judges gave on the answers of the run."""
+    async for check in verdicts_again(folder, request):
+        if check.state == "fault":
+            raise ReportFailed("OutputInvalid", check.what)
+
+
+async def _asked_again(run: Run, judge: JudgeSpec) -> AsyncIterator[Check]:
+    folder, name = run.folder.judge(judge.name), f"judges/{judge.name}"
+    if b"".join(question_lines(run, judge)) != (folder.path / QUESTIONS).read_bytes():
+        yield fault(f"{name}/{QUESTIONS}: is not what the judge is to be asked about these answers")
+        return
+    manifest = Manifest.model_validate_json(folder.manifest.read_bytes())
+    counted = await recount(manifest, folder.inputs, folder.outputs)
+    for sentence in counted.faults:
+        yield fault(f"{name}: {sentence}")
+    if not counted.faults:
+        times = "once" if judge.times == 1 else f"{judge.times} times"
+        yield Check(f"{name}: was asked {counted.questions} questions, each {times}, as its template says")
+
+
+async def _judged_again(run: Run, request: RunRequest) -> Check:
+    with tempfile.TemporaryDirectory(prefix="steelyard-verdicts-") as scratch:
+        verdicts = [read_verdicts(run.folder.judge(judge.name), run, judge) for judge in request.judges]
+        again = FileStore(Path(scratch))
+        await write_judged(run, request.judges, verdicts, again)
+        differing = list(_differing(again.root, run.folder.path / JUDGED))
+    if differing:
+        return fault(f"{JUDGED}/{differing[0]}: the judges' answers give other verdicts than stand there")
+    answers = max((len(judged) for judged in verdicts), default=0)
+    return Check(f"{JUDGED}/: verdicts on {answers} answers read again from the judges' answers are the same")
+
+
+def _differing(made: Path, recorded: Path) -> Iterator[str]:
+    for path in sorted(made.rglob("*")):
+        inside = path.relative_to(made)
+        if path.is_file() and _sha256(path) != _sha256(recorded / inside):
+            yield inside.as_posix()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

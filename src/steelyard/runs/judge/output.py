@@ -1,0 +1,128 @@
+"""RUN/judged/: a run's output with the verdicts of its judges, in the layout of an output, so that whatever reads one
+reads the other.
+"""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSES
+from steelyard.runs.folder import Run, RunFolder
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.judge.verdicts import VERDICT, Verdicts
+from steelyard.runs.request import RunRequest, canonical
+from steelyard.runs.rubric_names import reads_verdicts
+from steelyard.storage.files import FileStore
+from steelyard.types import JsonValue
+
+JUDGED = "judged"
+VERDICTS = "verdicts"
+BATCH = 4096
+
+
+def judged_output(folder: RunFolder, request: RunRequest) -> FileStore:
+    """What the rubrics of `request` score: the output with verdicts where one of them reads them."""
+    store = FileStore(folder.path.absolute() / JUDGED)
+    return (
+        store
+        if reads_verdicts(request.rubrics) and (store.root / layout.MANIFEST).exists()
+        else folder.outputs
+    )
+
+
+async def write_judged(
+    run: Run, specs: Sequence[JudgeSpec], found: Sequence[Verdicts], store: FileStore | None = None
+) -> Manifest:
+    """The whole of it; the manifest comes last and makes it count. The same verdicts give the same bytes."""
+    store = store or FileStore(run.folder.path.absolute() / JUDGED)
+    await store.delete(layout.MANIFEST)
+    entries: list[FileEntry] = []
+    with tempfile.TemporaryDirectory(prefix="steelyard-judged-") as scratch:
+        for number, path in enumerate(run.files):
+            name = layout.verified(number)
+            entry = await asyncio.to_thread(_with_verdicts, run, path, found, Path(scratch) / name)
+            await store.put_file(name, Path(scratch) / name)
+            entries.append(entry)
+    kept = {entry.path for entry in entries}
+    for key in [info.key async for info in store.list("part-") if info.key not in kept]:
+        await store.delete(key)
+    record = {**run.record, "judges": [_record(run, spec) for spec in specs]}
+    await store.put(layout.RUN, orjson.dumps(record, option=orjson.OPT_INDENT_2))
+    parts = [entry.path for entry in run.manifest.files]
+    manifest = run.manifest.model_copy(update={"files": entries, "parts": parts, "leftOut": []})
+    await store.put(layout.MANIFEST, manifest.model_dump_json(indent=2).encode())
+    return manifest
+
+
+def _record(run: Run, spec: JudgeSpec) -> dict[str, JsonValue]:
+    """How the judge was asked, and the manifest of its own run by its digest."""
+    manifest = run.folder.judge(spec.name).manifest.read_bytes()
+    settings: dict[str, JsonValue] = orjson.loads(canonical(spec.__dict__))
+    del settings["prices"]  # no verdict depends on them
+    return {**settings, "manifestSha256": hashlib.sha256(manifest).hexdigest()}
+
+
+def _with_verdicts(run: Run, source: Path, found: Sequence[Verdicts], target: Path) -> FileEntry:
+    numbers = {name: number for number, name in enumerate(run.manifest.replications)}
+    file = pq.ParquetFile(source)
+    writer: pq.ParquetWriter | None = None
+    rows = 0
+    try:
+        for batch in file.iter_batches(BATCH):
+            table = _joined(batch, numbers, found)
+            if writer is None:
+                writer = pq.ParquetWriter(target, table.schema, compression="zstd")
+            writer.write_batch(table)
+            rows += table.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    with target.open("rb") as data:
+        digest = hashlib.file_digest(data, "sha256").hexdigest()
+    return FileEntry(path=target.name, size=target.stat().st_size, sha256=digest, rows=rows)
+
+
+def _joined(batch: pa.RecordBatch, numbers: dict[str, int], found: Sequence[Verdicts]) -> pa.RecordBatch:
+    """The rows with a list of verdicts in the first response of each."""
+    indexes = batch.column(INDEX).to_numpy()
+    replications = np.asarray(
+        [numbers[str(name)] for name in batch.column(REPLICATION).to_pylist()], dtype=np.int64
+    )
+    column: Any = batch.column(RESPONSES)
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    starts = _offsets(lengths)
+    values: Any = column.flatten()
+    answered = np.flatnonzero(lengths)
+    verdicts = _interleaved([each.of(indexes[answered], replications[answered]) for each in found])
+    counts = np.zeros(len(values), dtype=np.int32)
+    counts[starts.to_numpy()[answered]] = len(found)
+    listed: Any = pa.ListArray.from_arrays(_offsets(counts), verdicts)
+    fields = [*values.type, pa.field(VERDICTS, listed.type)]
+    structs = pa.StructArray.from_arrays([*values.flatten(), listed], fields=fields)
+    responses = pa.ListArray.from_arrays(starts, structs, mask=column.is_null())
+    return batch.set_column(batch.schema.get_field_index(RESPONSES), RESPONSES, responses)
+
+
+def _offsets(lengths: Any) -> Any:
+    """Where each list begins, and the last one ends."""
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _interleaved(each: "Sequence[pa.StructArray]") -> Any:
+    """Answer by answer, the verdict of every judge in their order."""
+    count = len(each[0])
+    order = np.arange(count * len(each)).reshape(len(each), count).T.reshape(-1)
+    whole: Any = pa.concat_arrays(list(each))
+    assert whole.type == VERDICT
+    return whole.take(pa.array(order))

@@ -1,0 +1,152 @@
+"""Judge models: their calls are runs of their own, what they say is stored, and what cannot be read is a row error."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.errors import UsageError
+from steelyard.runs.context import World
+from steelyard.runs.doubles import Endpoint, endpoint, make_request, write_prompts
+from steelyard.runs.folder import RunFolder
+from steelyard.runs.judge.judge import QUESTIONS
+from steelyard.runs.judge.output import JUDGED
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.judge.verdicts import Parser
+from steelyard.runs.request import RubricSpec, RunRequest
+from steelyard.runs.run import run
+from steelyard.types import JsonValue
+
+
+def no_key() -> World:
+    return World(environment={})
+
+
+def model_and_judges(prompt: str) -> str:
+    """A model that repeats the last word; a judge that likes even numbers and once says nothing of use."""
+    if "[Answer to grade]" not in prompt:
+        return prompt.rsplit(maxsplit=1)[-1]
+    number = int(prompt.partition("[Answer to grade]\n")[2].partition("\n")[0])
+    if number == 7:
+        return "I would rather not say."
+    return f"Because.\nVERDICT: {'correct' if number % 2 == 0 else 'Incorrect'}"
+
+
+def judged_request(folder: Path, asked: Endpoint, *specs: JudgeSpec, rows: int = 10) -> RunRequest:
+    prompts = write_prompts(folder / "prompts.parquet", rows)
+    request = make_request(prompts, asked.url, rubrics=(RubricSpec("judge.Verdict"),))
+    return replace(request, judges=specs or (JudgeSpec("judge"),))
+
+
+def verdicts(folder: Path) -> list[dict[str, JsonValue]]:
+    rows = pq.read_table(folder / JUDGED / "part-00000.parquet").to_pylist()
+    return [row["responses"][0] for row in sorted(rows, key=lambda row: row["_index_"])]
+
+
+async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_path: Path) -> None:
+    async with endpoint(model_and_judges) as asked:
+        outcome = await run(judged_request(tmp_path, asked), tmp_path / "run", no_key())
+    assert (outcome.judge_errors, outcome.exit_code) == (1, 3)
+    found = verdicts(tmp_path / "run")
+    assert [response["text"] for response in found] == [str(number) for number in range(10)]
+    told = [response["verdicts"][0] for response in found]
+    assert [each["score"] for each in told] == [1, 0, 1, 0, 1, 0, 1, None, 1, 0]
+    assert told[1] == {
+        "judge": "judge",
+        "verdict": "incorrect",
+        "score": 0.0,
+        "reason": "Because.\nVERDICT: Incorrect",
+        "error": None,
+        "pairs": None,
+        "flips": None,
+    }
+    assert told[7]["error"] == "there is no verdict in: I would rather not say."
+    nested = RunFolder(tmp_path / "run").judge("judge")
+    assert nested.verified
+    assert (nested.path / QUESTIONS).read_text().count("\n") == 10
+    scores = RunFolder(tmp_path / "run").scores
+    assert pq.read_table(scores)["score"].to_pylist().count(None) == 1
+
+
+async def test_run_again_a_judge_is_not_paid_twice(tmp_path: Path) -> None:
+    async with endpoint(model_and_judges) as asked:
+        request = judged_request(tmp_path, asked)
+        await run(request, tmp_path / "run", no_key())
+        first = (tmp_path / "run" / JUDGED / "part-00000.parquet").read_bytes()
+        calls = len(asked.bodies)
+        outcome = await run(request, tmp_path / "run", no_key())
+        assert len(asked.bodies) == calls == 20
+    assert outcome.judge_errors == 1
+    assert (tmp_path / "run" / JUDGED / "part-00000.parquet").read_bytes() == first
+
+
+async def test_a_judge_added_later_is_asked_and_the_answers_are_not(tmp_path: Path) -> None:
+    async with endpoint(model_and_judges) as asked:
+        request = judged_request(tmp_path, asked)
+        await run(request, tmp_path / "run", no_key())
+        both = replace(request, judges=(*request.judges, JudgeSpec("other", name="second")))
+        await run(both, tmp_path / "run", no_key())
+        assert len(asked.bodies) == 30
+        assert [body["model"] for body in asked.bodies[20:]] == ["other"] * 10
+    told = [each["judge"] for each in verdicts(tmp_path / "run")[0]["verdicts"]]
+    assert told == ["judge", "second"]
+
+
+async def test_another_question_needs_another_name(tmp_path: Path) -> None:
+    async with endpoint(model_and_judges) as asked:
+        request = judged_request(tmp_path, asked, rows=4)
+        await run(request, tmp_path / "run", no_key())
+        changed = replace(request, judges=(JudgeSpec("judge", criteria="It rhymes."),))
+        with pytest.raises(
+            UsageError, match=r"judge judge: .* begun with another prompt file.* another name$"
+        ):
+            await run(changed, tmp_path / "run", no_key())
+
+
+async def test_rows_without_an_answer_are_not_judged_and_count_as_wrong(tmp_path: Path) -> None:
+    def refuses(prompt: str) -> JsonValue:
+        from aiohttp import web
+
+        return web.Response(status=400, text="no") if prompt == "say 3" else model_and_judges(prompt)
+
+    async with endpoint(refuses) as asked:
+        outcome = await run(judged_request(tmp_path, asked, rows=6), tmp_path / "run", no_key())
+        assert sum("[Answer to grade]" in prompt for prompt in asked.prompts) == 5
+    assert (outcome.exit_code, outcome.judge_errors) == (3, 0)
+    scores = pq.read_table(RunFolder(tmp_path / "run").scores).to_pylist()
+    assert {row["_index_"]: row["score"] for row in scores}[3] == 0
+
+
+async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path) -> None:
+    spec = JudgeSpec(
+        "judge",
+        template="{{ question }}|{{ response }}|{{ target }}|{{ criteria }}|{{ grades }}|{{ row.prompt }}"
+        "[Answer to grade]\n{{ response }}\n",
+        criteria="Right?",
+    )
+    async with endpoint(model_and_judges) as asked:
+        await run(judged_request(tmp_path, asked, spec, rows=1), tmp_path / "run", no_key())
+        assert asked.prompts[-1].startswith("say 0|0|0|Right?|correct or incorrect|say 0[")
+        assert asked.bodies[-1]["temperature"] == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("VERDICT: correct", ("correct", 1.0)),
+        ("VERDICT: correct\nbut then\nVerdict: **Incorrect**.", ("incorrect", 0.0)),
+        ("**VERDICT:** correct", ("correct", 1.0)),
+        ("VERDICT: maybe", "the verdict 'maybe' is none of correct, incorrect"),
+        ("The verdict is correct", "there is no verdict in: The verdict is correct"),
+        ("", "there is no verdict in: nothing"),
+    ],
+)
+def test_of_several_verdicts_the_last_counts_and_others_are_told(said: str, found: JsonValue) -> None:
+    read = Parser(JudgeSpec("judge"))({"text": said})
+    assert (found == read["error"]) if isinstance(found, str) else (found == (read["verdict"], read["score"]))
+
+
+def test_a_judge_that_was_cut_off_is_told_so() -> None:
+    read = Parser(JudgeSpec("judge"))({"text": "Well, the ans", "finish_reason": "length"})
+    assert "cut off" in read["error"]

@@ -1,0 +1,173 @@
+"""The rubric `lm_eval.Task`: lm-eval's own filters, metrics and standard errors over the answers of a run.
+
+A row is one request; lm-eval scores documents, which may have several. The score of a document, lm-eval's own, stands
+with the first row of its requests, and its other rows count for nothing. A document that lacks an answer has failed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.tokens import NoLikelihood, likelihood
+from steelyard.report.results import Answer, Results
+from steelyard.report.rubrics.rows import judged, schema
+from steelyard.report.status import FAILED, SCORED, UNIT
+from steelyard.runs.lm_eval.process import digest_of, replay
+from steelyard.runs.lm_eval.results import FOUND, results_of
+from steelyard.runs.lm_eval.tasks import MAX_FAILED, TaskName
+from steelyard.runs.prompts.render import GENERATE
+from steelyard.types import Json
+
+
+_UNIT = {UNIT: b"document"}
+_SCHEMA = schema(
+    ("task", pa.string()),
+    ("document", pa.int64()),
+    ("metrics", pa.string()),
+    ("likelihoods", pa.list_(pa.float64())),
+    ("greedy", pa.list_(pa.bool_())),
+    ("inside_token", pa.bool_()),
+    ("fault", pa.string()),
+    ("prompt_digest", pa.string()),
+).with_metadata(_UNIT)
+NO_ANSWER = "no answer"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of an installed lm-eval; the fields are those of `--task lm_eval:NAME?…`."""
+
+    task: str
+    include_path: str = ""
+    num_fewshot: int | None = None
+    limit: int | None = None
+    chat: bool = False
+    max_failed: float = MAX_FAILED
+    prefix_token_id: int | None = None
+    max_length: int | None = None
+
+    @property
+    def name(self) -> TaskName:
+        return TaskName(
+            self.task,
+            self.include_path,
+            self.num_fewshot,
+            self.limit,
+            self.chat,
+            self.max_failed,
+            self.prefix_token_id,
+            self.max_length,
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("prompt", "kind", "task", "document")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of tasks of one's own: a number depends on them as on the dataset. They are run, so a report is
+        scored again with the files at their own place, never with copies that somebody else has sent.
+        """
+        folder = Path(self.include_path) if self.include_path else None
+        inside = sorted(folder.rglob("*")) if folder else []
+        return tuple(str(path) for path in inside if path.is_file() and "__pycache__" not in path.parts)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return _SCHEMA
+
+    def score(self, answer: Answer) -> Json:
+        """What one request got; `together` makes scores of documents from these."""
+        row = answer.row
+        columns: Json = {
+            "task": row["task"],
+            "document": row["document"],
+            "metrics": None,
+            "prompt_digest": digest_of(row["prompt"]),
+        }
+        return judged(0.0, (), None, False) | columns | _reply(answer)
+
+    def together(self, scores: pa.Table) -> pa.Table:
+        """lm-eval's score of each document, at the first row of its requests, and what it made of all."""
+        rows = scores.to_pylist()
+        answers = sorted(rows, key=lambda row: int(row["_index_"]))
+        outcome = replay(self.name, [_answer(row) for row in answers], _digests(answers))
+        first = {int(row["_index_"]): row for row in rows}
+        documents = [
+            _scored(document, [first[number] for number in document["rows"]])
+            for document in outcome["documents"]
+        ]
+        kept = {key: outcome[key] for key in ("results", "bounds", "shares")} | {
+            "requests": len(rows),
+            "inside": sum(bool(row["inside_token"]) for row in rows),
+        }
+        documents.sort(key=lambda row: int(row["_index_"]))
+        return pa.Table.from_pylist(
+            documents, scores.schema.with_metadata(_UNIT | {FOUND: orjson.dumps(kept)})
+        )
+
+    def summarise(self, scores: pa.Table) -> Results:
+        return results_of(self.name, scores)
+
+
+def _reply(answer: Answer) -> Json:
+    """The text of a generation, or the likelihood of a text, or why there is neither."""
+    columns: Json = {"prediction": None, "likelihoods": [], "greedy": [], "inside_token": None, "fault": None}
+    if not answer.responses:
+        return columns | {"fault": NO_ANSWER}
+    text = str(answer.responses[0]["text"])
+    if answer.row["kind"] == GENERATE:
+        return columns | {"prediction": text}
+    kept = orjson.loads(text)
+    try:
+        if "fault" in kept:
+            raise NoLikelihood(kept["fault"])
+        value, greedy = likelihood(kept["logprobs"], kept["tops"])
+    except NoLikelihood as fault:
+        return columns | {"fault": str(fault)}
+    inside = kept.get("inside") if kept.get("context_tokens") is None else False
+    return columns | {"likelihoods": [value], "greedy": [greedy], "inside_token": inside}
+
+
+def _answer(row: Mapping[str, Any]) -> object:
+    """As `model` takes it: None where there is none."""
+    if row["fault"] is not None:
+        return None
+    return [row["likelihoods"][0], row["greedy"][0]] if row["likelihoods"] else row["prediction"]
+
+
+def _digests(answers: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The digests of the prompts, by the number of the request; None where one was not asked."""
+    digests: list[str | None] = []
+    for row in answers:
+        number = int(row["_index_"])
+        if number < len(digests):
+            raise UsageError("lm-eval's tasks say themselves how often they ask; leave out --replications")
+        digests += [None] * (number - len(digests))
+        digests.append(str(row["prompt_digest"]))
+    return digests
+
+
+def _scored(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row of one document: that of its first request, with lm-eval's score."""
+    row = {
+        **rows[0],
+        "label": document["label"],
+        "prediction": document["prediction"],
+        "likelihoods": [value for request in rows for value in request["likelihoods"]],
+        "greedy": [value for request in rows for value in request["greedy"]],
+        "inside_token": any(request["inside_token"] for request in rows),
+    }
+    if not document["scored"]:
+        faults = dict.fromkeys(str(request["fault"]) for request in rows if request["fault"] is not None)
+        score = 0.0 if document["share"] else None
+        return row | {"status": FAILED, "score": score, "correct": False, "fault": "; ".join(faults)}
+    score = document["score"]
+    metrics = orjson.dumps(document["metrics"], option=orjson.OPT_SORT_KEYS).decode()
+    right = score == 1 if document["share"] else True
+    return row | {"status": SCORED, "score": score, "correct": right, "metrics": metrics}

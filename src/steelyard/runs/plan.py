@@ -1,0 +1,125 @@
+"""The engine's plan of a run: the same engine as the step's, told by flags instead of a resource."""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from steelyard.discovery import UrlDiscovery
+from steelyard.errors import UsageError
+from steelyard.evaluation.caps import Caps, Prices, Usage
+from steelyard.evaluation.epoch import highest_epoch
+from steelyard.evaluation.limit import AUTO, Concurrency
+from steelyard.evaluation.openai import OUTPUT_SCHEMA, reader, usage_in
+from steelyard.evaluation.plan import Plan
+from steelyard.runs.prompts.render import requests
+from steelyard.runs.request import API_KEY_ENV, ENDPOINTS, Limits, RunRequest, digest_of
+from steelyard.schema.evaluation import EvaluationClientConfiguration
+from steelyard.schema.ids import replication_id
+from steelyard.storage.store import Store
+from steelyard.types import JsonValue
+
+FOREVER = 10 * 365 * 24 * 3600
+"""Seconds that a run may take: what ends it is a cap, which can be gone on from."""
+
+
+def plan_of(
+    request: RunRequest, identity: Mapping[str, JsonValue], columns: Sequence[str], key: str | None
+) -> Plan:
+    """UsageError says what in the request cannot work; `key` is sent, and never kept."""
+    evaluation = digest_of(identity)[:32]
+    limits = request.limits
+    return Plan(
+        evaluation=evaluation,
+        replications=tuple(replication_id(evaluation, number) for number in range(request.replications)),
+        session=evaluation,
+        referenced=False,
+        endpoint=ENDPOINTS[request.prompt.api],
+        client=EvaluationClientConfiguration(
+            badRequestPolicy=request.policy,
+            transientErrorRetryLimit=limits.retries,
+            requestTimeoutSeconds=max(1, round(limits.timeout)),
+            totalTimeoutSeconds=FOREVER,
+        ),
+        schema=OUTPUT_SCHEMA,
+        request=requests(request.prompt, request.model, columns, request.source.location, limits.max_stops),
+        read=reader(request.prompt.api),
+        identity=identity,
+        settings=settings_of(request),
+        headers={} if key is None else {"Authorization": f"Bearer {key}"},
+        usage=usage,
+        wasted=usage_in,
+        caps=caps_of(limits),
+        wait_for_server=limits.wait_for_server,
+        concurrency=AUTO if limits.concurrency is None else Concurrency(limits.concurrency, adaptive=True),
+    )
+
+
+def caps_of(limits: Limits) -> Caps:
+    """The caps of the whole run; what others have taken from them comes later."""
+    if limits.max_cost is not None and limits.prices is None:
+        raise UsageError("--max-cost: needs --prices, a file of what a million tokens of the model cost")
+    prices = None if limits.prices is None else Prices(limits.prices.prompt, limits.prices.completion)
+    return Caps(limits.max_tokens_total, limits.max_cost, prices, limits.max_time)
+
+
+def usage(responses: Sequence[Mapping[str, JsonValue]]) -> Usage:
+    """The tokens of one call, as the service told them."""
+    prompt = sum(response.get("prompt_tokens") or 0 for response in responses)
+    return Usage(prompt, sum(response.get("completion_tokens") or 0 for response in responses))
+
+
+def settings_of(request: RunRequest) -> dict[str, JsonValue]:
+    """What may change from one attempt to the next, for the record."""
+    limits = request.limits
+    return {
+        "urls": list(request.called),
+        "concurrency": limits.concurrency or "auto",
+        "timeoutSeconds": limits.timeout,
+        "waitForServerSeconds": limits.wait_for_server,
+        "retries": limits.retries,
+        "badRows": request.policy,
+        "maxTokensTotal": limits.max_tokens_total,
+        "maxCost": limits.max_cost,
+        "maxTimeSeconds": limits.max_time,
+        "maxStops": limits.max_stops,
+    }
+
+
+def api_key(request: RunRequest, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The key, where there is one; UsageError where a variable was named that is not set."""
+    key = environment.get(request.api_key_env, "").strip()
+    if not key and request.api_key_env != API_KEY_ENV:
+        raise UsageError(f"--api-key-env {request.api_key_env}: is not set")
+    if not key:
+        return None
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(
+            f"--api-key-env {request.api_key_env}: holds something that cannot stand in a header"
+        )
+    return key
+
+
+def check_urls(request: RunRequest) -> None:
+    """UsageError for a URL that cannot be asked. One with a password must never come to `run.yaml`."""
+    named = [
+        ("--url", request.urls),
+        ("--same-model-at", request.same_model_at),
+        *((f"judge {judge.name}", judge.urls) for judge in request.judges),
+    ]
+    for where, urls in named:
+        try:
+            UrlDiscovery(urls)
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from error
+
+
+async def new_epoch(
+    output: Store, now: datetime, chance: Callable[[], str] = lambda: secrets.token_hex(4)
+) -> str:
+    """An epoch that outranks all others of `output`, whatever the clocks of their writers said."""
+    highest = await highest_epoch(output)
+    seconds = int(now.timestamp())
+    if highest is not None:
+        seconds = max(seconds, int(highest[:10]) + 1)
+    return f"{seconds:010d}-{chance()}-0001"

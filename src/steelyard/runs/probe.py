@@ -1,0 +1,245 @@
+"""What an endpoint can tell of its tokens, found out before the first row is paid for.
+
+Rows that ask for likelihoods need an endpoint that lists the tokens of a prompt. One small request shows whether this
+one does; where it does not, the run is refused in one line. `runs.run` calls `prepared` before the calls begin.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import aiohttp
+import orjson
+import pyarrow.parquet as pq
+
+from steelyard.errors import UsageError
+from steelyard.evaluation import tokens
+from steelyard.evaluation.call import Client
+from steelyard.evaluation.completions import CompletionsClient, Tokenizer
+from steelyard.evaluation.openai import reader
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.stops import stops_of
+from steelyard.runs.context import RunFailed, World
+from steelyard.runs.prompts.render import CONTEXT, GENERATE, KIND, ROLLING
+from steelyard.runs.resolve import Asked
+from steelyard.types import JsonValue
+
+CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
+PATHS = ("../tokenize", "tokenize")
+"""Where servers tokenize, seen from a base URL that ends in /v1."""
+MAX_LENGTH = 2048
+"""Tokens that a model is taken to read at once where neither it nor a setting tells; lm-eval's default."""
+BUSY = {429, 503}
+PAUSE_SECONDS = 1.0
+_TIMEOUT = aiohttp.ClientTimeout(total=60)
+
+
+async def prepared(asked: Asked, plan: Plan, world: World) -> Plan:
+    """The plan with the client that its rows need. UsageError says what this endpoint cannot be asked."""
+    prompt, most = asked.request.prompt, asked.request.limits.max_stops
+    if prompt.api != "loglikelihood":
+        if not stops_of(prompt.sampling) and prompt.settings is None:
+            return plan
+        return replace(plan, around=lambda at: CompletionsClient(at(plan.endpoint), most_stops=most))
+    kinds = _kinds(asked)
+    tokenizer = None
+    if kinds.likelihood:
+        async with _Endpoint(asked.request.urls[0], plan, asked.request.model, world.stop) as endpoint:
+            tokenizer = await endpoint.tokenizer(asked)
+            if not await _check_echo(endpoint, tokenizer, world):
+                tokenizer = None
+        if kinds.whole and (tokenizer is None or tokenizer.prefix is None):
+            raise UsageError(_needs_tokenizer(asked, tokenizer))
+        if tokenizer is None:
+            world.listener.warning(
+                f"{asked.request.urls[0]}: has no /tokenize; where the border between question and answer lies "
+                "inside a token, the whole token counts, and the report says how many rows that concerns"
+            )
+
+    def around(at: Callable[[str], Client]) -> Client:
+        tokenizing = None if tokenizer is None else at(tokenizer.path)
+        return CompletionsClient(at(plan.endpoint), tokenizing, tokenizer, most)
+
+    return replace(plan, around=around)
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Which kinds of requests there are among the rows."""
+
+    likelihood: bool
+    whole: bool
+    """Whole texts, or texts after nothing: every token counts."""
+
+
+def _kinds(asked: Asked) -> _Kinds:
+    table = pq.read_table(asked.folder.inputs_file, columns=[KIND, CONTEXT])
+    asks = {
+        (row[KIND], row[CONTEXT] > 0) for row in table.group_by([KIND, CONTEXT]).aggregate([]).to_pylist()
+    }
+    kinds = {kind for kind, _ in asks} - {GENERATE}
+    return _Kinds(
+        bool(kinds), ROLLING in kinds or any(not context for kind, context in asks if kind in kinds)
+    )
+
+
+def _needs_tokenizer(asked: Asked, tokenizer: Tokenizer | None) -> str:
+    name = asked.request.source.stem
+    if tokenizer is None:
+        return (
+            f"{name}: asks for the likelihood of whole texts, which needs an endpoint with /tokenize; "
+            f"{asked.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
+        )
+    return (
+        f"{name}: asks for the likelihood of whole texts, and {asked.request.urls[0]} does not tell which token "
+        "stands before a text. Name it: --task 'lm_eval:NAME?prefix_token_id=N' (the model's BOS, else its EOS)"
+    )
+
+
+@dataclass
+class _Endpoint:
+    """The first replica, asked by plain requests."""
+
+    url: str
+    plan: Plan
+    model: str
+    stop: asyncio.Event
+    """Set to wait no longer."""
+    session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "_Endpoint":
+        self.session = aiohttp.ClientSession(headers=self.plan.headers, timeout=_TIMEOUT)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.session is not None:
+            await self.session.close()
+
+    async def answer(self, path: str, body: JsonValue = None) -> tuple[int, JsonValue]:
+        """The status and the JSON of an answer; None for what is none.
+
+        A server that is not there yet, or has no room now, is waited for: what it cannot tell at once it may well have.
+        """
+        deadline = asyncio.get_running_loop().time() + self.plan.wait_for_server
+        while True:
+            late = self.stop.is_set() or asyncio.get_running_loop().time() >= deadline
+            try:
+                status, answer = await self._answer_now(path, body)
+                if status not in BUSY or late:
+                    return status, answer
+            except aiohttp.ClientConnectorError as error:
+                if late:
+                    raise RunFailed(f"{self.url}: {error}. Is it up? Nothing was asked") from error
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise RunFailed(
+                    f"{self.url}: {str(error) or type(error).__name__}; nothing was asked"
+                ) from error
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _answer_now(self, path: str, body: JsonValue) -> tuple[int, JsonValue]:
+        assert self.session is not None
+        url = f"{self.url.rstrip('/')}/{path}"
+        method = "GET" if body is None else "POST"
+        async with self.session.request(method, url, json=body, allow_redirects=False) as response:
+            data = await response.read()
+            try:
+                return response.status, orjson.loads(data)
+            except orjson.JSONDecodeError:
+                return response.status, None
+
+    async def tokenizer(self, asked: Asked) -> Tokenizer | None:
+        """What it tells of its tokens; None where it has no `/tokenize`."""
+        prompt = asked.request.prompt
+        for path in PATHS:
+            if not await self.tokens(path, REST_TEXT, special=True):
+                continue  # llama.cpp takes another field, and tells no tokens of nothing
+            prefix = prompt.prefix_token_id
+            if prefix is None:
+                prefix = await self._prefix(path)
+            return Tokenizer(path, prefix, prompt.max_length or await self._max_length())
+        return None
+
+    async def tokens(self, path: str, text: str, *, special: bool) -> list[int] | None:
+        body = {"model": self.model, "prompt": text, "add_special_tokens": special}
+        status, answer = await self.answer(path, body)
+        if status in BUSY or status >= 500:
+            raise RunFailed(
+                f"{self.url}: status {status} at /tokenize, so its tokens are not known; nothing was asked"
+            )
+        ids = answer.get("tokens") if status == 200 and isinstance(answer, dict) else None
+        return ids if isinstance(ids, list) and all(isinstance(token, int) for token in ids) else None
+
+    async def _prefix(self, path: str) -> int | None:
+        """BOS where the endpoint has one, else EOS where it tells: as lm-eval chooses."""
+        status, info = await self.answer(f"{path}r_info")
+        if status == 200 and isinstance(info, dict):
+            for name in ("bos_token", "eos_token"):
+                token = info.get(name)
+                token = token.get("content") if isinstance(token, dict) else token
+                if isinstance(token, str) and (ids := await self.tokens(path, token, special=False)):
+                    return ids[0]
+        with_special = await self.tokens(path, REST_TEXT, special=True) or []
+        without = await self.tokens(path, REST_TEXT, special=False) or []
+        return with_special[0] if with_special[1:] == without and without else None
+
+    async def _max_length(self) -> int:
+        status, answer = await self.answer("models")
+        models = answer.get("data") if status == 200 and isinstance(answer, dict) else None
+        for model in models if isinstance(models, list) else ():
+            length = model.get("max_model_len") if isinstance(model, dict) else None
+            if isinstance(length, int) and model.get("id") == self.model:
+                return length
+        return MAX_LENGTH
+
+
+async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: World) -> bool:
+    """True where the tokenizer counts the tokens that the endpoint lists.
+
+    UsageError unless one small request shows that continuations can be found in this endpoint's answers.
+    """
+    prompt = CONTEXT_TEXT + REST_TEXT
+    body = {"model": endpoint.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+    status, answer = await endpoint.answer(endpoint.plan.endpoint, {**body, "echo": True, "logprobs": 1})
+    if status in {401, 403, 404, 407} or status >= 500 or status in BUSY:
+        return True  # the run itself meets this, and has the words and the patience for it
+    why = None
+    if status != 200:
+        why = f"status {status}: {orjson.dumps(answer).decode()[:300]}"
+    elif (fault := _fault(prompt, answer)) is not None:
+        why = fault
+    if why is not None:
+        raise UsageError(
+            f"{endpoint.url}: cannot be asked for likelihoods: {why}. Nothing was asked but this one request. "
+            "vLLM's /v1/completions can; tasks that generate text work with every endpoint"
+        )
+    offsets = answer["choices"][0]["logprobs"].get("text_offset")
+    if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
+        lacks = "tells no places of tokens (text_offset is -1 or missing)"
+        world.listener.warning(
+            f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
+            "do not spell its text has no score"
+        )
+    if tokenizer is None:
+        return True
+    whole = await endpoint.tokens(tokenizer.path, prompt, special=True) or []
+    counted = len(whole) == tokens.prompt_end(answer["choices"][0]["logprobs"]["tokens"], prompt)
+    if not counted:
+        world.listener.warning(
+            f"{endpoint.url}: /tokenize counts other tokens than /completions; it is not used"
+        )
+    return counted
+
+
+def _fault(prompt: str, answer: JsonValue) -> str | None:
+    """Why the likelihood of the end of the probe's prompt cannot be read."""
+    asked = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
+    reply = {"asked": asked, "context_tokens": None, "answers": [answer]}
+    try:
+        (response,) = reader("loglikelihood")(orjson.dumps(reply))
+        kept = orjson.loads(response["text"])
+        if "fault" in kept:
+            return str(kept["fault"])
+        tokens.likelihood(kept["logprobs"], kept["tops"])
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,202 @@
+"""The prompt file as the dataset of a run: read in batches whatever its format, chosen from, numbered, written once.
+
+`_index_` is the number of a row in its file, so that the rows of a part of a file stand beside those of the whole.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.evaluation.shape import INDEX
+from steelyard.runs.folder import INPUTS_FILE, RunFolder
+from steelyard.runs.prompts.readers import FORMATS, Reader, format_of
+from steelyard.runs.request import HUB, SourceSpec
+from steelyard.types import JsonValue
+
+Numbers = npt.NDArray[np.int64]
+GROUP_ROWS = 4096
+GROUP_BYTES = 8 << 20
+FEW = 20
+
+
+class Rows(Protocol):
+    """A table that can be read again and again: a file, or a dataset of the hub."""
+
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        """What it is read from, by content."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows of one file."""
+
+    path: Path
+    reader: Reader
+    files: tuple[FileEntry, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    @property
+    def count(self) -> int:
+        return self.reader.count
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.reader.batches()
+
+
+def open_rows(source: SourceSpec) -> Rows:
+    """What `source` names; UsageError says why it cannot be read."""
+    if source.location.startswith(HUB):
+        from steelyard.runs.prompts.hub import open_hub_rows
+
+        rows: Rows = open_hub_rows(source)
+        return rows
+    path = Path(source.location)
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "there is no such file"
+        raise UsageError(f"{source.location}: {what}")
+    kind = source.format or format_of(path)
+    if kind is None:
+        raise UsageError(
+            f"{source.location}: tell its format with --format: {', '.join(sorted(FORMATS))} "
+            "(by default it is what the name ends in)"
+        )
+    reader = FORMATS[kind](path)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    entry = FileEntry(path=path.name, size=path.stat().st_size, sha256=digest, rows=reader.count)
+    return FileRows(path, reader, (entry,))
+
+
+def mapped(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tuple[str, str]]:
+    """The dataset's columns: their names, and the file's. UsageError for a map that does not fit."""
+    for new, old in columns.items():
+        if old not in schema.names:
+            raise UsageError(
+                f"--map {new}={old}: {name} has no column {old!r}; it has {', '.join(schema.names)}"
+            )
+        if new in schema.names and new not in columns.values() and new != old:
+            raise UsageError(f"--map {new}={old}: {name} has a column {new!r} already")
+    renamed = set(columns.values())
+    pairs = [(old, old) for old in schema.names if old not in renamed] + list(columns.items())
+    order = {name: number for number, name in enumerate(schema.names)}
+    pairs.sort(key=lambda pair: order[pair[1]])
+    doubles = {new for new, _ in pairs if sum(1 for other, _ in pairs if other == new) > 1}
+    if doubles:
+        raise UsageError(f"{name}: the column {min(doubles)!r} is there twice")
+    return pairs
+
+
+def chosen(source: SourceSpec, count: int) -> Numbers | None:
+    """The numbers of the rows that are asked, in order; None for all."""
+    rest = count if source.limit is None else min(source.limit, count)
+    if source.sample is not None and source.sample < rest:
+        drawn = np.random.default_rng(source.seed).choice(rest, source.sample, replace=False, shuffle=False)
+        return np.sort(drawn.astype(np.int64))
+    return None if rest == count else np.arange(rest, dtype=np.int64)
+
+
+def asked(rows: Rows, source: SourceSpec) -> Iterator[pa.RecordBatch]:
+    """The dataset in batches: the chosen rows under their new names, `_index_` first."""
+    pairs = mapped(rows.schema, source.columns, source.location)
+    own = next((old for new, old in pairs if new == INDEX), None)
+    wanted = chosen(source, rows.count)
+    for numbers, batch in _numbered(rows, wanted):
+        index = pa.array(numbers) if own is None else _own_index(batch, own, source.location)
+        columns = [(new, batch.column(batch.schema.get_field_index(old))) for new, old in pairs]
+        named = [(INDEX, index), *((new, column) for new, column in columns if new != INDEX)]
+        yield pa.RecordBatch.from_arrays([column for _, column in named], [name for name, _ in named])
+
+
+def _numbered(rows: Rows, wanted: Numbers | None) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    """Batches of the wanted rows, with their numbers; none is empty."""
+    start = 0
+    for batch in rows.batches():
+        numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
+        kept = batch
+        if wanted is not None:
+            low, high = np.searchsorted(wanted, [start, start + batch.num_rows])
+            numbers = wanted[low:high]
+            kept = batch.take(numbers - start)
+            if high == len(wanted) and not len(numbers):
+                return
+        start += batch.num_rows
+        if len(numbers):
+            yield numbers, kept
+
+
+def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, JsonValue]]:
+    """A few of the rows that are asked."""
+    for batch in asked(rows, source):
+        few: list[dict[str, JsonValue]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
+        return few
+    return []
+
+
+def prepare(rows: Rows, source: SourceSpec, folder: RunFolder) -> Path:
+    """The dataset on disk, beside its place: `RunFolder.root` puts it there whole. Blocking."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    path = folder.path / f".#{INPUTS_FILE}"
+    count = 0
+    writer: pq.ParquetWriter | None = None
+    try:
+        for group in _groups(asked(rows, source)):
+            table = pa.Table.from_batches(group)
+            if writer is None:
+                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+            count += table.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    if not count:
+        raise UsageError(f"{source.location}: has no rows to ask")
+    return path
+
+
+def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches for one row group each: many rows, but bounded in memory."""
+    group: list[pa.RecordBatch] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(each.num_rows for each in group) >= GROUP_ROWS or _bytes(group) >= GROUP_BYTES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _bytes(group: Sequence[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in group)
+
+
+def _own_index(batch: pa.RecordBatch, name: str, location: str) -> "pa.Array[JsonValue]":
+    column = batch.column(batch.schema.get_field_index(name))
+    try:
+        index = column.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"{location}: {name} must hold whole numbers: {error}") from error
+    if index.null_count:
+        raise UsageError(f"{location}: {name} must not be empty")
+    return index

@@ -1,0 +1,112 @@
+"""The budget of a run: its model and its judges spend from one, and every report says who spent what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.caps import Others, Prices, Usage
+from steelyard.runs.folder import RunFolder, open_run
+from steelyard.runs.queries import tokens
+from steelyard.runs.request import RunRequest
+from steelyard.runs.spending.ledger import Spent, spent_in
+from steelyard.runs.spending.prices import PriceSpec
+from steelyard.types import JsonValue
+
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one model has cost so far."""
+
+    name: str
+    """`model`, or the judge's name."""
+    model: str
+    spent: Spent
+    prices: PriceSpec | None
+
+    @property
+    def tokens(self) -> int:
+        """All of them; those of lost calls are estimated."""
+        return self.spent.tokens.total + self.spent.lost_tokens
+
+    @property
+    def cost(self) -> float | None:
+        """None without prices."""
+        if self.prices is None:
+            return None
+        answered = Prices(self.prices.prompt, self.prices.completion).cost(self.spent.tokens)
+        known = self.spent.tokens.total
+        return answered * (self.tokens / known) if known else answered
+
+
+def accounts(folder: RunFolder, request: RunRequest) -> tuple[Account, ...]:
+    """The model's account, and one of every judge that has been asked. Blocking."""
+    made = [Account(MODEL, request.model, _spent(folder), request.limits.prices)]
+    for spec in request.judges:
+        judge = folder.judge(spec.name)
+        if judge.path.exists():
+            made.append(Account(spec.name, spec.model, _spent(judge), spec.prices))
+    return tuple(made)
+
+
+def others_of(all_accounts: Sequence[Account], name: str) -> Others:
+    """What everybody but `name` took from the budget."""
+    others = [account for account in all_accounts if account.name != name and account.tokens]
+    costs = [account.cost for account in others]
+    return Others(
+        tokens=sum(account.tokens for account in others),
+        cost=sum(cost for cost in costs if cost is not None),
+        names=tuple(account.name for account in others),
+    )
+
+
+def check_prices(request: RunRequest) -> None:
+    """UsageError for a cap of cost where the tokens of somebody have no price."""
+    limits = request.limits
+    if limits.max_cost is None:
+        return
+    if limits.prices is None:
+        raise UsageError("--max-cost: needs --prices, a file of what a million tokens of the model cost")
+    for spec in request.judges:
+        if spec.prices is None:
+            raise UsageError(f"--max-cost: needs a price of judge {spec.name} ({spec.model}), too: --prices")
+
+
+def spending(all_accounts: Sequence[Account]) -> dict[str, JsonValue]:
+    """The part of report.json. The total has no cost where somebody's tokens have no price."""
+    costs = [account.cost for account in all_accounts]
+    return {
+        "accounts": [_account(account) for account in all_accounts],
+        "tokens": sum(account.tokens for account in all_accounts),
+        "cost": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
+
+
+def _account(account: Account) -> Mapping[str, JsonValue]:
+    spent = account.spent
+    return {
+        "name": account.name,
+        "model": account.model,
+        "calls": spent.calls,
+        "lostCalls": spent.lost,
+        "promptTokens": spent.tokens.prompt,
+        "completionTokens": spent.tokens.completion,
+        "lostTokens": spent.lost_tokens,
+        "tokens": account.tokens,
+        "cost": account.cost,
+    }
+
+
+def _spent(folder: RunFolder) -> Spent:
+    """The ledger; for answers that no ledger counted, at least the tokens that stand beside them."""
+    spent = spent_in(folder)
+    if not folder.verified:
+        return spent
+    run = open_run(folder.path)
+    if spent.calls - spent.lost >= run.manifest.rows.present:
+        return spent  # it has seen every answer: the outputs need not be read for their tokens
+    durable = Usage(*(tokens(run) or (0, 0)))
+    if durable.total <= spent.tokens.total:
+        return spent
+    return Spent(max(spent.calls, run.manifest.rows.present), spent.lost, durable)
