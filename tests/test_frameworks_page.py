@@ -14,7 +14,6 @@ from steelyard.schema.training.dl_job import DLJobSpec, FrameworkSpec
 from steelyard.schema.training.kinds import TrainingKind
 from steelyard.types import Json
 
-
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/training/frameworks.md").read_text()
 MANIFESTS = {

@@ -26,7 +26,6 @@ from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SETTINGS = OperatorSettings(storage="file:///storage")

@@ -9,7 +9,6 @@ from steelyard.operator.training.replica import pod, services
 from steelyard.types import Json
 
 
-
 def make_job(name: str, replicas: int) -> Json:
     """A PyTorchJob with a master and workers, as people write it."""
     container = {"name": "pytorch", "image": "pytorch", "command": ["python", "train.py"]}

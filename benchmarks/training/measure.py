@@ -26,7 +26,6 @@ from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
 from steelyard.types import Json
 
-
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
 PATIENCE = 900.0

@@ -16,10 +16,9 @@ from steelyard.operator.session_world import deployments, replica_moves, replica
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import doubles
 from steelyard.operator.worlds import EvaluationWorld, StepWorld
-
+from steelyard.types import Json
 from tests.exploration import test_workflows, training_cases, virtual_time
 from tests.exploration.live import LiveWorld, Run
-from steelyard.types import Json
 
 FEW, MANY = 6, 200
 """Runs of each world in CI and in `make soak`."""

@@ -11,7 +11,6 @@ from steelyard.kube.errors import ApiError, Conflict, Unreachable
 from steelyard.kube.memory import MemoryCluster
 from steelyard.types import Json
 
-
 T = TypeVar("T")
 READS = frozenset({"get", "list"})
 

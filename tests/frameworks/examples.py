@@ -14,9 +14,8 @@ from steelyard.kube.resource import (
     XGBOOST_JOBS,
     Resource,
 )
-
-from tests.engines.locked import environment
 from steelyard.types import Json
+from tests.engines.locked import environment
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "training"

@@ -12,10 +12,9 @@ from pathlib import Path
 from steelyard.clusters.training.progress import parse
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.resource import CONFIG_MAPS, PODS
-
+from steelyard.types import Json
 from tests.frameworks.examples import Example
 from tests.integration.conftest import Machine, is_true
-from steelyard.types import Json
 
 SECONDS = 240.0
 LABEL = "training.kubeflow.org/job-name"

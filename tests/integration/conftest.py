@@ -20,7 +20,6 @@ from steelyard.local.supervisor import start_detached, stop
 from steelyard.types import Json
 
 
-
 def processes_of(folder: Path) -> list[str]:
     """Every process whose command, environment or working folder names the folder."""
     found = []

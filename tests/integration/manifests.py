@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from steelyard.schema.ids import replication_id
 from steelyard.types import Json
 
-
 DIGEST = f"sha256:{'0' * 64}"
 ANSWER = pa.schema({"label": pa.int64()})
 

@@ -4,9 +4,8 @@
 import time
 from collections.abc import Callable
 from typing import Any
+
 from steelyard.types import Json
-
-
 
 IMAGE = "localhost/steelyard/steps"
 GROUP, VERSION, NAMESPACE = "kubeflow.org", "v1", "default"

@@ -7,10 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.kube.resource import EVALUATIONS, JOBS
-
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.manifests import check_output, make_evaluation, output_folder, write_dataset
-from steelyard.types import Json
 
 ROWS = 300
 

@@ -17,10 +17,9 @@ from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.local.state import read_record
-
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true, processes_of
 from tests.integration.manifests import check_output, make_evaluation, output_folder, rows_done, write_dataset
-from steelyard.types import Json
 
 ROWS, REPLICATIONS = 2500, 2
 TOTAL = ROWS * REPLICATIONS

@@ -21,7 +21,6 @@ from steelyard.local.names.run import run_names
 from steelyard.types import Json
 
 
-
 class Parts:
     """Everything but the API server."""
 

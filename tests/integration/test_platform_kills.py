@@ -22,9 +22,8 @@ from steelyard.client import Client, ClientError
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import JOBS
 from steelyard.local.state import read_record
-
-from tests.integration.conftest import Machine, processes_of
 from steelyard.types import Json
+from tests.integration.conftest import Machine, processes_of
 
 VICTIMS = ("platform", "supervisor", "kubernetes", "operator")
 PAUSE = (0.2, 4.0)

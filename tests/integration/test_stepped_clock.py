@@ -15,13 +15,12 @@ from steelyard.local.controllers.decision import parse_time
 from steelyard.local.kubelet.testing import make_container, make_pod
 from steelyard.local.sleeps import read_sleeps
 from steelyard.local.state import read_record
-
+from steelyard.types import Json
 from tests.integration import small
 from tests.integration.conftest import Machine
 from tests.integration.test_full_disk import client_runs, complete
 from tests.integration.test_platform_kills import jobs_of, strike
 from tests.stepped_clock import SteppedClock, stepped_clock
-from steelyard.types import Json
 
 pytestmark = pytest.mark.e2e
 AHEAD = timedelta(hours=3)

@@ -25,7 +25,7 @@ from steelyard.cli.display import NoDisplay
 from steelyard.errors import SteelyardError
 from steelyard.local.leftovers import end_leftovers
 from steelyard.local.state import read_record
-
+from steelyard.types import Json
 from tests.disk import Disk, small_disk
 from tests.integration.conftest import Machine, processes_of
 from tests.integration.test_platform_kills import (
@@ -39,7 +39,6 @@ from tests.integration.test_platform_kills import (
     strike,
 )
 from tests.stepped_clock import MOST_SECONDS, SteppedClock, stepped_clock
-from steelyard.types import Json
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 ROUNDS = int(os.environ.get("STEELYARD_SOAK_ROUNDS") or 100)

@@ -19,7 +19,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
 from steelyard.types import Json
 
-
 LIMIT = 63
 TRIO = ["job-master-0", "job-worker-0", "job-worker-1"]
 

@@ -16,7 +16,6 @@ from steelyard.operator.settings import TrainingSettings
 from steelyard.operator.training.doubles import SETTINGS, Stage, StoreCaches, make_job
 from steelyard.types import Json
 
-
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})
 
 

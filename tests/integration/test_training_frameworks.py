@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from steelyard.kube.resource import CONFIG_MAPS, DL_JOBS, FRAMEWORKS, MPI_JOBS, PODS
-
-from tests.integration.conftest import Machine
 from steelyard.types import Json
+from tests.integration.conftest import Machine
 
 pytestmark = pytest.mark.e2e
 EXAMPLE = Path(__file__).parents[2] / "examples/training/frameworks/parameter-server.yaml"

@@ -31,10 +31,9 @@ from steelyard.kube.resource import (
     PYTORCH_JOBS,
     Resource,
 )
-
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import operator, process
-from steelyard.types import Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training" / "digits"
 

@@ -10,10 +10,9 @@ import pytest
 
 from steelyard.kube.resource import LEASES, MODELS
 from steelyard.operator.main import LEASE
-
+from steelyard.types import Json
 from tests.integration.conftest import Machine, is_true
 from tests.integration.test_operator_kills import process
-from steelyard.types import Json
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 LEADS = f"leads {LEASE}"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from steelyard.schema.crd import custom_resource_definitions
-from tests.interface.schemas import compact, field_lines
 from steelyard.types import Json
+from tests.interface.schemas import compact, field_lines
 
 
 def lines() -> list[str]:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 
 from steelyard.api.openapi import document
-from tests.interface.schemas import compact, field_lines
 from steelyard.types import Json
+from tests.interface.schemas import compact, field_lines
 
 
 def lines() -> list[str]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+
 from steelyard.types import Json
 
 TEXTS = ("description", "title", "message")

@@ -24,9 +24,8 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
-
-from tests.kubelet.conftest import nothing_left_of, processes_of
 from steelyard.types import Json
+from tests.kubelet.conftest import nothing_left_of, processes_of
 
 ONCE = "echo begun >> /shared/runs; while ! test -e /shared/end; do sleep 0.01; done; exit $(cat /shared/end)"
 SHARED: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}

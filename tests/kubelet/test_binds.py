@@ -10,7 +10,6 @@ from steelyard.kube.resource import PODS
 from steelyard.local.kubelet.testing import Machine, is_running, make_config, make_container, make_pod, phase
 from steelyard.types import Json
 
-
 LISTEN = """
 import os, socket as s, sys
 family, address, port = sys.argv[1:]

@@ -18,10 +18,9 @@ from steelyard.local.kubelet.testing import (
     phase,
     terminated,
 )
-
+from steelyard.types import Json
 from tests.disk import Disk, small_disk
 from tests.kubelet.conftest import nothing_left_of
-from steelyard.types import Json
 
 
 @pytest.fixture

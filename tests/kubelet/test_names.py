@@ -13,9 +13,8 @@ from steelyard.local.kubelet.stopping import stop_all_pods
 from steelyard.local.kubelet.testing import Machine, make_config, make_pod, phase
 from steelyard.local.names.run import run_names
 from steelyard.local.names.shown import Shown
-
-from tests.kubelet.test_binds import make_training
 from steelyard.types import Json
+from tests.kubelet.test_binds import make_training
 
 LOOK = """
 import os, socket, sys, time

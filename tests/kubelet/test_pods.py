@@ -22,7 +22,6 @@ from steelyard.local.names.folder import namespace_file
 from steelyard.types import Json
 
 
-
 async def test_a_pod_that_succeeds(machine: Machine) -> None:
     pod = await machine.run(make_pod(make_container("echo out; echo err >&2")))
     assert phase(pod) == "Succeeded"

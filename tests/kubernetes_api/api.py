@@ -14,9 +14,8 @@ from typing import Any
 import aiohttp
 import orjson
 import yaml
+
 from steelyard.types import Json
-
-
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

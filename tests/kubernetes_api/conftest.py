@@ -14,9 +14,8 @@ import yaml
 from steelyard.kube.client import RestCluster, connect
 from steelyard.local.apiserver import pki
 from steelyard.local.apiserver.server import ApiServerConfig, serve
-
-from tests.kubernetes_api.api import Api, definition
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api, definition
 
 TOKEN = "a token of tests"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

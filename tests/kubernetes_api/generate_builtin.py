@@ -14,7 +14,6 @@ import orjson
 from steelyard.kube.resource import BUILT_IN, HORIZONTAL_POD_AUTOSCALERS, ROLE_BINDINGS, ROLES
 from steelyard.types import Json
 
-
 TARGET = Path("src/steelyard/local/apiserver/builtin.json.gz")
 SERVED = [*BUILT_IN, ROLES, ROLE_BINDINGS, HORIZONTAL_POD_AUTOSCALERS]
 DOCUMENTS = {f"apis/{each.group}/{each.version}" if each.group else "api/v1" for each in SERVED}

@@ -2,9 +2,8 @@
 """Rules in CEL, as tables: schemas with rules, what passes, what does not, and what is said."""
 
 from typing import Any
+
 from steelyard.types import Json
-
-
 
 WHOLE = {"type": "integer"}
 TEXT = {"type": "string", "maxLength": 20}

@@ -10,7 +10,6 @@ from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
-
 NAMESPACE = "default"
 KINDS = {kind.kind: kind for kind in builtin_kinds() if kind.stored_as is None}
 CONTAINER: Json = {

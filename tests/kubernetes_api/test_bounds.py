@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import Api, job, pod
 from tests.kubernetes_api.conftest import Server
-from steelyard.types import Json
 
 CORE, APPS = "/api/v1/namespaces/{}", "/apis/apps/v1/namespaces/{}"
 BATCH, SLICES = "/apis/batch/v1/namespaces/{}/jobs", "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"

@@ -12,9 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-
-from tests.kubernetes_api.api import Api, config_map
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api, config_map
 
 CORE = "/api/v1/namespaces/default"
 ROUNDS = 3

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-
-from tests.kubernetes_api.api import Api, pod
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api, pod
 
 
 def subset(wanted: Any, found: Any, path: str = "") -> None:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from steelyard.schema.crd import custom_resource_definitions
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, WIDGET, established, widget
-from steelyard.types import Json
 
 
 async def test_objects_are_pruned_and_completed(api: Api, widgets: str) -> None:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-
-from tests.kubernetes_api.api import Api, config_map, job, owned_by, pod
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api, config_map, job, owned_by, pod
 
 
 async def made(api: Api, core: str, name: str, **metadata: Any) -> Json:

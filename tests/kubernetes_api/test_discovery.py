@@ -2,9 +2,8 @@
 
 import pytest
 
-
-from tests.kubernetes_api.api import Api
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KINDS = {

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-
-from tests.kubernetes_api.api import TABLE, Api, pod
 from steelyard.types import Json
+from tests.kubernetes_api.api import TABLE, Api, pod
 
 RBAC = "rbac.authorization.k8s.io"
 RULE = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["a"]}

@@ -2,9 +2,8 @@
 
 import pytest
 
-
-from tests.kubernetes_api.api import Api, config_map
 from steelyard.types import Json
+from tests.kubernetes_api.api import Api, config_map
 
 ROOT_CA = "metadata.name!=kube-root-ca.crt"  # which a real server puts into every namespace
 

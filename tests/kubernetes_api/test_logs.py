@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import Api, pod
 from tests.kubernetes_api.conftest import Server
-from steelyard.types import Json
 
 FIRST = "2026-01-01T00:00:01.000000001Z stdout F one\n"
 SPLIT = "2026-01-01T00:00:02.000000000Z stdout P two, \n2026-01-01T00:00:03.000000000Z stdout F and more\n"

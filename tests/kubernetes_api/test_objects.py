@@ -2,9 +2,8 @@
 
 import asyncio
 
-
-from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, job, pod
 from steelyard.types import Json
+from tests.kubernetes_api.api import JSON_PATCH, Api, config_map, job, pod
 
 
 async def test_what_the_server_sets_cannot_be_set(api: Api, core: str) -> None:

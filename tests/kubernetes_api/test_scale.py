@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import JSON_PATCH, Answer, Api, definition
 from tests.kubernetes_api.conftest import ANYTHING, CRDS, established, widget
-from steelyard.types import Json
 
 COUNT = {"type": "integer", "minimum": 0, "maximum": 9}
 ROLE = {"type": "object", "properties": {"n": COUNT}}

@@ -17,7 +17,6 @@ from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
 
-
 NAMES = st.sampled_from("abcd")
 CORE = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"

@@ -33,10 +33,9 @@ from steelyard.local.faults import Faults
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.scheduler import Scheduler
 from steelyard.local.kubelet.testing import make_config
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import MERGE, Answer, Api, job
 from tests.kubernetes_api.strange import BASES, CONTAINER, KINDS, POD, collection, strange_objects
-from steelyard.types import Json
 
 TOKEN = "a token of tests"
 CHOSEN = int(os.environ.get("STEELYARD_FUZZ_SEED", "1"))

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-
-from tests.kubernetes_api.api import Answer, Api, config_map, pod
 from steelyard.types import Json
+from tests.kubernetes_api.api import Answer, Api, config_map, pod
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

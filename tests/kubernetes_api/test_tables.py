@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import TABLE, Api, config_map, job, pod
 from tests.kubernetes_api.conftest import widget
-from steelyard.types import Json
 
 WIDE = {
     "pods": ("Name Ready Status Restarts Age", ["IP", "Node", "Nominated Node", "Readiness Gates"]),

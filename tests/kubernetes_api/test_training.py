@@ -8,10 +8,9 @@ import pytest
 
 from steelyard.schema.crd import custom_resource_definitions
 from steelyard.schema.training.kinds import TRAINING
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.conftest import CRDS, established
-from steelyard.types import Json
 
 CONTAINERS = {
     "TFJob": ("tensorflow", "Worker"),

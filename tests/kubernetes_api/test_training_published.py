@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from steelyard.schema.training.kinds import TRAINING
-
+from steelyard.types import Json
 from tests.kubernetes_api.api import Api
 from tests.kubernetes_api.test_training import CONTAINERS, path, served
-from steelyard.types import Json
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-
-from tests.kubernetes_api.api import TABLE, Api, config_map
 from steelyard.types import Json
+from tests.kubernetes_api.api import TABLE, Api, config_map
 
 LABELLED = "labelSelector=on%3Dyes"
 STREAMED = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -11,11 +11,10 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.schema.bounds import ENTITY_BYTES, FREE_DEPTH
 from steelyard.schema.entities import PLURALS
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_refusals import commands, refused
 from tests.platform_api.world import World, dataset, make_world, service
-from steelyard.types import Json
 
 
 def nested(levels: int) -> Json:

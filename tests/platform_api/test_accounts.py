@@ -7,9 +7,8 @@ import jwt
 import pytest
 
 from steelyard.schema.account import AccessGrant
-
-from tests.platform_api.world import World, grant, model
 from steelyard.types import Json
+from tests.platform_api.world import World, grant, model
 
 EXPIRES = "2030-01-02T00:00:00Z"
 READ = {"resources": ["models"], "functions": ["get", "query"], "accounts": ["acme"]}

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from steelyard.schema.entities import ENTITIES, PLURALS, entity_of
-
-from tests.platform_api.world import World, dataset, grant, model, service
 from steelyard.types import Json
+from tests.platform_api.world import World, dataset, grant, model, service
 
 Make = Callable[[World], Awaitable[Json]]
 

@@ -12,7 +12,7 @@ from steelyard.accounts.ledger import OutboxRow
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
 from steelyard.broker.memory import MemoryLog
-
+from steelyard.types import Json
 from steelyard.views.memory import MemoryView
 from steelyard.views.view import Change
 from tests.platform_api.world import (
@@ -24,7 +24,6 @@ from tests.platform_api.world import (
     running_services,
     service,
 )
-from steelyard.types import Json
 
 KEY = {"Idempotency-Key": "once"}
 

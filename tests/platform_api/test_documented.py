@@ -12,10 +12,9 @@ from steelyard.api.openapi import document
 from steelyard.api.routing import Grant, Route
 from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity
-
+from steelyard.types import Json
 from tests.platform_api.test_grants import ROUTES, Subject, name
 from tests.platform_api.world import World, grant, make_world
-from steelyard.types import Json
 
 LISTED = tuple(route for route in ROUTES if route.method != "WEBSOCKET")
 WITH_BODY = tuple(route for route in LISTED if route.request is not None)

@@ -1,10 +1,9 @@
 """One call links what a reader needs to check a report or an audit; what is left out is said, with the reason."""
 
-
+from steelyard.types import Json
 from tests.platform_api.test_audits import audit, complete, procedure, report
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.world import World, dataset, grant
-from steelyard.types import Json
 
 RECORDS = (
     ".steelyard/manifest.json",

@@ -44,12 +44,11 @@ from steelyard.services.orchestrator import run_orchestrator
 from steelyard.services.resources import KUBE, manifest
 from steelyard.services.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
-
+from steelyard.types import Json
 from steelyard.views.open import open_view
 from tests.platform_api.fuzzing import Fuzz
 from tests.platform_api.test_collection import an_audit, an_evaluation
 from tests.platform_api.world import Engines, World, dataset, make_world
-from steelyard.types import Json
 
 HEADERS = {"Content-Type": "application/json"}
 PATHS = {"Deployment": "/apis/apps/v1/namespaces/default/deployments"}

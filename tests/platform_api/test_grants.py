@@ -11,10 +11,9 @@ from steelyard.api.routing import Administrator, Grant, Public, Route, Signed
 from steelyard.api.table import routes
 from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import MAKE
 from tests.platform_api.world import World, dataset, grant, model, service
-from steelyard.types import Json
 
 ROUTES = tuple(routes())
 GRANTED = tuple(route for route in ROUTES if isinstance(route.check, Grant))

@@ -9,10 +9,9 @@ import pytest
 from steelyard.api.logs import FolderPodLogs, _text
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import an_evaluation
 from tests.platform_api.world import World
-from steelyard.types import Json
 
 
 def line(second: int, message: str) -> bytes:

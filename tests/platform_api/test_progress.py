@@ -2,10 +2,9 @@
 
 import orjson
 
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import an_evaluation
 from tests.platform_api.world import World, model, service
-from steelyard.types import Json
 
 
 async def keep(world: World, place: str, **facts: int | str) -> None:

@@ -7,10 +7,9 @@ import pytest
 
 from steelyard.broker.log import EVENTS
 from steelyard.schema.entities import PLURALS
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import MAKE, a_service, an_evaluation
 from tests.platform_api.world import World, dataset, grant, make_world, md5, model, service
-from steelyard.types import Json
 
 UNKNOWN = "0" * 31 + "1"
 

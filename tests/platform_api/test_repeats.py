@@ -24,14 +24,13 @@ from steelyard.broker import log as broker
 from steelyard.broker.log import EVENTS, Log, Record
 from steelyard.broker.memory import MemoryLog
 from steelyard.schema.ids import random_id
-
+from steelyard.types import Json
 from steelyard.views.memory import MemoryView
 from steelyard.views.view import Stored
 from tests.platform_api.test_audits import audit, procedure
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.test_served import served, serving
 from tests.platform_api.world import Engines, World, dataset, grant, make_engines, make_world, model, service
-from steelyard.types import Json
 
 BODY = {"account": "acme", **model()}
 

@@ -25,10 +25,9 @@ from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
 from steelyard.schema.ids import random_id
 from steelyard.storage.store import open_store
-
+from steelyard.types import Json
 from steelyard.views.open import open_view
 from tests.platform_api.world import Engines, model, running_services
-from steelyard.types import Json
 
 if TYPE_CHECKING:
     from dyff.client import Client

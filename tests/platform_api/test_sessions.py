@@ -15,10 +15,9 @@ from aiohttp import web
 from steelyard.api.replicas import PORT, Replicas
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 from steelyard.schema.names import namespace_of
-
+from steelyard.types import Json
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.world import World, grant, make_world
-from steelyard.types import Json
 
 
 @dataclass

@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from steelyard.api.settings import ApiSettings
-
-from tests.platform_api.world import World, dataset, make_world, md5, model
 from steelyard.types import Json
+from tests.platform_api.world import World, dataset, make_world, md5, model
 
 FILES = {"a/data 1.parquet": b"rows" * 1000, "b.parquet": b""}
 

@@ -30,10 +30,9 @@ from steelyard.schema.ids import random_id
 from steelyard.services.aggregator import run_aggregator
 from steelyard.services.sinks import run_view_sink
 from steelyard.storage.store import Store, open_store
-
+from steelyard.types import Json
 from steelyard.views.memory import MemoryView
 from steelyard.views.view import View
-from steelyard.types import Json
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 _numbers = count()

@@ -17,7 +17,6 @@ from steelyard.cli.lists import items_of
 from steelyard.errors import UsageError
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from yaml import MarkedYAMLError
 

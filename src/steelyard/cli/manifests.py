@@ -14,7 +14,6 @@ from steelyard.errors import UsageError
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Manifest:
     """One document of a file."""

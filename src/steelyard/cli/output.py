@@ -8,7 +8,6 @@ from typing import Any
 from steelyard.errors import UsageError
 from steelyard.types import Json
 
-
 FORMS = ("table", "json", "yaml", "name")
 SHOWN_TEXT = 120  # characters of a text without a blank; a URL or a digest has fewer
 

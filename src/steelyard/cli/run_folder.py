@@ -27,7 +27,6 @@ from steelyard.settings import load
 from steelyard.storage.store import ObjectMissing, Store, open_store
 from steelyard.types import Json
 
-
 POLL_SECONDS = 0.25
 
 

@@ -24,7 +24,6 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.entities import PLURALS
 from steelyard.types import Json
 
-
 Answer = Callable[[], httpx.Response]
 Trouble = Callable[[Answer], httpx.Response]
 ENDPOINT, TOKEN, SESSION_TOKEN = "http://fake/v0", "secret", "session-secret"

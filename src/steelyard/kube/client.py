@@ -22,7 +22,6 @@ from steelyard.kube.kubeconfig import Token, load
 from steelyard.kube.resource import PODS
 from steelyard.types import Json
 
-
 _PAGE = 500  # objects per list request, as kubectl
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"

@@ -11,7 +11,6 @@ from typing import Literal, Protocol
 from steelyard.kube.resource import Resource
 from steelyard.types import Json
 
-
 __all__ = [
     "Cluster",
     "Json",

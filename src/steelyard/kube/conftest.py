@@ -17,7 +17,6 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import BUILT_IN, DYFF
 from steelyard.types import Json
 
-
 _RESOURCES = {(each.group, each.plural): each for each in (*BUILT_IN, *DYFF, WIDGETS)}
 
 

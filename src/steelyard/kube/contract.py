@@ -14,7 +14,6 @@ from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, No
 from steelyard.kube.resource import CONFIG_MAPS, CRDS, LEASES, PODS
 from steelyard.types import Json
 
-
 Case = Callable[[Cluster, str], Awaitable[None]]
 CASES: list[Case] = []
 WIDGETS = Resource("contract.steelyard.dev", "v1", "widgets", "Widget")

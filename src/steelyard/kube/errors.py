@@ -4,9 +4,8 @@ The client raises them from an answer, the in-memory double from its own checks;
 """
 
 from typing import ClassVar
+
 from steelyard.types import Json
-
-
 
 
 class ApiError(Exception):

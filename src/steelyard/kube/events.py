@@ -19,7 +19,6 @@ from steelyard.kube.errors import AlreadyExists, ApiError, NotFound
 from steelyard.kube.resource import EVENTS
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 EventType = Literal["Normal", "Warning"]

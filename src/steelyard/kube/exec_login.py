@@ -20,7 +20,6 @@ from typing import Literal, get_args
 from steelyard.kube.errors import Unauthorized
 from steelyard.types import Json
 
-
 Mode = Literal["Never", "IfAvailable", "Always"]
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 VARIABLE = "KUBERNETES_EXEC_INFO"

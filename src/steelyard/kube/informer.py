@@ -19,7 +19,6 @@ from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_fro
 from steelyard.kube.shelf import Index, ObjectKey, Shelf
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 Change = Callable[[Json | None, Json | None], None]

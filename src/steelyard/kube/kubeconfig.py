@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from steelyard.kube.exec_login import BadPlugin, ExecLogin, plugin_of, with_certificate
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
     from lightkube.config.models import User

@@ -17,7 +17,6 @@ from steelyard.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from steelyard.kube.resource import LEASES
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 _NEVER = float("-inf")
 

@@ -21,7 +21,6 @@ from steelyard.kube.selectors import Matcher, everything, matcher
 from steelyard.kube.store import Change, Snapshot, Store, key_of
 from steelyard.types import Json
 
-
 Hook = Callable[[str, Resource, str], None]
 T = TypeVar("T")
 

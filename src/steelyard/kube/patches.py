@@ -7,7 +7,6 @@ from steelyard.kube.errors import Invalid
 from steelyard.types import Json
 
 
-
 def apply_patch(obj: Json, patch: Patch) -> Json:
     """A patched copy; parts that the patch does not touch are shared with `obj`."""
     return merge_patch(obj, patch) if isinstance(patch, dict) else json_patch(obj, patch)

@@ -4,9 +4,8 @@ Everything that speaks REST names its resource with one of the constants below.
 """
 
 from typing import NamedTuple
+
 from steelyard.types import Json
-
-
 
 
 class Resource(NamedTuple):

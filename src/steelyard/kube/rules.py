@@ -23,7 +23,6 @@ from steelyard.kube.resource import (
 from steelyard.kube.selectors import bad_request
 from steelyard.types import Json
 
-
 _PLAIN = frozenset({CONFIG_MAPS, SECRETS, EVENTS, LEASES, SERVICE_ACCOUNTS})
 _WITHOUT_STATUS = _PLAIN | {ENDPOINT_SLICES}
 _WITHOUT_GENERATION = _PLAIN | {SERVICES, NODES, NAMESPACES}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from steelyard.kube.errors import ApiError
 from steelyard.types import Json
 
-
 Matcher = Callable[[Json], bool]
 Requirement = Callable[[Mapping[str, str]], bool]
 

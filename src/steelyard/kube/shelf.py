@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import orjson
+
 from steelyard.types import Json
-
-
 
 ObjectKey = tuple[str, str]  # namespace and name; the former is empty where there is none
 Index = Callable[[Json], Iterable[str]]

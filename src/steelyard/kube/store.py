@@ -21,7 +21,6 @@ from steelyard.kube.errors import AlreadyExists, Gone, NotFound
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.types import Json
 
-
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 

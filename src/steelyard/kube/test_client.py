@@ -17,7 +17,6 @@ from steelyard.kube.resource import CONFIG_MAPS, NODES, PODS
 from steelyard.types import Json
 
 
-
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)
 async def test_the_contract_holds_over_http(case: contract.Case, rest: RestCluster) -> None:
     await case(rest, "default")

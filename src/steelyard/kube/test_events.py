@@ -13,7 +13,6 @@ from steelyard.kube.resource import EVALUATIONS, EVENTS, NODES
 from steelyard.types import Json
 
 
-
 @pytest.fixture
 def cluster() -> MemoryCluster:
     return MemoryCluster()

@@ -22,7 +22,6 @@ from steelyard.kube.kubeconfig import KubeconfigError, load
 from steelyard.kube.resource import NODES
 from steelyard.types import Json
 
-
 V1, BETA = VERSIONS
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -18,7 +18,6 @@ from steelyard.kube.resource import CONFIG_MAPS
 from steelyard.kube.store import key_of
 from steelyard.types import Json
 
-
 EAGER = Pace(backoff=0)
 AT_ONCE = Pace(backoff=0, watch=0)
 """Watches that end in time, and again and again."""

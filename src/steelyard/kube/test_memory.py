@@ -14,7 +14,6 @@ from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, JOBS, PODS
 from steelyard.types import Json
 
 
-
 @pytest.mark.parametrize("case", contract.CASES, ids=lambda case: case.__name__)
 async def test_the_contract_holds(case: contract.Case) -> None:
     await case(MemoryCluster(), "default")

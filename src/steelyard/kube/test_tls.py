@@ -22,7 +22,6 @@ from steelyard.kube.errors import Unreachable
 from steelyard.kube.resource import NODES
 from steelyard.types import Json
 
-
 _NODES = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}
 
 

@@ -13,7 +13,6 @@ from steelyard.local.network import Network
 from steelyard.local.state import StateDir, read_ready, read_record, why_no_state_folder
 from steelyard.types import Json
 
-
 COUNTED = (*DYFF, JOBS, PODS, DEPLOYMENTS, SERVICES)
 
 

@@ -26,7 +26,6 @@ from steelyard.local.state import StateDir, write_atomically
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from steelyard.settings import Settings
 

@@ -17,7 +17,6 @@ from steelyard.operator.times import MAX_SECONDS, later
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Progress:
     """What to do for a step now: `memory` is what to remember, `outcome` what became of the attempt so far."""

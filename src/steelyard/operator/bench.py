@@ -30,7 +30,6 @@ from steelyard.operator.lagging import LaggingCaches, peek
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.types import Json
 
-
 Interruption = tuple[str, int] | None
 T = TypeVar("T")
 

@@ -23,7 +23,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.caches import JOB_INDEXES, TrainingCaches, slim_job
 from steelyard.types import Json
 
-
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 _TRAINING = frozenset(TRAINING)
 BY_OWNER = "owner"

@@ -17,7 +17,6 @@ from steelyard.operator.times import later
 from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard.types import Json
 
-
 POD_GRACE = timedelta(seconds=5)
 """How long a failed Job's Pod may be missing from the cache before the Pod is taken for deleted."""
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})

@@ -11,7 +11,6 @@ from typing import Literal
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
-
 State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
 

@@ -31,7 +31,6 @@ from steelyard.operator.workflow import WORKFLOWS, Workflow
 from steelyard.operator.writes import Writes
 from steelyard.types import Json
 
-
 UNSEEN = timedelta(seconds=30)
 """A child that is deleted before the cache has shown it may leave no event: look again after this time."""
 

@@ -20,7 +20,6 @@ from steelyard.operator.workflow import Workflow
 from steelyard.operator.writes import missing
 from steelyard.types import Json
 
-
 Objects = Mapping[Key, Stored]
 
 REMEMBERED = 100_000

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
 from steelyard.types import Json
-
-
 
 
 @dataclass(frozen=True)

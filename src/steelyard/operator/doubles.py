@@ -1,9 +1,8 @@
 """Resources for tests and for the exploration, as the API would return them; what matters is given by keyword."""
 
 from typing import Any
+
 from steelyard.types import Json
-
-
 
 NAMESPACE = "default"
 SCHEMA: Json = {"arrowSchema": "AAAA"}

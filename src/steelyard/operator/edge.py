@@ -11,7 +11,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
 
-
 class Stale(Exception):
     """The cache was behind the API: look again later. Nothing was lost, the decision is made anew."""
 

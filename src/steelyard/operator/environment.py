@@ -13,7 +13,6 @@ from steelyard.operator.doubles import NAMESPACE
 from steelyard.operator.names import controller_of, owner_reference
 from steelyard.types import Json
 
-
 FOREIGN = "somebody-elses"
 
 

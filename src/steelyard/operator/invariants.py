@@ -12,7 +12,6 @@ from steelyard.operator.names import COMPONENT, controller_of
 from steelyard.types import Json
 
 
-
 def foreign_touched(before: State, changed: set[StoreKey]) -> str:
     for key in changed:
         stored = before.objects.objects.get(key)

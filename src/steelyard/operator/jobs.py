@@ -12,7 +12,6 @@ from steelyard.schema.steps import ResourceRef, StepConfig, epoch
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Step:
     """One step of a workflow: the middle of its Jobs' names, its module, its longest time in seconds."""

@@ -13,7 +13,6 @@ from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 SETTINGS = OperatorSettings(storage="file:///storage", max_attempts=2)
 
 

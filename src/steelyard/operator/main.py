@@ -25,7 +25,6 @@ from steelyard.operator.training import events
 from steelyard.operator.workflow import workflows
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-operator"

@@ -2,9 +2,8 @@
 
 import hashlib
 import re
+
 from steelyard.types import Json
-
-
 
 CHILD_LIMIT = 57
 """Characters: a Job's Pod adds six, and 63 is the limit of a DNS label."""

@@ -5,7 +5,6 @@ from typing import Any
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 CONFIG_FOLDER = "/etc/steelyard"
 CONFIG_FILE = f"{CONFIG_FOLDER}/config.json"
 TERMINATION_LOG = "/dev/termination-log"

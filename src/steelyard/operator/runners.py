@@ -10,7 +10,6 @@ from steelyard.operator.pods import CONTAINER_SECURITY, POD_IP
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 PORT = 8000
 SERVED = frozenset({"container", "mock", "vllm"})
 VLLM_MODEL = "/dyff/mnt/volume"

@@ -7,7 +7,6 @@ from steelyard.operator.runners import PORT, data_mounts, mounts, runner_contain
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 IDENTITY_PORT = 8001
 
 

@@ -11,7 +11,6 @@ from steelyard.operator.names import controller_of
 from steelyard.operator.worlds import HANDS, OPERATOR, ResourceWorld, remove_child, take_name
 from steelyard.types import Json
 
-
 REPLICA_MOVES = frozenset(
     {"replica becomes ready", "replica is not ready", "replica finds no node", "runner crashes again and again",
      "runner listens on all addresses", "fetching fails for good", "replica deleted by hand",

@@ -15,7 +15,6 @@ from steelyard.operator.doubles import NAMESPACE, make_evaluation
 from steelyard.operator.edge import Key
 from steelyard.types import Json
 
-
 Effect = Callable[[Bench, Json], None]
 
 

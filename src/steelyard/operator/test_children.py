@@ -12,7 +12,6 @@ from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
-
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings()
 EVALUATION = make_evaluation()

@@ -23,7 +23,6 @@ from steelyard.operator.lagging import LaggingCaches
 from steelyard.operator.training.doubles import make_job
 from steelyard.types import Json
 
-
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
 

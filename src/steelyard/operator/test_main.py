@@ -33,7 +33,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.doubles import make_job
 from steelyard.types import Json
 
-
 PATIENCE = 30.0
 """Seconds, on a machine that has other work to do."""
 SETTINGS = OperatorSettings(storage="file:///storage")

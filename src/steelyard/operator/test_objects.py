@@ -23,7 +23,6 @@ from steelyard.schema.resources import InferenceSessionResourceSpec
 from steelyard.schema.steps import StepConfig
 from steelyard.types import Json
 
-
 SETTINGS = OperatorSettings(storage="s3://bucket/steelyard")
 MODEL = {"id": "a4", "account": "acme", "name": "llama", "artifact": {"kind": "Volume"}}
 DATA_MOUNT = {

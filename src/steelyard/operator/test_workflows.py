@@ -24,7 +24,6 @@ from steelyard.operator.workflow import WORKFLOWS
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
-
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")
 

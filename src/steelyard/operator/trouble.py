@@ -9,7 +9,6 @@ from steelyard.operator.conditions import condition, time_text
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
-
 ERROR = "Error"
 NOT_MADE = "FailedCreate"
 """Kubernetes' own controllers use this word for the same."""

@@ -30,7 +30,6 @@ from steelyard.operator.workflows import (
 )
 from steelyard.types import Json
 
-
 Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 
 

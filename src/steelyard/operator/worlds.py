@@ -32,7 +32,6 @@ from steelyard.operator.invariants import (
 from steelyard.operator.names import COMPONENT, ENTITY, OWNER, controller_of
 from steelyard.types import Json
 
-
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",
      "answer lost", "conflict", "crash after the last call", "a second operator pauses before create",

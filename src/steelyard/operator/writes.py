@@ -20,7 +20,6 @@ from steelyard.operator.training import events
 from steelyard.operator.workflow import Workflow
 from steelyard.types import Json
 
-
 _INVALID = frozenset({400, 413, 422})
 """Answers that a repeat does not change: what was sent cannot be read, is too large, or breaks a rule of its kind."""
 _BUSY = (Conflict, ServerTimeout, TooManyRequests, Unreachable)

@@ -12,7 +12,6 @@ from steelyard.report.page import FORMAT
 from steelyard.types import Json
 
 
-
 def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None) -> Json:
     first = requirements[0]
     return {

@@ -14,7 +14,6 @@ from steelyard.report.statistics import Estimate
 from steelyard.types import Json
 
 
-
 class _Numbers(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 

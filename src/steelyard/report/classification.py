@@ -39,7 +39,6 @@ from steelyard.report.summary import What, summarise_scores
 from steelyard.report.wording import count, counted, interval, percent, unanswered
 from steelyard.types import Json
 
-
 _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("score", pa.float64()),
     ("label", pa.string()),

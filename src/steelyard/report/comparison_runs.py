@@ -16,7 +16,6 @@ from steelyard.report.statistics import Estimate
 from steelyard.report.wording import count, percent, signed_points, small_p
 from steelyard.types import Json
 
-
 KINDS = {
     "worse": ("worse", "the greatest losses first"),
     "better": ("better", "the greatest gains first"),

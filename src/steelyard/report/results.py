@@ -13,7 +13,6 @@ from markupsafe import Markup
 from steelyard.report.statistics import Estimate
 from steelyard.types import Json
 
-
 Unit: TypeAlias = Literal["share", "number"]
 
 

@@ -14,7 +14,6 @@ from steelyard.report.rubrics.contract import KEYS
 from steelyard.report.statistics import Estimate
 from steelyard.types import Json
 
-
 ROWS = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from(["a", "b", "c", "d", "e", None])),
     min_size=1,

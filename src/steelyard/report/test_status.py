@@ -16,7 +16,6 @@ from steelyard.report.scoring import summarise
 from steelyard.report.status import counted, counts_of, settled, unit_of, values_of, with_status, wrong_rows
 from steelyard.types import Json
 
-
 ROW = {"target": "x"}
 
 

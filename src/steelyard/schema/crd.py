@@ -5,7 +5,6 @@ from steelyard.schema.structural import structural
 from steelyard.schema.training.crd import training_definitions
 from steelyard.types import Json
 
-
 IMMUTABLE = {"rule": "self == oldSelf", "message": "spec is immutable; make a new resource"}
 
 _CONDITION: Json = {

@@ -12,7 +12,6 @@ from steelyard.schema.resources import RESOURCES
 from steelyard.schema.structural import structural
 from steelyard.types import Json
 
-
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 ALLOWED = {
     "type", "description", "default", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum",

@@ -24,7 +24,6 @@ from steelyard.schema.status import SUCCESS, Source, allows, statuses
 from steelyard.schema.stored import with_revision
 from steelyard.types import Json
 
-
 Headers = Mapping[str, str]
 """Of the command: `id` is the revision that it makes, `time` when it was given, `source` by whom."""
 

@@ -26,7 +26,6 @@ from steelyard.services.statuses import Status, command_id, status_command
 from steelyard.services.waiting import failure
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 LEASE = "steelyard-informer"

@@ -20,7 +20,6 @@ from steelyard.schema.stored import entity_json
 from steelyard.services.edits import SAME, Rejected, edited
 from steelyard.types import Json
 
-
 FORGOTTEN = "forgotten"
 """Header of the marker that a forgotten entity leaves, with the time at which it was forgotten."""
 MARKER_FOR = timedelta(days=14)

@@ -14,7 +14,6 @@ from steelyard.kube.resource import NAMESPACES, SECRETS, Resource
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")

@@ -19,7 +19,6 @@ from steelyard.schema.resources import RESOURCES, ResourceSpec
 from steelyard.services.namespaces import ACCOUNT, label_value
 from steelyard.types import Json
 
-
 ENTITY = "dyff.io/entity"
 KIND = "dyff.io/kind"
 

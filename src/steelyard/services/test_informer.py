@@ -18,7 +18,6 @@ from steelyard.services.resources import manifest
 from steelyard.services.statuses import Status
 from steelyard.types import Json
 
-
 NOON = "2026-01-01T12:00:00Z"
 
 

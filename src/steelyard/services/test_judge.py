@@ -25,7 +25,6 @@ from steelyard.services.orchestrator.doubles import START, make_evaluation, make
 from steelyard.services.statuses import Status, status_command
 from steelyard.types import Json
 
-
 EPOCH = 2
 EVALUATION = make_evaluation()
 HOUR = timedelta(hours=1)

@@ -23,7 +23,6 @@ from aiohttp import web
 from steelyard.steps.service import add_address, log, serve
 from steelyard.types import Json
 
-
 NAME = "mock_inference_service"
 MODEL = "mock"
 TRANSIENT_RATE = 0.1

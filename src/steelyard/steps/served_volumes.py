@@ -13,7 +13,6 @@ from steelyard.storage.store import ObjectMissing
 from steelyard.types import Json
 
 
-
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:
     """Every Data mount whose location is known, by name; without files where nobody kept digests of them."""
     runner = spec.inferenceSession.inferenceService.runner

@@ -9,7 +9,6 @@ import typer
 from steelyard.cli.train.cluster import ClusterOptions, JobArgument, on, on_cluster
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from steelyard.clusters.training.logs import LogCluster
     from steelyard.clusters.training.progress import Progress

@@ -31,7 +31,6 @@ from steelyard.local.state import prepare
 from steelyard.local.supervisor import write_images
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
 

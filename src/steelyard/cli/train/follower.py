@@ -15,7 +15,6 @@ from steelyard.clusters.training.records import time_of
 from steelyard.clusters.training.view import JobView
 from steelyard.types import Json
 
-
 TICK_SECONDS = 0.2
 UNSEEN_SECONDS = 15.0
 """After which a job that nobody has taken up is told."""

@@ -10,7 +10,6 @@ from steelyard.kube.errors import AlreadyExists
 from steelyard.kube.resource import FRAMEWORKS
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
 

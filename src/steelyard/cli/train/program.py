@@ -15,7 +15,6 @@ from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
 from steelyard.errors import UsageError
 from steelyard.types import Json
 
-
 CODE_BYTES = 900_000
 """A ConfigMap holds a mebibyte."""
 MODE = 0o755

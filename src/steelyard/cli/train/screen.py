@@ -14,7 +14,6 @@ from typing import IO, Any, Protocol
 from steelyard.errors import UsageError
 from steelyard.types import Json
 
-
 COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 """ANSI colours of the replicas, in turn. Red is for what went wrong."""
 CLEAR = "\r\x1b[2K"

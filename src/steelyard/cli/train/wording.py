@@ -11,7 +11,6 @@ from steelyard.clusters.training.records import FailureView, lines
 from steelyard.clusters.training.view import JobView
 from steelyard.types import Json
 
-
 LAST_LINES = 12
 """Of a failed program's last words, how many are shown where a job ends."""
 BENIGN = frozenset({"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"})

@@ -13,7 +13,6 @@ from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
 from steelyard.types import Json
 
-
 _TYPE = ("replicaType", "replica_type", "mxReplicaType", "tfReplicaType", "type", "role", "name")
 _COUNT = ("replicas", "count", "num_replicas", "numReplicas")
 _LISTS = ("replicaSpecs", "replica_specs", "mxReplicaSpecs", "tfReplicaSpecs", "replicas")

@@ -11,7 +11,6 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import PODS, PYTORCH_JOBS
 from steelyard.types import Json
 
-
 NAMESPACE = "default"
 
 

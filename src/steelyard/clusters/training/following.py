@@ -25,7 +25,6 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.resource import EVENTS, PODS
 from steelyard.types import Json
 
-
 WAITING = 2000
 """Lines read and not yet taken; beyond them reading waits."""
 QUIET_SECONDS = 1.0

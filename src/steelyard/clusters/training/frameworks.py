@@ -22,7 +22,6 @@ from steelyard.kube.resource import (
 )
 from steelyard.types import Json
 
-
 WORKER = "Worker"
 
 

@@ -13,7 +13,6 @@ from steelyard.kube.resource import CONFIG_MAPS, FRAMEWORKS, PODS, TRAINING, Res
 from steelyard.types import Json
 
 
-
 async def submit(cluster: Cluster, manifest: Json, files: Json | None = None) -> JobView:
     """Make the job, and the ConfigMap with its files, which goes when the job goes. Raises BadJob.
 

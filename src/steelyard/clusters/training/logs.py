@@ -12,7 +12,6 @@ from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound
 from steelyard.types import Json
 
-
 MAIN = frozenset({*(each.container for each in KNOWN), "mpi"})
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 

@@ -11,7 +11,6 @@ from steelyard.clusters.training.frameworks import TrainingFramework
 from steelyard.clusters.training.names import MAX_NUMBER, NAME_LIMIT, RESTART_SCOPE
 from steelyard.types import Json
 
-
 RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]
 RestartScope = Literal["Pod", "ReplicaType", "Job"]
 CODE = "/steelyard/code"

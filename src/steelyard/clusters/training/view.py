@@ -16,7 +16,6 @@ from steelyard.clusters.training.records import (
 from steelyard.kube.resource import Resource, resource_of
 from steelyard.types import Json
 
-
 SPECS = re.compile("ReplicaSpecs$|^roles$")
 """What the fields with the replica types are called, of all kinds."""
 

@@ -11,7 +11,6 @@ from steelyard.kube.informer import Informer
 from steelyard.types import Json
 
 
-
 async def wait(
     cluster: Cluster,
     job: JobView,

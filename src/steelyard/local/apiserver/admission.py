@@ -11,7 +11,6 @@ from steelyard.local.apiserver.priorities import assign_priority
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
 
-
 PERMANENT = ("default", "kube-system", "kube-public")
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

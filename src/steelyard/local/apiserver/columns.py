@@ -10,7 +10,6 @@ from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.rules.common import expression_text
 from steelyard.types import Json
 
-
 Cell = Callable[[Json, datetime], Any]
 NONE, UNKNOWN = "<none>", "<unknown>"
 

@@ -12,7 +12,6 @@ from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json
 
 
-
 def kinds_of(crd: Json) -> list[ResourceType]:
     """One per served version."""
     spec = crd["spec"]

@@ -12,7 +12,6 @@ from steelyard.local.apiserver.store import Store
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 log = logging.getLogger(__name__)
 
 

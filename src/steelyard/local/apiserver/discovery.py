@@ -10,7 +10,6 @@ from steelyard.local.apiserver.registry import Registry
 from steelyard.local.apiserver.reviews import KINDS as REVIEW_KINDS
 from steelyard.types import Json
 
-
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 VERSION: Json = {

@@ -6,9 +6,8 @@
 from dataclasses import dataclass
 
 import orjson
+
 from steelyard.types import Json
-
-
 
 
 class Refusal(Exception):

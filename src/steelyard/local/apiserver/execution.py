@@ -26,7 +26,6 @@ from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder
 from steelyard.types import Json
 
-
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 LAST_WORDS = 1.0  # seconds without output after a command's end: what it left behind may hold its pipes

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import cast
 
 import orjson
+
 from steelyard.types import Json
-
-
 
 _NONE: Mapping[str, str] = {}
 Key = tuple[str, str]  # namespace (empty for what has none), name

@@ -8,7 +8,6 @@ from steelyard.local.apiserver.errors import Cause
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
-
 Check = Callable[[Json, Json | None], list[Cause]]
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

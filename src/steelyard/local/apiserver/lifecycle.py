@@ -19,7 +19,6 @@ from steelyard.local.apiserver.ring import Change
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 log = logging.getLogger(__name__)
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"

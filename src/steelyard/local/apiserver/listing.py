@@ -18,7 +18,6 @@ from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Page:
     """Where a list goes on: after this object, in the state of (at least) this version."""

@@ -16,7 +16,6 @@ from steelyard.local.apiserver.messages import Request, Response
 from steelyard.local.apiserver.parameters import integer
 from steelyard.types import Json
 
-
 POLL_SECONDS = 0.1
 LONGEST = 10**9  # seconds; before that there were no Pods
 TEXT = "text/plain"

@@ -5,7 +5,6 @@ import re
 from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.types import Json
 
-
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _SERVICE = "[a-z]([-a-z0-9]*[a-z0-9])?"

@@ -21,7 +21,6 @@ from steelyard.local.apiserver.schema import WrongType, check_types, drop_unknow
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
 
-
 GENERATE_TRIES = 8
 LONGEST_GRACE = 2**31 - 1  # seconds: more than a date can hold would follow
 MAX_BYTES = 3 << 20  # of an object; patches could make it grow without end

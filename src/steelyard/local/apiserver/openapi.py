@@ -14,7 +14,6 @@ from steelyard.local.apiserver.published import META, closure, read_schemas, sch
 from steelyard.local.apiserver.registry import Registry
 from steelyard.types import Json
 
-
 _OPTIONS = {
     "dryRun": "string",
     "fieldManager": "string",

@@ -13,7 +13,6 @@ from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.local.apiserver.watch import WatchOptions
 from steelyard.types import Json
 
-
 _META = "meta.k8s.io"
 _LONGEST_WATCH = 86_400  # seconds; whoever asks for more begins another
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -17,7 +17,6 @@ from steelyard.local.apiserver.parameters import content_type, json_value
 from steelyard.local.apiserver.strategic import strategic_merge
 from steelyard.types import Json
 
-
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 _LATER = {

@@ -12,9 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
 from steelyard.types import Json
-
-
 
 _log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)

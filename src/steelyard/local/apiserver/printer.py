@@ -9,7 +9,6 @@ from steelyard.local.apiserver.columns import AGE, NAME, Column, age
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.types import Json
 
-
 _STEP = re.compile(
     r"""\.(?P<name>[\w-]+(?:\\.[\w-]+)*)   # .name, with escaped dots
     |\[\?\(@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]   # [?(@.type=="Ready")]

@@ -7,7 +7,6 @@ from steelyard.local.apiserver.rules.scheduling import SYSTEM_CLASSES
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
 
-
 CLASSES = "priorityclasses.scheduling.k8s.io"
 
 

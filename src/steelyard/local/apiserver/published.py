@@ -14,7 +14,6 @@ import orjson
 from steelyard.local.apiserver.schema import Node, fill
 from steelyard.types import Json
 
-
 _FILE = Path(__file__).with_name("builtin.json.gz")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."

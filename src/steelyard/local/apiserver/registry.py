@@ -7,7 +7,6 @@ from steelyard.local.apiserver.custom import kinds_of
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.types import Json
 
-
 Path = tuple[str, str, str]  # group, version, plural
 
 

@@ -16,7 +16,6 @@ from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.tables import table_of
 from steelyard.types import Json
 
-
 _AS = re.compile(r"\bas=(\w+)")
 _VERSION = re.compile(r"\bv=(\w+)")
 _ACCEPTED = ("application/json", "application/*", "*/*", "")

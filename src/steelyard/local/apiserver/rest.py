@@ -31,7 +31,6 @@ from steelyard.local.apiserver.watch import Watch
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Target:
     """What a path names."""

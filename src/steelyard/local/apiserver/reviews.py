@@ -8,7 +8,6 @@ from steelyard.local.apiserver.parameters import PROTOBUF, content_type, json_va
 from steelyard.types import Json
 
 
-
 def _body(request: Request) -> Json:
     if request.method != "POST":
         raise errors.method_not_allowed()

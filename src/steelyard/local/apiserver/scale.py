@@ -18,7 +18,6 @@ from steelyard.local.apiserver.rest import Target, of_patch
 from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.types import Json
 
-
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 

@@ -13,7 +13,6 @@ from typing import Any
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.types import Json
 
-
 Resolve = Callable[[str], "Node"]
 _MISSING = object()
 

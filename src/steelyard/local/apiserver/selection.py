@@ -9,7 +9,6 @@ from steelyard.local.apiserver.item import Item
 from steelyard.local.apiserver.kinds import ResourceType
 from steelyard.types import Json
 
-
 Selects = Callable[[Item], bool]
 _NAMES = ("metadata.name", "metadata.namespace")
 

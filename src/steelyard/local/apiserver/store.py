@@ -16,7 +16,6 @@ from steelyard.local.apiserver.item import Item, Key, item_of
 from steelyard.local.apiserver.ring import Change, Ring
 from steelyard.types import Json
 
-
 log = logging.getLogger(__name__)
 Row = tuple[str, str, str, bytes | None]  # kind, namespace, name, JSON; without JSON the object goes
 Listener = Callable[[list[Change]], None]

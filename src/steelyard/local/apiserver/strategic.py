@@ -10,7 +10,6 @@ from steelyard.local.apiserver import errors
 from steelyard.local.apiserver.schema import Node
 from steelyard.types import Json
 
-
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
 _ANY = Node()

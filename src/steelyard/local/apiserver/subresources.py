@@ -11,7 +11,6 @@ from steelyard.local.apiserver.schema import WrongType, check_types
 from steelyard.types import Json
 
 
-
 def bind(objects: Objects, request: Request, target: Target) -> Response:
     binding, options = read_object(request, target.kind), write_options(request, "CreateOptions")
     node = field_of(binding, "target", "name")

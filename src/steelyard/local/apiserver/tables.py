@@ -11,7 +11,6 @@ from steelyard.local.apiserver.printer import custom_columns
 from steelyard.types import Json
 
 
-
 def _wide(name: str, cell: c.Cell) -> Column:
     return Column(name, cell, priority=1)
 

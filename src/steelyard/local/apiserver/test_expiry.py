@@ -13,7 +13,6 @@ from steelyard.local.apiserver.messages import Request
 from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.types import Json
 
-
 CORE = "/api/v1/namespaces/default"
 
 

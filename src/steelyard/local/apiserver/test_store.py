@@ -12,7 +12,6 @@ from steelyard.local.apiserver.ring import Change
 from steelyard.local.apiserver.store import Row, Store
 from steelyard.types import Json
 
-
 KIND = "configmaps"
 
 

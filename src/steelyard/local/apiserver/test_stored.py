@@ -13,7 +13,6 @@ from steelyard.local.apiserver.server import ApiServerConfig, Parts, make_parts
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 META: Json = {"name": "bad", "namespace": "default", "uid": "u-bad", "resourceVersion": "2"}
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 NAMES = {"plural": "bads", "kind": "Bad", "singular": "bad", "listKind": "BadList"}

@@ -8,7 +8,6 @@ import orjson
 from steelyard.local.apiserver.expressions.values import key_of
 from steelyard.types import Json
 
-
 _NONE = object()
 _SORTED = orjson.OPT_SORT_KEYS
 

@@ -9,7 +9,6 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, shown, un
 from steelyard.local.apiserver.unchanged import is_unchanged
 from steelyard.types import Json
 
-
 _KEPT = [
     "enum",
     "exclusiveMaximum",

@@ -13,7 +13,6 @@ from steelyard.local.apiserver.selection import Selects
 from steelyard.local.apiserver.store import Store
 from steelyard.types import Json
 
-
 BOOKMARK_SECONDS = 50.0
 INITIAL_END = "k8s.io/initial-events-end"
 Render = Callable[[Item], bytes]

@@ -14,7 +14,6 @@ from steelyard.local.controllers.sync import KINDS, Key, owner_key
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 Listener = Callable[[Resource, Json | None, Json | None], None]
 FOLLOWED = (PODS, JOBS, REPLICA_SETS, DEPLOYMENTS, SERVICES, ENDPOINT_SLICES)

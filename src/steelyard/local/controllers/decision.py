@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from steelyard.kube.events import EventType
 from steelyard.types import Json
 
-
 FIRST_BATCH, LARGEST_BATCH = 8, 256  # Pods made or deleted in one decision
 MOST_PODS = 2000  # of one owner at once: the node takes 1,000 in all, and each that waits takes memory
 LONGEST_WAIT = 86_400.0  # seconds until a next look; a deadline may lie centuries ahead

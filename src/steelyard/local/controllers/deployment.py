@@ -14,7 +14,6 @@ from steelyard.local.controllers.decision import Decision, seconds_left, with_co
 from steelyard.local.controllers.replica_set import FAILURE, replicas
 from steelyard.types import Json
 
-
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 

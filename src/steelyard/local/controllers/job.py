@@ -21,7 +21,6 @@ from steelyard.local.controllers.job_counts import Counts, completions, count, i
 from steelyard.local.controllers.job_pods import excess, missing
 from steelyard.types import Json
 
-
 UNSUPPORTED = (
     "podFailurePolicy",
     "successPolicy",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from steelyard.local.controllers import pods as of
 from steelyard.types import Json
 
-
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 MOST_INDEXES = 1_000_000

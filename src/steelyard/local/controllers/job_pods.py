@@ -13,7 +13,6 @@ from steelyard.local.controllers.decision import MOST_PODS, parse_time
 from steelyard.local.controllers.job_counts import FINALIZER, INDEX, Counts, completions, index_of, is_indexed
 from steelyard.types import Json
 
-
 FIRST_DELAY, LONGEST_DELAY = 10.0, 360.0  # seconds between a failure and the next Pod, doubling
 
 

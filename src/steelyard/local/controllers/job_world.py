@@ -9,7 +9,6 @@ from steelyard.local.controllers.objects import edge, ended, make_job
 from steelyard.local.controllers.sync import JOB, sync
 from steelyard.types import Json
 
-
 KEY = ("default", "demo")
 ENDED = ("Succeeded", "Failed")
 

@@ -7,7 +7,6 @@ from steelyard.kube.resource import ENDPOINT_SLICES, JOBS, PODS, SERVICES, Resou
 from steelyard.local.controllers.sync import Edge, Key, owner_key
 from steelyard.types import Json
 
-
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "demo"}},
     "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]},

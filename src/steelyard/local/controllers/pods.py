@@ -3,9 +3,8 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
+
 from steelyard.types import Json
-
-
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own: no vowels, so no words
 

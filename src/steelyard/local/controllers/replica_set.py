@@ -10,7 +10,6 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import MOST_PODS, Decision, batch, seconds_left, with_condition
 from steelyard.types import Json
 
-
 FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children could not be made
 
 

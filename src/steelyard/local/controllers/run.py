@@ -28,7 +28,6 @@ from steelyard.local.controllers.sync import (
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 SHORTEST_WAIT = 0.05  # a decision that wants another look at once must not keep all others waiting
 WORKERS = 8
 Work = tuple[Kind | None, Key]  # None stands for the Service controller

@@ -10,7 +10,6 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision
 from steelyard.types import Json
 
-
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
 

@@ -29,7 +29,6 @@ from steelyard.local.controllers import pods as of
 from steelyard.local.controllers.decision import Decision, Event, parse_time, with_condition
 from steelyard.types import Json
 
-
 Key = tuple[str, str]  # namespace, name
 _log = logging.getLogger(__name__)
 NEXT_BATCH = -1.0  # the answer of a sync that has made a batch and wants its next turn

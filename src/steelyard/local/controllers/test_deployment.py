@@ -9,7 +9,6 @@ from steelyard.local.controllers.objects import TEMPLATE, edge, make_deployment
 from steelyard.local.controllers.sync import DEPLOYMENT, REPLICA_SET, sync
 from steelyard.types import Json
 
-
 KEY = ("default", "demo")
 
 

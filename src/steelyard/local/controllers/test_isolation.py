@@ -18,7 +18,6 @@ from steelyard.local.controllers.sync import DEPLOYMENT, JOB, REPLICA_SET, Edge
 from steelyard.local.faults import Faults
 from steelyard.types import Json
 
-
 LARGEST = 2**31 - 1
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

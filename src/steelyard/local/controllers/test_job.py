@@ -12,7 +12,6 @@ from steelyard.local.controllers.sync import JOB, sync
 from steelyard.types import Json
 
 
-
 async def test_a_pod_that_succeeds_completes_its_job() -> None:
     world = World()
     await world.settle()

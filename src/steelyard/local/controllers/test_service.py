@@ -5,7 +5,6 @@ from steelyard.local.controllers.service import decide
 from steelyard.local.controllers.sync import sync_service
 from steelyard.types import Json
 
-
 KEY = ("default", "demo")
 
 

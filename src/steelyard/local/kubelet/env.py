@@ -10,7 +10,6 @@ from dataclasses import field as field_of
 from steelyard.local.kubelet.quantity import number
 from steelyard.types import Json
 
-
 _REFERENCE = re.compile(r"\$(\$|\(([^()\s]*)\))")
 
 Objects = Mapping[

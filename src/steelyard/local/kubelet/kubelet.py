@@ -33,7 +33,6 @@ from steelyard.local.kubelet.worker import Node, PodWorker
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
 
-
 __all__ = ["Abilities", "KubeletConfig", "abilities", "run_kubelet", "stop_all_pods"]
 
 log = logging.getLogger(__name__)

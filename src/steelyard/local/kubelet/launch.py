@@ -20,7 +20,6 @@ from steelyard.local.kubelet.splice import Mount
 from steelyard.local.names.folder import folder_of, namespace_file
 from steelyard.types import Json
 
-
 HOST_IP = "127.0.0.1"
 MARKER = "STEELYARD_CONTAINER"
 

@@ -1,8 +1,7 @@
 """What a Pod's manifest says about what is its own: its network, its host name, its process numbers; and whether it
 trains."""
+
 from steelyard.types import Json
-
-
 
 HOST_NAME_LIMIT = 63
 _TRAINING = "training.kubeflow.org/"

@@ -9,7 +9,6 @@ from steelyard.local.kubelet.quantity import text_of
 from steelyard.types import Json
 
 
-
 def node_labels(name: str) -> dict[str, str]:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": machine}

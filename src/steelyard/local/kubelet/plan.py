@@ -8,7 +8,6 @@ from steelyard.awake import SleptSince, never_slept, pause_lasts
 from steelyard.local.kubelet.records import Failure, Run
 from steelyard.types import Json
 
-
 HEALTHY_SECONDS = 600  # a run as long as this forgives earlier crashes
 
 Runs = Mapping[str, Run | None]

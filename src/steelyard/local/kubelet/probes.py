@@ -9,7 +9,6 @@ from steelyard.local.kubelet.children import program
 from steelyard.local.kubelet.records import PodFolder, Run
 from steelyard.types import Json
 
-
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 
 

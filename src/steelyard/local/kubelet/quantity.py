@@ -6,7 +6,6 @@ from decimal import Decimal
 from steelyard.schema.quantity import amount as amount_of
 from steelyard.types import Json
 
-
 _LARGEST = Decimal(2**63 - 1)
 
 

@@ -18,7 +18,6 @@ from typing import Literal
 from steelyard.local.kubelet import processes, shim
 from steelyard.types import Json
 
-
 MESSAGE_LIMIT = 4096
 TAIL_LIMIT, TAIL_LINES = 2048, 80
 LOST = "ContainerStatusUnknown"

@@ -25,7 +25,6 @@ from steelyard.local.kubelet.quantity import requests_of
 from steelyard.local.kubelet.status import with_times
 from steelyard.types import Json
 
-
 log = logging.getLogger(__name__)
 STARTING = 32  # Pods of one namespace that are bound and have not yet begun to run
 START_SECONDS = (

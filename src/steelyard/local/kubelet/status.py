@@ -9,7 +9,6 @@ from steelyard.local.kubelet.records import LOST, Failure, Run, Sandbox
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Observed:
     """What the kubelet knows of a Pod."""

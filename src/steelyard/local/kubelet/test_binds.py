@@ -12,7 +12,6 @@ from steelyard.local.kubelet.sockaddr import Address, bound, own, parse
 from steelyard.local.kubelet.testing import make_pod
 from steelyard.types import Json
 
-
 HOST = socket.inet_aton("127.200.0.7")
 STREAM, DATAGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
 

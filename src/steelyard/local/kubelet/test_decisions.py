@@ -12,7 +12,6 @@ from steelyard.local.kubelet.status import Observed, pod_status, with_times
 from steelyard.local.kubelet.testing import condition, make_container, make_pod
 from steelyard.types import Json
 
-
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUNNING = Run(0, "running", "2026-01-01T11:59:00.000000000Z", pid=7, shim=6, shim_start=5)
 FAILED = Failure("BoundToAllAddresses", "it listens everywhere")

@@ -18,7 +18,6 @@ from steelyard.local.kubelet.scheduler import BATCH, START_SECONDS, STARTING, Sc
 from steelyard.local.kubelet.testing import make_config, make_container, make_pod
 from steelyard.types import Json
 
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -17,7 +17,6 @@ from steelyard.local.kubelet.records import PodFolder
 from steelyard.local.names.shown import Shown
 from steelyard.types import Json
 
-
 IMAGE = "localhost/steelyard/steps"
 ENDED = ("Succeeded", "Failed")
 

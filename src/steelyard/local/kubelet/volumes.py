@@ -18,7 +18,6 @@ from steelyard.local.kubelet.env import (
 from steelyard.local.kubelet.splice import Mount
 from steelyard.types import Json
 
-
 _KINDS = ("emptyDir", "configMap", "secret", "hostPath", "downwardAPI", "persistentVolumeClaim")
 _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
 

@@ -36,7 +36,6 @@ from steelyard.local.names.shown import Shown
 from steelyard.room import no_room
 from steelyard.types import Json
 
-
 log = logging.getLogger(__name__)
 NAMES_SECONDS = 2.0  # how long a Pod waits for its own name to be known
 RETRY_SECONDS = 1.0  # a missing ConfigMap or image is looked for again

@@ -15,7 +15,6 @@ from steelyard.local.names.table import Table, address_of, is_readable, table
 from steelyard.room import LOOK_SECONDS, no_room
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 

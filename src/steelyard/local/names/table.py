@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from steelyard.local.kubelet.network import host_name
 from steelyard.types import Json
 
-
 SERVICE_NAME = "kubernetes.io/service-name"
 
 Address = tuple[str, int]

@@ -3,7 +3,6 @@ from steelyard.local.names.table import is_readable, names, table
 from steelyard.types import Json
 
 
-
 def make_service(name: str = "s", ip: str = "127.9.128.1", **spec: object) -> Json:
     ports = [{"port": 80, "targetPort": 8000}]
     return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterIP": ip, "ports": ports, **spec}}

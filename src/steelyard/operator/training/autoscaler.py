@@ -7,7 +7,6 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.types import Json
 
 
-
 def wanted(job: TrainingJob) -> Json | None:
     """Named as the job, and acting on its scale subresource."""
     policy = job.spec.get("elasticPolicy") or {}

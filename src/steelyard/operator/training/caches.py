@@ -31,7 +31,6 @@ from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.ownership import operator_name
 from steelyard.types import Json
 
-
 BY_CONTROLLER = "controller"
 BY_LABELS = "labels"
 BY_FRAMEWORK = "framework"

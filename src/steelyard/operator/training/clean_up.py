@@ -8,7 +8,6 @@ from steelyard.operator.training import back_off, deadline, status
 from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.types import Json
 
-
 _LIVE = frozenset({"Pending", "Running", "Unknown"})
 
 

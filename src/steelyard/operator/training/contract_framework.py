@@ -16,7 +16,6 @@ from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Counts, Place, Tally, TrainingJob
 from steelyard.types import Json
 
-
 Case = Callable[[TrainingJob], None]
 CASES: list[Case] = []
 _KINDS = {"ConfigMap", "Role", "RoleBinding", "Secret", "ServiceAccount"}

@@ -15,7 +15,6 @@ from steelyard.operator.training.model import Invalid, Place, TrainingJob
 from steelyard.schema.training.dl_job import FrameworkSpec
 from steelyard.types import Json
 
-
 KIND = "DLJob"
 FRAMEWORK, INLINE = "spec.framework", "spec.frameworkSpec"
 

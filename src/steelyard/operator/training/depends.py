@@ -6,7 +6,6 @@ from steelyard.operator.training.model import Dependency, Tally, TrainingJob
 from steelyard.types import Json
 
 
-
 def held(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:
     """The types one of whose dependencies does not hold now. What exists already stays."""
     return frozenset(

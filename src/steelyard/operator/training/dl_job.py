@@ -39,7 +39,6 @@ from steelyard.operator.training.model import Invalid, Memory, Tally, TrainingJo
 from steelyard.operator.training.replicas import Crew
 from steelyard.types import Json
 
-
 ELSEWHERE = "kueue.x-k8s.io/multikueue"
 """`managedBy`: the job runs on another cluster."""
 

@@ -20,7 +20,6 @@ from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.types import Json
 
-
 NAMESPACE = "default"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = OperatorSettings(storage="file:///storage")

@@ -6,7 +6,6 @@ from typing import Literal
 from steelyard.operator.desired import Told
 from steelyard.types import Json
 
-
 _TOLD: dict[str, Literal["Normal", "Warning"]] = {
     "Succeeded": "Normal",
     "Failed": "Normal",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from steelyard.operator.training.model import Place, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
 from steelyard.types import Json
 
-
 Value = str | Json
 """Of an environment variable: text, or what goes into `valueFrom`."""
 

@@ -18,7 +18,6 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.schema.quantity import amount, quantity
 from steelyard.types import Json
 
-
 VOLCANO = "volcano"
 _OF_A_GANG = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
 

@@ -13,7 +13,6 @@ from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_T
 from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
-
 Objects = Mapping[StoreKey, Stored]
 
 

@@ -11,7 +11,6 @@ from steelyard.operator.conditions import parse_time, time_text
 from steelyard.operator.training.model import Memory, Place, Replica
 from steelyard.types import Json
 
-
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",
      "framework", "results"}

@@ -5,7 +5,6 @@ from prometheus_client import CollectorRegistry, Counter
 from steelyard.operator.training.status import holds
 from steelyard.types import Json
 
-
 _FRAMEWORKS = {
     "TFJob": "tensorflow",
     "PyTorchJob": "pytorch",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from steelyard.operator.settings import TrainingSettings
 from steelyard.types import Json
 
-
 if TYPE_CHECKING:
     from steelyard.operator.training.framework import Framework
 

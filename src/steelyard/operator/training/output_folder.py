@@ -15,7 +15,6 @@ from steelyard.operator.training.framework import Framework
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
 from steelyard.types import Json
 
-
 PATH = "/var/steelyard/output"
 """Where a program writes that was told nothing else. It always finds the folder in $STEELYARD_OUTPUT."""
 VARIABLE = "STEELYARD_OUTPUT"

@@ -28,7 +28,6 @@ from steelyard.schema.names import place as location_of
 from steelyard.schema.names import resource_name
 from steelyard.types import Json
 
-
 MEBIBYTE = 1 << 20
 
 

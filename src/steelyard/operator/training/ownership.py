@@ -12,7 +12,6 @@ from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.types import Json
 
 
-
 def operator_name(kind: str) -> str:
     """The value of the label `operator-name`: PyTorchJob's is pytorchjob-controller."""
     return f"{kind.lower()}-controller"

@@ -26,7 +26,6 @@ from steelyard.operator.training.model import (
 from steelyard.schema.training.common import INT32, INT64, MAX_REPLICAS
 from steelyard.types import Json
 
-
 GENERIC = "DLJob"
 
 

@@ -16,7 +16,6 @@ from steelyard.operator.training.labels import JOB_NAME
 from steelyard.types import Json
 
 
-
 def own_pods(bench: Bench) -> list[Json]:
     """Those of training jobs, whether somebody controls them or not."""
     pods = bench.objects(PODS)

@@ -22,7 +22,6 @@ from steelyard.operator.training.model import Place, Role, TrainingJob
 from steelyard.types import Json
 
 
-
 def selector(job: TrainingJob) -> dict[str, str]:
     """What is on everything of the job; an orphan that has it is adopted."""
     return {JOB_NAME: job.name, OPERATOR_NAME: job.framework.label}

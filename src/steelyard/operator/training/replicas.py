@@ -15,7 +15,6 @@ from steelyard.operator.training.restart import NO_END, Fall, within
 from steelyard.operator.training.seen import Seen, seen
 from steelyard.types import Json
 
-
 ENDED = frozenset({"Succeeded", "Failed"})
 LAST_WORDS = timedelta(seconds=5)
 """Between the success of a job and the end of its leading replica, where that comes later."""

@@ -26,7 +26,6 @@ from steelyard.operator.training.model import (
 from steelyard.operator.training.seen import Ended
 from steelyard.types import Json
 
-
 REMEMBERED = 10
 """Failures that stay in the status: the first, and the newest."""
 NO_END = Ended(UNKNOWN_EXIT)

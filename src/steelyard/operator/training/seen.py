@@ -16,7 +16,6 @@ from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_T
 from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, Place, TrainingJob
 from steelyard.types import Json
 
-
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
 """Reasons of a Pod that failed without its program's doing."""
 LOST = frozenset({"NodeNotReady", "NodeLost"})

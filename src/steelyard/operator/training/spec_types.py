@@ -14,7 +14,6 @@ from steelyard.schema.training.dl_job import FailureRule
 from steelyard.schema.training.kinds import TRAINING
 from steelyard.types import Json
 
-
 DEPTH = 64
 """Objects and lists within one another; a Pod's own fields need about ten."""
 SHOWN = 80

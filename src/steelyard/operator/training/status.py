@@ -15,7 +15,6 @@ from steelyard.operator.training.memory import written
 from steelyard.operator.training.model import Counts, Memory, Tally, TrainingJob
 from steelyard.types import Json
 
-
 Condition = Literal["Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended"]
 ENDS = frozenset({"Succeeded", "Failed"})
 

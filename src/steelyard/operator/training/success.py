@@ -8,7 +8,6 @@ from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard.types import Json
 
 
-
 def rule(policy: Json) -> Callable[[TrainingJob, Tally], Standing]:
     """`{roles, count | percent | all}`: without roles all of them, without a number all replicas."""
 

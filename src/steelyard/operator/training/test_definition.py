@@ -12,7 +12,6 @@ from steelyard.operator.training.framework import Placement
 from steelyard.operator.training.model import Counts, Invalid, Place, Tally, TrainingJob
 from steelyard.types import Json
 
-
 SPEC: Json = {
     "container": "main",
     "portName": "server",

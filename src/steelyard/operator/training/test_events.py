@@ -19,7 +19,6 @@ from steelyard.operator.training.metrics import TrainingMetrics
 from steelyard.types import Json
 
 
-
 def condition(type: str, status: str = "True", reason: str | None = None) -> Json:
     return {
         "type": type,

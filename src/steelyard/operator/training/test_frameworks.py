@@ -16,7 +16,6 @@ from steelyard.schema.training import kubeflow
 from steelyard.schema.training.kinds import TRAINING
 from steelyard.types import Json
 
-
 OWN_ADDRESS = {"fieldRef": {"fieldPath": "status.podIP"}}
 
 

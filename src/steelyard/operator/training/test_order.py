@@ -9,7 +9,6 @@ from steelyard.operator.training.model import Counts, Tally
 from steelyard.operator.training.parse import job_of
 from steelyard.types import Json
 
-
 MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"
 
 

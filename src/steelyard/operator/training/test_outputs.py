@@ -17,7 +17,6 @@ from steelyard.operator.training.outputs import Following, after, model_id
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
-
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRAINING = TrainingSettings(outputs="/state/outputs")
 SETTINGS = OperatorSettings(storage="file:///storage", training=TRAINING)

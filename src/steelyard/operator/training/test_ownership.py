@@ -14,7 +14,6 @@ from steelyard.operator.names import controller_of
 from steelyard.operator.training.doubles import NAMESPACE, SETTINGS, Stage, StoreCaches, make_job
 from steelyard.types import Json
 
-
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 
 

@@ -13,7 +13,6 @@ from steelyard.operator.training.validate import check
 from steelyard.types import Json
 
 
-
 def read(job: Json) -> TrainingJob:
     return job_of(job, ALL[job["kind"]], SETTINGS)
 

@@ -14,7 +14,6 @@ from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.doubles import BEGIN, NAMESPACE, Stage, make_job, make_template
 from steelyard.types import Json
 
-
 MASTER, FIRST, SECOND = PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 DEADLINE = "PyTorchJob job has failed because it was active longer than specified deadline"
 

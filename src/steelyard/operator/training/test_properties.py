@@ -17,7 +17,6 @@ from steelyard.operator.training.ownership import observe
 from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
-
 LIMIT = 2
 
 

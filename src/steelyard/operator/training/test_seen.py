@@ -11,7 +11,6 @@ from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.seen import Seen, seen
 from steelyard.types import Json
 
-
 JOB = job_of(make_job(), ALL["PyTorchJob"], SETTINGS)
 LABELS = {REPLICA_TYPE: "worker", REPLICA_INDEX: "1"}
 NOON = "2026-01-01T12:00:00Z"

@@ -19,7 +19,6 @@ from steelyard.operator.training.ownership import observe
 from steelyard.operator.training.status import holds
 from steelyard.types import Json
 
-
 Path = tuple[str | int, ...]
 SETTINGS = OperatorSettings(
     storage="file:///storage", training=TrainingSettings(outputs="/outputs", gang_scheduler="coscheduler")

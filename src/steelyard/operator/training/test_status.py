@@ -8,7 +8,6 @@ from steelyard.operator.conditions import time_text
 from steelyard.operator.training.status import Change, Condition, conditions, follows
 from steelyard.types import Json
 
-
 THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 
 

@@ -12,7 +12,6 @@ from steelyard.operator.trouble import ERROR, says_the_same
 from steelyard.types import Json
 
 
-
 def errored(job: Json, message: str, now: datetime) -> Json:
     """The status after an unexpected error; one that has ended stays as it is."""
     before: Json = job.get("status") or {}

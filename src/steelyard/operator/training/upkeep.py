@@ -7,7 +7,6 @@ from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.types import Json
 
-
 _KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 
 

@@ -12,7 +12,6 @@ from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
 from steelyard.schema.quantity import amount
 from steelyard.types import Json
 
-
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 

@@ -13,7 +13,6 @@ from steelyard.operator.training.replicas import ENDED, Crew
 from steelyard.operator.training.seen import Seen
 from steelyard.types import Json
 
-
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
 
 

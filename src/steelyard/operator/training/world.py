@@ -24,7 +24,6 @@ from steelyard.operator.training.pod_life import ignored, own_pods, pod_moves, r
 from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
-
 OPERATOR = frozenset(
     {"caches catch up", "operator looks", "crash before create", "crash before delete", "crash before get",
      "crash before patch/status", "refused", "answer lost", "conflict", "crash after the last call",

@@ -11,7 +11,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, single_step
 from steelyard.types import Json
 
-
 REASONS = frozenset({"StepFailed", "BadRequest", "BadImage", "Timeout", "NotImplemented", "NameConflict"})
 
 

@@ -14,7 +14,6 @@ from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
 
-
 def before_all(at: Situation, bad_spec: str) -> Desired | None:
     """What every workflow does first: nothing after the end but the TTL, and a clear word about a bad spec."""
     if finished_since(at.resource):

@@ -14,7 +14,6 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.common import before_all, ended, following, reason_of, sessions
 from steelyard.types import Json
 
-
 CLIENT_SUCCEEDED = "ClientSucceeded"
 REASONS = frozenset(
     {"ClientFailed", "OutputInvalid", "BadRequest", "BadImage", "Timeout", "SessionFailed", "SessionEnded",

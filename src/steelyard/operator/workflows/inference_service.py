@@ -12,7 +12,6 @@ from steelyard.operator.workflows.common import before_all, ended
 from steelyard.types import Json
 
 
-
 def reconcile(service: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an InferenceService."""
     at = Situation(service, children, now, settings)

@@ -18,7 +18,6 @@ from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard.types import Json
 
 
-
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an InferenceSession."""
     at = Situation(session, children, now, settings)

@@ -20,7 +20,6 @@ from steelyard.report.rubrics.written import Unclear
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
-
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NO_CHOICE = "(none)"
 

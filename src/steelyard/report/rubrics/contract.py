@@ -20,7 +20,6 @@ from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import LEFT_OUT, STATUSES
 from steelyard.types import Json
 
-
 KEYS = (("_index_", pa.int64()), ("_replication_", pa.string()))
 
 

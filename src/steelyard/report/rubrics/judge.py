@@ -30,7 +30,6 @@ from steelyard.report.summary import What, score_mean, summarise_scores
 from steelyard.report.wording import counted
 from steelyard.types import Json
 
-
 VERDICTS = "verdicts"
 FEWEST_OF_KAPPA = 30
 """Independent answers that kappa needs for an interval."""

@@ -18,7 +18,6 @@ from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class Close:
     """|answer - target| ≤ max(abs, rel · |target|).

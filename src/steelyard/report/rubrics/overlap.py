@@ -21,7 +21,6 @@ from steelyard.report.statistics import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
-
 Tokenizer = Literal["13a", "intl", "zh", "char", "none"]
 
 FEWEST = 10

@@ -9,7 +9,6 @@ from steelyard.report.results import Answer
 from steelyard.report.rubrics.columns import named, value
 from steelyard.types import Json
 
-
 TARGET = "target|answer|label"
 """Where the truth is looked for unless a rubric is told."""
 FIELD = "text"

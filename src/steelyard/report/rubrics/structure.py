@@ -20,7 +20,6 @@ from steelyard.report.rubrics.rows import FIELD, NoTarget, answer_text, right_or
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
-
 _OPENING = re.compile(r"(?<![`~])(`{3,}|~{3,})[^\n`]*$")
 _FAULT = 500  # characters of a fault that are kept
 _SCHEMA = schema(("fault", pa.string()))

@@ -12,7 +12,6 @@ from steelyard.report.rubrics.contract import BrokenContract, check_rubric
 from steelyard.report.rubrics.text import ExactMatch
 from steelyard.types import Json
 
-
 ROW: Json = {"target": "Paris"}
 SENTENCE: Json = {"target": "The cat sat on the mat, and slept."}
 SCHEMA = '{"type":"object","required":["a"]}'

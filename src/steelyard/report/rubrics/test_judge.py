@@ -18,7 +18,6 @@ from steelyard.report.status import with_status
 from steelyard.types import Json
 
 
-
 def answered(*said: str | None, text: str = "an answer", index: int = 0) -> Answer:
     """An answer with the verdicts of judges a, b, …"""
     worth = {"good": 1.0, "bad": 0.0, "fair": 0.5}

@@ -28,7 +28,6 @@ from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 
 
-
 @dataclass(frozen=True)
 class ExactMatch:
     """The answer is the target, white space at both ends aside."""

@@ -23,7 +23,6 @@ from steelyard.runs.lm_eval.tasks import MAX_FAILED, TaskName
 from steelyard.runs.prompts.render import GENERATE
 from steelyard.types import Json
 
-
 _UNIT = {UNIT: b"document"}
 _SCHEMA = schema(
     ("task", pa.string()),

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 from steelyard.schema.base import SchemaModel
 from steelyard.types import Json
 
-
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 Scope = Literal["Pod", "ReplicaType", "Job"]
 CleanPodPolicy = Literal["All", "Running", "None"]

@@ -6,7 +6,6 @@ from steelyard.schema.training.status import STATUS
 from steelyard.types import Json
 
 
-
 def training_definitions() -> list[Json]:
     """All of them, in the order of `TRAINING`."""
     return [_definition(kind) for kind in TRAINING.values()]

@@ -21,7 +21,6 @@ from steelyard.schema.training.common import (
 from steelyard.schema.training.templates import PATTERN, THERE_ARE
 from steelyard.types import Json
 
-
 ROLE = r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$"
 _ROLE_RULE = (
     f"self.all(k, k.matches('{ROLE}'))",

@@ -10,7 +10,6 @@ from steelyard.schema.training.rules import Types, of_types
 from steelyard.types import Json
 
 
-
 class JobSpec(SchemaModel):
     """What all of them have."""
 

@@ -1,7 +1,6 @@
 """The status of a training job as a schema: v1's fields, and what we keep beside them."""
+
 from steelyard.types import Json
-
-
 
 
 def _time(text: str) -> Json:

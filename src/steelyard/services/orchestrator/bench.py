@@ -34,7 +34,6 @@ from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
 from steelyard.types import Json
 
-
 QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
 )

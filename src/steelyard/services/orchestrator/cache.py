@@ -11,7 +11,6 @@ from steelyard.services.informer import slim as slim_resource
 from steelyard.services.resources import ENTITY
 from steelyard.types import Json
 
-
 Changed = Callable[[str, Json | None], None]
 """Told an entity's id, and its resource where that has gone."""
 

@@ -13,7 +13,6 @@ from steelyard.schema.model import Model
 from steelyard.schema.report import Report
 from steelyard.types import Json
 
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "a" * 32
 DIGEST = "sha256:" + "0" * 64

@@ -35,7 +35,6 @@ from steelyard.services.statuses import Status
 from steelyard.services.waiting import failure
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 _INVALID = frozenset({400, 413, 422})

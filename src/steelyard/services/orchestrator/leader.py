@@ -44,7 +44,6 @@ from steelyard.services.settings import OrchestratorSettings
 from steelyard.services.statuses import Status, status_command
 from steelyard.types import Json
 
-
 _log = logging.getLogger(__name__)
 
 NO_RATES = Rates()

@@ -1,9 +1,8 @@
 """`fieldPath` of a rule: which field below the rule's own a failure is about."""
 
 import re
+
 from steelyard.types import Json
-
-
 
 _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 

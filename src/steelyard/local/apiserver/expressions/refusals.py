@@ -18,7 +18,6 @@ from steelyard.local.apiserver.expressions.rule import IMMUTABLE, optional
 from steelyard.local.apiserver.expressions.values import cel_value, escaped, example, fields_of, is_loose
 from steelyard.types import Json
 
-
 _REASONS = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 _GO = ("Rule", "Message", "MessageExpression", "Reason", "FieldPath", "OptionalOldSelf")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")

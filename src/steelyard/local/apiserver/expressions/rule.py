@@ -11,7 +11,6 @@ from steelyard.local.apiserver.expressions.program import Failed, Program
 from steelyard.local.apiserver.expressions.values import cel_value
 from steelyard.types import Json
 
-
 IMMUTABLE = "self == oldSelf"
 ABSENT = object()  # what was not there before
 

@@ -9,7 +9,6 @@ from steelyard.local.apiserver.expressions.rule import ABSENT, Change, Rule, rul
 from steelyard.local.apiserver.expressions.values import key_of, rooted
 from steelyard.types import Json
 
-
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
 )

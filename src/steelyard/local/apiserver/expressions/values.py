@@ -6,9 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
+
 from steelyard.types import Json
-
-
 
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _RESERVED = (

@@ -5,7 +5,6 @@ from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults
 from steelyard.types import Json
 
-
 GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ["ServiceAccount", "User", "Group"]
 

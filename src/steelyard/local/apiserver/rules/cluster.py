@@ -9,7 +9,6 @@ from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.local.apiserver.rules.environment import data_key_causes
 from steelyard.types import Json
 
-
 _MAX_BYTES = 1 << 20
 
 

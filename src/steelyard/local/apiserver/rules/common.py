@@ -6,7 +6,6 @@ from steelyard.local.apiserver.kinds import field_of
 from steelyard.local.apiserver.names import key_causes, labels_causes, value_causes
 from steelyard.types import Json
 
-
 __all__ = [
     "forbidden_field",
     "immutable",

@@ -18,7 +18,6 @@ from steelyard.local.apiserver.rules.resources import resource_causes
 from steelyard.local.apiserver.rules.volumes import mount_causes
 from steelyard.types import Json
 
-
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]
 _TAGGED = re.compile(r"[:@][^/]*$")

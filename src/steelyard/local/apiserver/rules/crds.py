@@ -13,7 +13,6 @@ from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json
 
 
-
 def _prepare(crd: Json) -> None:
     crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     names = field_of(crd, "spec", "versions") or []

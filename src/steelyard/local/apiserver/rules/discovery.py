@@ -14,7 +14,6 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.types import Json
 
-
 _TYPES = ["IPv4", "IPv6", "FQDN"]
 
 

@@ -7,7 +7,6 @@ from steelyard.local.apiserver.names import key_causes, name_causes
 from steelyard.local.apiserver.rules.fields import amount_of, needed, quantity_causes
 from steelyard.types import Json
 
-
 _NAME = re.compile("[ -<>-~]+")
 _NAME_TEXT = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"

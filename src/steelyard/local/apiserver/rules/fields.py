@@ -9,7 +9,6 @@ from steelyard.local.apiserver.errors import Cause, invalid, required, unsupport
 from steelyard.local.apiserver.quantity import quantity
 from steelyard.types import Json
 
-
 MAX_INT32 = 2**31 - 1
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _PERCENT = re.compile(r"[0-9]+%", re.ASCII)

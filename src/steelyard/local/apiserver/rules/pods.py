@@ -21,7 +21,6 @@ from steelyard.local.apiserver.rules.fields import (
 from steelyard.local.apiserver.rules.volumes import complete_volume, volume_causes
 from steelyard.types import Json
 
-
 RESTART_POLICIES = ["Always", "OnFailure", "Never"]
 _DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
 _NAMES = {

@@ -6,7 +6,6 @@ from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, re
 from steelyard.local.apiserver.rules.fields import needed, not_negative, one_of, port, port_number
 from steelyard.types import Json
 
-
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ONCE = ("livenessProbe", "startupProbe")  # they pass or fail at once
 _WAYS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")

@@ -5,7 +5,6 @@ from steelyard.local.apiserver.names import key_causes
 from steelyard.local.apiserver.rules.fields import amount_of, quantity_causes
 from steelyard.types import Json
 
-
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (
     "pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas",

@@ -5,7 +5,6 @@ from steelyard.local.apiserver.kinds import Rules, field_of
 from steelyard.local.apiserver.rules.common import defaults, immutable
 from steelyard.types import Json
 
-
 HIGHEST = 1_000_000_000  # of those that users may make
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _CPU = {

@@ -11,7 +11,6 @@ from steelyard.local.apiserver.rules.fields import port as any_port
 from steelyard.types import Json
 
 
-
 def _prepare(service: Json) -> None:
     service["status"] = {"loadBalancer": {}}
 

@@ -8,7 +8,6 @@ from steelyard.local.apiserver.expressions.values import rooted
 from steelyard.local.apiserver.validation import Validator
 from steelyard.types import Json
 
-
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _REFUSED = [
     "$ref", "definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "readOnly",

@@ -16,7 +16,6 @@ from steelyard.local.apiserver.rules.fields import (
 )
 from steelyard.types import Json
 
-
 _HOST_TYPES = [
     "",
     "BlockDevice",

@@ -13,7 +13,6 @@ from steelyard.local.apiserver.rules.fields import not_negative, one_of, percent
 from steelyard.local.apiserver.rules.pods import complete_pod_spec, pod_spec_causes
 from steelyard.types import Json
 
-
 _MOST_AT_ONCE = 100_000
 _JOB_NUMBERS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",

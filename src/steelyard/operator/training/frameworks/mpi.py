@@ -11,7 +11,6 @@ from steelyard.operator.training.model import Invalid, Place, Replica, TrainingJ
 from steelyard.operator.training.standing import all_of, led_by
 from steelyard.types import Json
 
-
 LAUNCHER, WORKER = "Launcher", "Worker"
 CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 _AGENT = f"{CONFIG}/kubexec.sh"

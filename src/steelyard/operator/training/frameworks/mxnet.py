@@ -8,7 +8,6 @@ from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, led_by
 from steelyard.types import Json
 
-
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
 TRACKER, TUNER_SERVER, TUNER = "TunerTracker", "TunerServer", "Tuner"
 TUNER_SERVER_KEY = "tuner-server-key"

@@ -7,7 +7,6 @@ from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
 from steelyard.operator.training.standing import all_of, any_of, led_by
 from steelyard.types import Json
 
-
 MASTER, WORKER = "Master", "Worker"
 
 

@@ -8,7 +8,6 @@ from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, Train
 from steelyard.operator.training.standing import all_of, everyone, first_of, led_by
 from steelyard.types import Json
 
-
 CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"
 
 
