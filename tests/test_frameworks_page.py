@@ -7,11 +7,12 @@ import pytest
 import yaml
 
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import contract_framework, dl_job, parse, validate
-from steelyard.operator.training.framework import Framework
+from steelyard.operator.training import dl_job, parse, validate
+from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.schema.training.crd import training_spec_schema
 from steelyard.schema.training.dl_job import DLJobSpec, FrameworkSpec
 from steelyard.schema.training.kinds import TrainingKind
+from steelyard.testing.frameworks import CASES
 from steelyard.types import Json
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +37,7 @@ def test_a_framework_that_is_shown_as_data_keeps_the_contract(name: str) -> None
     for job in jobs:
         DLJobSpec.parse(job["spec"])
         read = dl_job.read(_placed(job), OperatorSettings(frameworks=frameworks))
-        for case in contract_framework.CASES:
+        for case in CASES:
             case(read)
 
 

@@ -21,9 +21,9 @@ from benchmarks.operator.cluster import TOKEN
 from benchmarks.peers import peer_python
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.resource import EVALUATIONS, JOBS, Resource
-from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.jobs import Step, job_and_config
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.resources import make_evaluation
 from steelyard.types import Json
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ import json
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.parse import job_of
-from steelyard.operator.training.replica import pod, services
+from steelyard.operator.training.replica_objects import pod, services
 from steelyard.types import Json
 
 

@@ -34,7 +34,9 @@ def test_the_wheel_leaves_the_tests_out(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "steelyard/cli/main.py" in names
     assert "steelyard/py.typed" in names
+    assert "steelyard/testing/frameworks.py" in names
     assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
+    assert not [name for name in names if "/simulation/" in name]
 
 
 def test_an_unpinned_installation_runs_the_example(wheel: Path, tmp_path: Path) -> None:

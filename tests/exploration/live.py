@@ -1,8 +1,8 @@
 """The operator as it runs (`operator/main.py`, its informers, queue, lease and events), twice, among all that a world
 knows, with slow and broken calls, broken watches and crashes; then quiet, in which all must end where it should.
 
-The exhaustive search in `operator/exploration.py` drives one reconciliation after the other over caches of its own;
-here everything overlaps as it does in a cluster. Time is virtual and chance has a seed: each run can be repeated.
+The exhaustive search in `operator/simulation/` drives one reconciliation after the other over caches of its own; here
+everything overlaps as it does in a cluster. Time is virtual and chance has a seed: each run can be repeated.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from random import Random
 from typing import Protocol
 
 from steelyard.kube.leader import Candidate, LeaseLost
-from steelyard.operator.bench import BEGIN, Bench, State
 from steelyard.operator.edge import Key
-from steelyard.operator.exploration import Actor, Move
 from steelyard.operator.main import Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.exploration import Actor, Move
+from steelyard.operator.simulation.simulator import BEGIN, Bench, State
 from tests.exploration.unreliable import Network, UnreliableCluster
 
 MOVES = 40

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from steelyard.operator.exploration import Exploration, World
-from steelyard.operator.search import Search
+from steelyard.operator.simulation.exploration import Exploration, World
+from steelyard.operator.simulation.search import Search
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import pytest
 
 from steelyard.kube.resource import INFERENCE_SESSIONS
 from steelyard.kube.store import Key
-from steelyard.operator.bench import Bench, State
-from steelyard.operator.doubles import make_evaluation
-from steelyard.operator.exploration import Move
-from steelyard.operator.lagging import SETTINGS, peek
-from steelyard.operator.session_world import deployments, replica_moves, replicas_start
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import doubles
-from steelyard.operator.worlds import EvaluationWorld, StepWorld
+from steelyard.operator.simulation.exploration import Move
+from steelyard.operator.simulation.lagging_caches import SETTINGS, peek
+from steelyard.operator.simulation.resources import make_evaluation
+from steelyard.operator.simulation.scenarios import EvaluationWorld, StepWorld
+from steelyard.operator.simulation.session_scenario import deployments, replica_moves, replicas_start
+from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.operator.training.simulation import job_simulation as doubles
 from steelyard.types import Json
 from tests.exploration import test_workflows, training_cases, virtual_time
 from tests.exploration.live import LiveWorld, Run

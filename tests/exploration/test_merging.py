@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.operator.merging import MergingCheck
+from steelyard.operator.simulation.merging import MergingCheck
 from tests.exploration.search import Case, parameters
 from tests.exploration.test_workflows import CASES
 from tests.exploration.training_cases import AT_WORK, CHANGED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.operator.doubles import (
+from steelyard.operator.simulation.resources import (
     make_audit,
     make_evaluation,
     make_model,
@@ -10,8 +10,8 @@ from steelyard.operator.doubles import (
     make_service,
     make_session,
 )
-from steelyard.operator.session_world import SessionWorld
-from steelyard.operator.worlds import EvaluationWorld, InstantWorld, StepWorld
+from steelyard.operator.simulation.scenarios import EvaluationWorld, InstantWorld, StepWorld
+from steelyard.operator.simulation.session_scenario import SessionWorld
 from tests.exploration.search import Case, Extent, explore, parameters
 
 WHOLE = Extent(3, 1_000)

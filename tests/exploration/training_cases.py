@@ -1,7 +1,7 @@
 """The training jobs that are explored; their searches stand in two files, which CI runs side by side."""
 
-from steelyard.operator.training.doubles import make_job
-from steelyard.operator.training.world import JobWorld
+from steelyard.operator.training.simulation.job_simulation import make_job
+from steelyard.operator.training.simulation.scenario import JobWorld
 from tests.exploration.search import Case, Extent
 
 SHORT = Extent(1, 40_000, beyond=200)

@@ -16,7 +16,7 @@ from steelyard.kube.resource import PODS, PYTORCH_JOBS, SERVICES, Resource
 from steelyard.operator.conditions import time_text
 from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, make_job
 from steelyard.types import Json
 
 LIMIT = 63

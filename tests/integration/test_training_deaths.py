@@ -13,7 +13,7 @@ from steelyard.kube.resource import CONFIG_MAPS, JOBS, MODELS, PODS, PYTORCH_JOB
 from steelyard.operator.controller import Controller
 from steelyard.operator.names import OWNER
 from steelyard.operator.settings import TrainingSettings
-from steelyard.operator.training.doubles import SETTINGS, Stage, StoreCaches, make_job
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, StoreCaches, make_job
 from steelyard.types import Json
 
 WITH_OUTPUTS = SETTINGS.model_copy(update={"training": TrainingSettings(outputs="/outputs")})

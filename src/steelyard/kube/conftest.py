@@ -11,10 +11,10 @@ from aiohttp import web
 
 from steelyard.kube.client import RestCluster
 from steelyard.kube.cluster import Resource
-from steelyard.kube.contract import WIDGETS
 from steelyard.kube.errors import ApiError
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import BUILT_IN, DYFF
+from steelyard.kube.simulation.contract import WIDGETS
 from steelyard.types import Json
 
 _RESOURCES = {(each.group, each.plural): each for each in (*BUILT_IN, *DYFF, WIDGETS)}

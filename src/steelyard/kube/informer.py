@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from steelyard.kube.cached_objects import Index, ObjectKey, Shelf
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
-from steelyard.kube.shelf import Index, ObjectKey, Shelf
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ import pytest
 import yaml
 from aiohttp import web
 
-from steelyard.kube import contract
 from steelyard.kube.client import RestCluster, connect
 from steelyard.kube.conftest import Serve, Server
-from steelyard.kube.contract import config_map
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from steelyard.kube.kubeconfig import FileToken, KubeconfigError, load
 from steelyard.kube.resource import CONFIG_MAPS, NODES, PODS
+from steelyard.kube.simulation import contract
+from steelyard.kube.simulation.contract import config_map
 from steelyard.types import Json
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.kube.cluster import ObjectList, Resource, WatchEvent
-from steelyard.kube.contract import config_map
 from steelyard.kube.errors import Gone, NotFound, Unreachable
 from steelyard.kube.informer import Informer, Pace
 from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS
+from steelyard.kube.simulation.contract import config_map
 from steelyard.kube.store import key_of
 from steelyard.types import Json
 

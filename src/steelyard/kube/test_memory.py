@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from steelyard.kube import contract
 from steelyard.kube.cluster import Resource, WatchEvent
-from steelyard.kube.contract import config_map, pod
 from steelyard.kube.errors import Conflict, Gone
 from steelyard.kube.memory import Crash, MemoryCluster
 from steelyard.kube.resource import CONFIG_MAPS, EVALUATIONS, JOBS, PODS
+from steelyard.kube.simulation import contract
+from steelyard.kube.simulation.contract import config_map, pod
 from steelyard.types import Json
 
 

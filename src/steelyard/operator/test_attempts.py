@@ -7,12 +7,12 @@ import pytest
 
 from steelyard.awake import Sleep, Sleeps
 from steelyard.kube.resource import EVALUATIONS, JOBS
-from steelyard.operator import environment as env
-from steelyard.operator.bench import BEGIN, GROUPS, Bench
 from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
-from steelyard.operator.doubles import NAMESPACE, make_evaluation
 from steelyard.operator.edge import Key
+from steelyard.operator.simulation import environment as env
+from steelyard.operator.simulation.resources import NAMESPACE, make_evaluation
+from steelyard.operator.simulation.simulator import BEGIN, GROUPS, Bench
 from steelyard.types import Json
 
 Effect = Callable[[Bench, Json], None]

@@ -7,9 +7,9 @@ import pytest
 
 from steelyard.awake import Sleep, Sleeps
 from steelyard.operator.children import Outcome, job_outcome, last_words, observe
-from steelyard.operator.doubles import make_evaluation
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.resources import make_evaluation
 from steelyard.types import Json
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

@@ -10,7 +10,9 @@ from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
 from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Told
-from steelyard.operator.doubles import (
+from steelyard.operator.edge import Defect, Key, Synced
+from steelyard.operator.simulation.lagging_caches import LaggingCaches
+from steelyard.operator.simulation.resources import (
     NAMESPACE,
     make_audit,
     make_evaluation,
@@ -18,9 +20,7 @@ from steelyard.operator.doubles import (
     make_report,
     make_session,
 )
-from steelyard.operator.edge import Defect, Key, Synced
-from steelyard.operator.lagging import LaggingCaches
-from steelyard.operator.training.doubles import make_job
+from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.types import Json
 
 BEGIN = datetime(2026, 1, 1, 1, tzinfo=UTC)

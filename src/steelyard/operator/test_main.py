@@ -27,10 +27,16 @@ from steelyard.kube.resource import (
     REPORTS,
 )
 from steelyard.monitoring import Address
-from steelyard.operator.doubles import NAMESPACE, make_evaluation, make_model, make_report, make_session
 from steelyard.operator.main import LEASE, Operator, run_operator
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training.doubles import make_job
+from steelyard.operator.simulation.resources import (
+    NAMESPACE,
+    make_evaluation,
+    make_model,
+    make_report,
+    make_session,
+)
+from steelyard.operator.training.simulation.job_simulation import make_job
 from steelyard.types import Json
 
 PATIENCE = 30.0

@@ -5,18 +5,18 @@ import json
 import orjson
 import pytest
 
-from steelyard.operator.doubles import (
+from steelyard.operator.jobs import Step, job_and_config
+from steelyard.operator.names import CHILD_LIMIT, child_name
+from steelyard.operator.runners import runner_container, runner_fault, vllm_command
+from steelyard.operator.session_objects import session_objects
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.resources import (
     DIGEST,
     make_evaluation,
     make_foreign_service,
     make_runner,
     make_session,
 )
-from steelyard.operator.jobs import Step, job_and_config
-from steelyard.operator.names import CHILD_LIMIT, child_name
-from steelyard.operator.runners import runner_container, runner_fault, vllm_command
-from steelyard.operator.session_objects import session_objects
-from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflows.evaluation import child_session, service_name
 from steelyard.schema.bounds import ENTITY_BYTES
 from steelyard.schema.resources import InferenceSessionResourceSpec

@@ -9,7 +9,8 @@ from steelyard.kube.resource import resource_of
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Memory, Phase, condition, status_of
 from steelyard.operator.desired import Desired
-from steelyard.operator.doubles import (
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.resources import (
     make_audit,
     make_evaluation,
     make_foreign_service,
@@ -19,7 +20,6 @@ from steelyard.operator.doubles import (
     make_service,
     make_session,
 )
-from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.workflow import WORKFLOWS
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json

@@ -18,8 +18,9 @@ from steelyard.operator import conditions, trouble
 from steelyard.operator.children import Children, observe
 from steelyard.operator.desired import Desired, Patch, Told
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import dl_job, events, ownership, status
+from steelyard.operator.training import dl_job, events, status
 from steelyard.operator.training import trouble as training_trouble
+from steelyard.operator.training.observed import ownership
 from steelyard.operator.workflows import (
     audit,
     evaluation,

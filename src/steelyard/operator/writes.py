@@ -11,7 +11,7 @@ from steelyard.kube.errors import (
     Unreachable,
 )
 from steelyard.kube.resource import Resource, resource_of
-from steelyard.operator import together
+from steelyard.operator import concurrency
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Patch, Premise
 from steelyard.operator.edge import Caches, HeldUp, Log, NameTaken, Refused, Stale
@@ -42,15 +42,15 @@ class Writes:
         absent = missing(want, children)
         if absent or want.patch:
             await self._require_current(kind)
-        await together.each(self._require, want.premises)
+        await concurrency.for_each(self._require, want.premises)
         if want.patch:
-            await together.each(self._patch, want.patch)
+            await concurrency.for_each(self._patch, want.patch)
         if absent:  # what a Pod needs is made before it
-            await together.each(self._create, [child for child in absent if child["kind"] != "Pod"])
-            await together.each(self._create, [child for child in absent if child["kind"] == "Pod"])
+            await concurrency.for_each(self._create, [child for child in absent if child["kind"] != "Pod"])
+            await concurrency.for_each(self._create, [child for child in absent if child["kind"] == "Pod"])
         if want.delete or want.force_delete:
-            await together.each(self._delete_child, want.delete)
-            await together.each(self._force_delete_child, want.force_delete)
+            await concurrency.for_each(self._delete_child, want.delete)
+            await concurrency.for_each(self._force_delete_child, want.force_delete)
         return self._unseen
 
     async def _require_current(self, kind: Resource) -> None:

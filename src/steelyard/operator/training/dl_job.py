@@ -13,30 +13,15 @@ from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Told
 from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import (
-    back_off,
-    clean_up,
-    deadline,
-    definition,
-    gang,
-    output_folder,
-    outputs,
-    ownership,
-    parse,
-    ports,
-    replicas,
-    restart,
-    spec_types,
-    status,
-    suspend,
-    upkeep,
-    validate,
-    wanted,
-)
-from steelyard.operator.training.framework import Framework
-from steelyard.operator.training.frameworks import ALL
+from steelyard.operator.training import desired_objects as wanted
+from steelyard.operator.training import drift as upkeep
+from steelyard.operator.training import output_folder, outputs, parse, spec_types, status, validate
+from steelyard.operator.training.frameworks import ALL, definition
+from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, Memory, Tally, TrainingJob
-from steelyard.operator.training.replicas import Crew
+from steelyard.operator.training.observed import ownership, replicas
+from steelyard.operator.training.observed.replicas import Crew
+from steelyard.operator.training.policies import back_off, clean_up, deadline, gang, ports, restart, suspend
 from steelyard.types import Json
 
 ELSEWHERE = "kueue.x-k8s.io/multikueue"

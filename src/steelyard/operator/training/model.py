@@ -14,7 +14,7 @@ from steelyard.operator.settings import TrainingSettings
 from steelyard.types import Json
 
 if TYPE_CHECKING:
-    from steelyard.operator.training.framework import Framework
+    from steelyard.operator.training.frameworks.framework import Framework
 
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]

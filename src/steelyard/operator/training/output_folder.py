@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
-from steelyard.operator.training.framework import Framework
+from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.model import Invalid, Place, TrainingJob
 from steelyard.types import Json
 

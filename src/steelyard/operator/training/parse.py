@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, get_args
 
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import spec_types
-from steelyard.operator.training.framework import Framework, RoleKind
+from steelyard.operator.training.frameworks.framework import Framework, RoleKind
+from steelyard.operator.training.job_status import memory_of
 from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
-from steelyard.operator.training.memory import memory_of
 from steelyard.operator.training.model import (
     Action,
     CleanPods,

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Literal
 
 from steelyard.operator.conditions import time_text
+from steelyard.operator.training.job_status import written
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
-from steelyard.operator.training.memory import written
 from steelyard.operator.training.model import Counts, Memory, Tally, TrainingJob
 from steelyard.types import Json
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steelyard.operator.edge import Stale
-from steelyard.operator.training.doubles import Stage, make_job
+from steelyard.operator.training.simulation.job_simulation import Stage, make_job
 
 PODS = ["job-master-0", "job-worker-0", "job-worker-1"]
 

@@ -14,8 +14,8 @@ from steelyard.operator.main import Operator
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.test_main import running, until
 from steelyard.operator.training import events
-from steelyard.operator.training.doubles import NAMESPACE, make_job
 from steelyard.operator.training.metrics import TrainingMetrics
+from steelyard.operator.training.simulation.job_simulation import NAMESPACE, make_job
 from steelyard.types import Json
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from steelyard.operator.training import success
-from steelyard.operator.training.doubles import SETTINGS, Stage, make_job
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Counts, Tally
 from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.policies import success
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, Stage, make_job
 from steelyard.types import Json
 
 MASTER, FIRST, SECOND = "job-master-0", "job-worker-0", "job-worker-1"

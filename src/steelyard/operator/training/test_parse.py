@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.operator.training.doubles import SETTINGS, make_job, make_template
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.model import Invalid, TrainingJob
 from steelyard.operator.training.parse import job_of
+from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job, make_template
 from steelyard.operator.training.validate import check
 from steelyard.types import Json
 

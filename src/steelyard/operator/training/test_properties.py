@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from steelyard.operator.conditions import time_text
 from steelyard.operator.desired import Desired
 from steelyard.operator.training.dl_job import reconcile
-from steelyard.operator.training.doubles import BEGIN, SETTINGS, make_job
 from steelyard.operator.training.labels import ATTEMPT
-from steelyard.operator.training.ownership import observe
+from steelyard.operator.training.observed.ownership import observe
+from steelyard.operator.training.simulation.job_simulation import BEGIN, SETTINGS, make_job
 from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 

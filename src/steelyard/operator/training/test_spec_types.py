@@ -14,8 +14,8 @@ from steelyard.operator.conditions import time_text
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import events
 from steelyard.operator.training.dl_job import reconcile
-from steelyard.operator.training.doubles import BEGIN, make_job
-from steelyard.operator.training.ownership import observe
+from steelyard.operator.training.observed.ownership import observe
+from steelyard.operator.training.simulation.job_simulation import BEGIN, make_job
 from steelyard.operator.training.status import holds
 from steelyard.types import Json
 

@@ -5,10 +5,11 @@ Raises Invalid with the field; the job then has failed for the reason `<Kind>Fai
 
 import re
 
-from steelyard.operator.training import parse, patterns
-from steelyard.operator.training.framework import RoleKind
+from steelyard.operator.training import parse
+from steelyard.operator.training.frameworks.framework import RoleKind
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Invalid, Role, Rule, TrainingJob
+from steelyard.operator.training.policies import failure_patterns as patterns
 from steelyard.schema.quantity import amount
 from steelyard.types import Json
 

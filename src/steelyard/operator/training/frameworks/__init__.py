@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from steelyard.operator.training.framework import Framework
+from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.frameworks.jax import JAX
 from steelyard.operator.training.frameworks.mpi import MPI
 from steelyard.operator.training.frameworks.mxnet import MXNET

@@ -6,9 +6,9 @@ Workers have no Services: `mpirun` goes through the API server, by the names in 
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value
+from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
+from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Invalid, Place, Replica, TrainingJob
-from steelyard.operator.training.standing import all_of, led_by
 from steelyard.types import Json
 
 LAUNCHER, WORKER = "Launcher", "Worker"

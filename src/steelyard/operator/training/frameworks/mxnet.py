@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
-from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value
+from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Standing, Value
+from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Tally, TrainingJob
-from steelyard.operator.training.standing import all_of, led_by
 from steelyard.types import Json
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from steelyard.operator.training.framework import Framework, Placement, RoleKind, Value, Words
-from steelyard.operator.training.standing import all_of, led_by
+from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value, Words
+from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 
 MASTER, WORKER = "Master", "Worker"
 

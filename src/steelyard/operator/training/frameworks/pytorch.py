@@ -2,9 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
+from steelyard.operator.training.frameworks.framework import (
+    Framework,
+    Placement,
+    RoleKind,
+    Standing,
+    Value,
+    Words,
+)
+from steelyard.operator.training.frameworks.success_rules import all_of, any_of, led_by
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
-from steelyard.operator.training.standing import all_of, any_of, led_by
 from steelyard.types import Json
 
 MASTER, WORKER = "Master", "Worker"

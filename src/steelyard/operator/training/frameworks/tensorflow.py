@@ -3,9 +3,16 @@
 import json
 from collections.abc import Collection, Mapping
 
-from steelyard.operator.training.framework import Framework, Placement, RoleKind, Standing, Value, Words
+from steelyard.operator.training.frameworks.framework import (
+    Framework,
+    Placement,
+    RoleKind,
+    Standing,
+    Value,
+    Words,
+)
+from steelyard.operator.training.frameworks.success_rules import all_of, everyone, first_of, led_by
 from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
-from steelyard.operator.training.standing import all_of, everyone, first_of, led_by
 from steelyard.types import Json
 
 CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"

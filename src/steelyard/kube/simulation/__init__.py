@@ -1,0 +1,1 @@
+"""Tests that every implementation of `Cluster` has to pass; they are not in the wheel."""

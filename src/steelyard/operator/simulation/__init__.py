@@ -1,0 +1,1 @@
+"""In-memory runs of the operator for tests; they are not in the wheel."""

@@ -1,0 +1,149 @@
+"""The terms of the exploration: a world, its moves, what the operator may do next, what goes on without faults.
+
+`search.py` searches; `scenarios.py`, `session_scenario.py` and, for training jobs, `training/simulation/scenario.py`
+say what else may happen, and what must hold.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from steelyard.operator.simulation.simulator import GROUPS, WRITES, Bench, Call, Interruption, State
+
+Actor = Literal["operator", "late operator", "surroundings"]
+"""Who made a change. A late operator was suspended between its decision and its write."""
+
+
+class Move(NamedTuple):
+    """Something that may happen: its name, how many faults it counts as, and what it does."""
+
+    name: str
+    cost: int
+    run: Callable[[Bench], None]
+
+
+class World(Protocol):
+    """The surroundings of one resource."""
+
+    name: str
+    transitions: frozenset[str]
+
+    def begin(self) -> Bench: ...
+
+    def moves(self, bench: Bench) -> list[Move]:
+        """What may happen now besides the operator's own doing."""
+        ...
+
+    def progress(self, bench: Bench) -> bool:
+        """What happens sooner or later if nothing goes wrong; False when there is nothing left."""
+        ...
+
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
+        """What is wrong with a change; empty when nothing is."""
+        ...
+
+    def end_fault(self, bench: Bench) -> str:
+        """What is wrong with an end; empty when nothing is."""
+        ...
+
+
+class Violation(AssertionError):
+    """Something that must never happen, and how it came about."""
+
+
+@dataclass
+class Exploration:
+    """What a search found, for the test's printed line."""
+
+    world: str
+    states: int = 0
+    complete_to: int = -1  # all states with so many faults were seen
+    taken: Counter[str] = field(default_factory=Counter)
+    fair_states: int = 0
+
+    def __str__(self) -> str:
+        within = f"all within {self.complete_to} faults"
+        moves = ", ".join(f"{name} {count}" for name, count in sorted(self.taken.items()))
+        return f"{self.world}: {self.states} states ({within}), {self.fair_states} more on fair runs; {moves}"
+
+
+RESUMED = "the second operator goes on"
+CAUGHT_UP = "caches catch up"
+GARBAGE = "garbage collection"
+LOOKED = "operator looks"
+_OPERATOR = frozenset({LOOKED, "refused", "answer lost", "conflict"})
+
+
+def operator_moves(bench: Bench, with_faults: bool) -> list[Move]:
+    """What the operator and its caches may do next, and how it may be interrupted; changes the bench."""
+    behind, due, paused = bench.behind(), bench.due(), bench.paused is not None
+    moves = []
+    if behind:
+        moves.append(Move(CAUGHT_UP, 0, lambda bench: bench.catch_up(*GROUPS)))
+    if paused:
+        moves.append(Move(RESUMED, 0, Bench.resume))
+    if due:
+        moves.append(_step(LOOKED, 0, None))
+    if with_faults and due:
+        bench.step()
+        moves += _interrupted_steps(bench.calls, paused)
+    if with_faults and len(behind) > 1:
+        moves += [Move(f"only {group} catch up", 1, _catches_up(group)) for group in behind]
+    return moves
+
+
+def _interrupted_steps(calls: Sequence[Call], paused: bool) -> Iterator[Move]:
+    for number, call in enumerate(calls):
+        yield _step(f"crash before {call.verb}", 1, ("crash before", number))
+        yield _step("refused", 1, ("refused", number))
+        if call.verb in WRITES:
+            yield _step("answer lost", 1, ("answer lost", number))
+            if not paused:  # suspended before a read is the same as one that begins later
+                yield _pause(call.verb, number)
+        if call.verb == "patch/status":
+            yield _step("conflict", 1, ("conflict", number))
+    if calls:
+        yield _step("crash after the last call", 1, ("crash after", len(calls) - 1))
+
+
+def fair_move(world: World, bench: Bench) -> str:
+    """Let happen what comes next without faults, and return its name; empty when nothing is left."""
+    if bench.paused:
+        bench.resume()
+        return RESUMED
+    if bench.behind():
+        bench.catch_up(*GROUPS)
+        return CAUGHT_UP
+    if bench.cluster.collect():
+        return GARBAGE
+    if bench.due():
+        before = bench.state_key()
+        bench.step()
+        if not bench.dirty or bench.state_key() != before:
+            return LOOKED  # else it could do nothing yet: the world goes on first
+    if world.progress(bench):
+        return "progress"
+    if bench.look is not None:
+        bench.now = max(bench.look, bench.now)
+        return "time passes"
+    return ""
+
+
+def actor_of(move: str) -> Actor:
+    if move == RESUMED:
+        return "late operator"
+    by_operator = move in _OPERATOR or move.startswith(("crash", "a second operator"))
+    return "operator" if by_operator else "surroundings"
+
+
+def _catches_up(group: str) -> Callable[[Bench], None]:
+    return lambda bench: bench.catch_up(group)
+
+
+def _step(name: str, cost: int, interruption: Interruption) -> Move:
+    return Move(name, cost, lambda bench: bench.step(interruption))
+
+
+def _pause(verb: str, number: int) -> Move:
+    return Move(f"a second operator pauses before {verb}", 1, lambda bench: bench.pause(number))

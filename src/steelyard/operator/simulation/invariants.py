@@ -1,0 +1,86 @@
+"""What must hold throughout the exploration, as checks of a change: each answers what is wrong, or nothing."""
+
+from steelyard.kube.resource import EVALUATIONS, JOBS
+from steelyard.kube.store import Key as StoreKey
+from steelyard.operator.children import live
+from steelyard.operator.conditions import condition
+from steelyard.operator.edge import Key
+from steelyard.operator.names import COMPONENT, controller_of
+from steelyard.operator.simulation import environment as env
+from steelyard.operator.simulation.lagging_caches import peek
+from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.types import Json
+
+
+def foreign_touched(before: State, changed: set[StoreKey]) -> str:
+    for key in changed:
+        stored = before.objects.objects.get(key)
+        if stored and env.is_foreign(peek(stored.raw)):
+            return f"the operator touched {key.resource.kind} {key.name}, which is somebody else's"
+    return ""
+
+
+def steps_taken_back(before: State, bench: Bench, key: Key) -> str:
+    """Milestones, attempts and ends stay."""
+    stored = before.objects.objects.get(StoreKey(key.resource, key.namespace, key.name))
+    new, old = bench.resource(), peek(stored.raw) if stored else None
+    if not new or not old or old["metadata"]["uid"] != new["metadata"]["uid"]:
+        return ""
+    was, is_now = old.get("status") or {}, new.get("status") or {}
+    if condition(old, "Finished") and was != is_now:
+        return f"the end was changed: {was} became {is_now}"
+    milestones = was.get("milestones") or []
+    if (is_now.get("milestones") or [])[: len(milestones)] != milestones:
+        return f"milestones were taken back: {milestones} became {is_now.get('milestones')}"
+    for step, attempts in (was.get("attempts") or {}).items():
+        later = (is_now.get("attempts") or {}).get(step) or {"number": 0, "counted": 0}
+        if (later["number"], later["counted"]) < (attempts["number"], attempts["counted"]):
+            return f"attempts of {step} were taken back: {attempts} became {later}"
+    return ""
+
+
+def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
+    """Nothing is started for what has ended, and neither session nor client after the client's success."""
+    owners = {
+        obj["metadata"]["uid"]: obj for obj in map(peek, (s.raw for s in before.objects.objects.values()))
+    }
+    after = bench.store.stored
+    for key in changed:
+        if key not in after or key in before.objects.objects:
+            continue
+        made = peek(after[key].raw)
+        owner = owners.get((controller_of(made) or {}).get("uid", ""))
+        if owner is None:
+            return f"{key.name} was made for nobody"
+        if condition(owner, "Finished"):
+            return f"{key.name} was made for what has finished"
+        asks = made["metadata"].get("labels", {}).get(COMPONENT) in {"client", "session"}
+        milestones = (owner.get("status") or {}).get("milestones") or ()
+        if asks and owner["kind"] == EVALUATIONS.kind and "ClientSucceeded" in milestones:
+            return f"{key.name} was made although the client had succeeded"
+    return ""
+
+
+def two_jobs(bench: Bench) -> str:
+    seen: dict[tuple[str, str], str] = {}
+    for job in bench.objects(JOBS):
+        owner = controller_of(job)
+        if owner and live(job):
+            key = (owner["uid"], job["metadata"]["labels"][COMPONENT])
+            if key in seen:
+                return f"{seen[key]} and {job['metadata']['name']} live at once"
+            seen[key] = job["metadata"]["name"]
+    return ""
+
+
+def still_runs(obj: Json) -> bool:
+    return obj["kind"] == "InferenceSession" or (obj["kind"] == "Job" and bool(live(obj)))
+
+
+def strays(bench: Bench) -> list[str]:
+    living = {obj["metadata"]["uid"] for obj in bench.objects()}
+    return [
+        obj["metadata"]["name"]
+        for obj in bench.objects()
+        if (owner := controller_of(obj)) and owner["uid"] not in living
+    ]

@@ -1,0 +1,356 @@
+"""The worlds that are explored: one per workflow, with all that may happen in it and what must hold.
+
+`transitions` are the moves that a world names: a search that never took one of them has not looked there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from steelyard.kube.resource import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    INFERENCE_SESSIONS,
+    JOBS,
+    PODS,
+    resource_of,
+)
+from steelyard.kube.store import Key as StoreKey
+from steelyard.operator.conditions import condition
+from steelyard.operator.edge import Key
+from steelyard.operator.names import COMPONENT, ENTITY, OWNER, controller_of
+from steelyard.operator.simulation import environment as env
+from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
+from steelyard.operator.simulation.invariants import (
+    foreign_touched,
+    made_too_late,
+    steps_taken_back,
+    still_runs,
+    strays,
+    two_jobs,
+)
+from steelyard.operator.simulation.resources import NAMESPACE
+from steelyard.operator.simulation.simulator import GROUPS, Bench, State, differing, seconds
+from steelyard.types import Json
+
+OPERATOR = frozenset(
+    {"caches catch up", "operator looks", "crash before create", "crash before patch/status", "refused",
+     "answer lost", "conflict", "crash after the last call", "a second operator pauses before create",
+     "a second operator pauses before patch/status", RESUMED}
+)  # fmt: skip
+FENCED = "an earlier attempt is fenced"
+HANDS = frozenset({"made again", "garbage collection", "time passes"})
+JOB_MOVES = frozenset(
+    {"Pod starts", "Job succeeds", "Job fails, worth a retry", "Job fails for good", "Job runs out of memory",
+     "Job is evicted", "Job's Pod deleted by hand", "Job's Pod finds no node", "Job's image is missing",
+     "Job's node is lost", "Job's node has been lost for long", "Job deleted by hand", "Job's deadline",
+     "crash before get",
+     "another's object takes the name", "only resource catch up", "only children catch up",
+     "only pods catch up"}
+)  # fmt: skip
+SESSION_MOVES = frozenset(
+    {
+        "crash before delete",
+        "a second operator pauses before delete",
+        "only sessions catch up",
+        "session becomes ready",
+        "session fails",
+        "session deleted by hand",
+    }
+)
+
+
+class ResourceWorld:
+    """What all worlds share: hands, time, and what must hold."""
+
+    transitions = OPERATOR | HANDS
+
+    def __init__(self, resource: Json, success: str) -> None:
+        self.name = f"{resource['kind']} {resource['metadata']['name']}"
+        self._resource = resource
+        self._success = success
+        self.key = Key(resource_of(resource), NAMESPACE, resource["metadata"]["name"])
+
+    def begin(self) -> Bench:
+        bench = Bench(self.key)
+        self.place(bench)
+        self._decoys(bench)
+        bench.catch_up(*GROUPS)
+        return bench
+
+    def place(self, bench: Bench) -> None:
+        metadata = {"name": self.key.name, "namespace": NAMESPACE}
+        bench.store.create(self.key.resource, {**self._resource, "metadata": metadata})
+
+    def _decoys(self, bench: Bench) -> None:
+        """Somebody else's objects with our labels, which prove nothing."""
+        resource = bench.resource()
+        assert resource is not None
+        labels = {OWNER: resource["metadata"]["uid"], ENTITY: resource["spec"]["id"], COMPONENT: "client"}
+        for kind in (JOBS, INFERENCE_SESSIONS, DEPLOYMENTS):
+            env.make_foreign(bench, kind, f"{self.key.name}-decoy", labels=labels)
+        env.make_foreign(bench, PODS, f"{self.key.name}-decoy", labels=labels)
+        for kind, status in ((JOBS, "Complete"), (INFERENCE_SESSIONS, "Failed"), (PODS, "Ready")):
+            given = {"phase": "Running", "conditions": [{"type": status, "status": "True"}]}
+            bench.store.set_status(kind, f"{self.key.name}-decoy", NAMESPACE, given)
+
+    # ---- what may happen
+
+    def moves(self, bench: Bench) -> list[Move]:
+        moves = self.surroundings(bench)
+        resource = bench.resource()
+        if resource:
+            moves.append(Move("made again", 1, self._made_again))
+        if strays(bench):
+            moves.append(Move("garbage collection", 0, _collect))
+        if bench.look is not None and bench.look > bench.now:
+            moves.append(Move("time passes", 1, self._time_passes))
+        return moves
+
+    def _made_again(self, bench: Bench) -> None:
+        bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
+        bench.facts &= {"foreign", FENCED}
+        self.place(bench)
+
+    def _time_passes(self, bench: Bench) -> None:
+        assert bench.look is not None
+        if bench.look - bench.now > seconds(1000):
+            bench.fact("late")
+        bench.now = bench.look
+
+    def surroundings(self, bench: Bench) -> list[Move]:
+        return []
+
+    def progress(self, bench: Bench) -> bool:
+        return False
+
+    # ---- what must hold
+
+    def fault(self, before: State, bench: Bench, actor: Actor) -> str:
+        after = bench.store.stored
+        changed = differing(before.objects.objects, after)
+        if not changed:
+            return ""
+        doubled = two_jobs(bench)
+        if doubled and actor == "late operator":  # its Pod ends itself: storage knows a later attempt
+            bench.fact(FENCED)
+        faults = (
+            foreign_touched(before, self.protected(before, bench, changed))
+            if actor != "surroundings"
+            else "",
+            steps_taken_back(before, bench, self.key),
+            made_too_late(before, bench, changed) if actor == "operator" else "",
+            doubled if FENCED not in bench.facts else "",
+        )
+        return next((fault for fault in faults if fault), "")
+
+    def protected(self, before: State, bench: Bench, changed: set[StoreKey]) -> set[StoreKey]:
+        """Return those of the changes that the operator must not have made if the object is somebody else's."""
+        return changed
+
+    def end_fault(self, bench: Bench) -> str:
+        resource = bench.resource()
+        if resource is None:
+            return "the resource is gone"
+        end = condition(resource, "Finished")
+        if not end:
+            return "it has not finished"
+        if left := [each["metadata"]["name"] for each in self._own(bench, resource) if still_runs(each)]:
+            return f"{', '.join(left)} outlived it"
+        if lost := strays(bench):
+            return f"{', '.join(lost)} belong to nobody"
+        return self._reason_fault(bench, end["reason"])
+
+    def _reason_fault(self, bench: Bench, reason: str) -> str:
+        allowed = {self._success, *self.failures(bench.facts)}
+        return "" if reason in allowed else f"{reason} after {sorted(bench.facts) or 'nothing'}"
+
+    def failures(self, facts: frozenset[str]) -> set[str]:
+        """The reasons of failure that the facts explain."""
+        words = {fact for fact in facts if fact[0].isupper()}
+        return words | ({"NameConflict"} if "foreign" in facts else set())
+
+    def _own(self, bench: Bench, resource: Json) -> list[Json]:
+        uid = resource["metadata"]["uid"]
+        return [obj for obj in bench.objects() if (controller_of(obj) or {}).get("uid") == uid]
+
+
+class InstantWorld(ResourceWorld):
+    """Nothing runs: the resource is judged at once."""
+
+    transitions = OPERATOR - {"crash before create", "a second operator pauses before create"} | {
+        "made again"
+    }
+
+
+class StepWorld(ResourceWorld):
+    """A workflow of Jobs: Model, Report, Audit, and an Evaluation that refers to a session."""
+
+    transitions = OPERATOR | HANDS | JOB_MOVES
+
+    def __init__(self, resource: Json, success: str, default: str, steps: tuple[str, ...] = ("run",)) -> None:
+        super().__init__(resource, success)
+        self._default = default
+        self._names = [(JOBS, f"{self.key.name}-{step}-a1") for step in steps]
+        self._names += [(CONFIG_MAPS, f"{self.key.name}-{steps[0]}-a1")]
+
+    def surroundings(self, bench: Bench) -> list[Move]:
+        moves = [move for job in env.jobs(bench) for move in self._job_moves(bench, job)]
+        resource = bench.resource()
+        if resource and not condition(resource, "Finished"):
+            moves += [
+                Move("another's object takes the name", 2, self._forgetting(take_name(kind, name)))
+                for kind, name in self._names
+                if "foreign" not in bench.facts
+            ]
+        moves += [
+            Move("Job deleted by hand", 1, self._forgetting(remove_child(job)))
+            for job in bench.objects(JOBS)
+            if controller_of(job)
+        ]
+        return moves
+
+    def _forgetting(self, run: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        """A deletion that may take the only trace of a client's success along."""
+
+        def runs(bench: Bench) -> None:
+            run(bench)
+            if "session failed late" in bench.facts:
+                bench.fact("SessionFailed")
+
+        return runs
+
+    def _job_moves(self, bench: Bench, job: Json) -> list[Move]:
+        def move(name: str, cost: int, effect: Callable[[Bench, Json], None], *facts: str) -> Move:
+            def run(bench: Bench) -> None:
+                bench.fact(*facts)
+                effect(bench, job)
+
+            return Move(name, cost, run)
+
+        name = job["metadata"]["name"]
+        step = job["metadata"]["labels"][COMPONENT]
+        default = "OutputInvalid" if step == "verify" else self._default
+        pod = env.pod_of(bench, job)
+        late = [move("Job's deadline", 0, env.job_times_out, "Timeout")] if env.overdue(bench, job) else []
+        if not pod:
+            return [
+                *late,
+                move("Pod starts", 0, env.pod_runs),
+                move("Job's Pod finds no node", 1, env.job_unschedulable),
+                move("Job's image is missing", 1, env.job_image_missing, "BadImage"),
+            ]
+        if env.stuck(bench, job):
+            return [*late, move("Job succeeds", 1, env.job_succeeds)]
+        earlier = any(
+            fact.startswith(f"retry {step} ") and fact != f"retry {step} {name}" for fact in bench.facts
+        )
+        counted = [f"retry {step} {name}", *([default] if earlier else [])]
+        return [
+            *late,
+            move("Job succeeds", 0, env.job_succeeds),
+            move(
+                "Job fails, worth a retry", 1, _failing(1, '{"code": "", "message": "once more"}'), *counted
+            ),
+            move("Job fails for good", 1, _failing(65, '{"code": "Hopeless", "message": "no"}'), default),
+            move("Job runs out of memory", 1, _failing(137, "", "OOMKilled"), default),
+            move("Job is evicted", 1, env.job_evicted),
+            move("Job's Pod deleted by hand", 1, env.job_pod_deleted),
+            move("Job's node is lost", 1, env.job_node_lost),
+            move(
+                "Job's node has been lost for long", 1, lambda bench, job: env.job_node_lost(bench, job, 120)
+            ),
+        ]
+
+    def progress(self, bench: Bench) -> bool:
+        moved = False
+        for job in env.jobs(bench):
+            if env.overdue(bench, job):
+                bench.fact("Timeout")
+                env.job_times_out(bench, job)
+            elif env.stuck(bench, job):
+                continue
+            else:
+                env.job_succeeds(bench, job)
+            moved = True
+        return moved
+
+    def failures(self, facts: frozenset[str]) -> set[str]:
+        return super().failures(facts) | ({"Timeout"} if "late" in facts else set())
+
+
+class EvaluationWorld(StepWorld):
+    """A session, which others run, then the client, then verification."""
+
+    transitions = StepWorld.transitions | SESSION_MOVES
+
+    def __init__(self, resource: Json) -> None:
+        super().__init__(resource, "Verified", "ClientFailed", ("client", "verify"))
+        self._names += [(INFERENCE_SESSIONS, f"{self.key.name}-session")]
+
+    def surroundings(self, bench: Bench) -> list[Move]:
+        return super().surroundings(bench) + [
+            move for session in _sessions(bench) for move in self._session_moves(bench, session)
+        ]
+
+    def _failure_of(self, bench: Bench, session: Json) -> tuple[str, ...]:
+        """What the failure of a session means: a success that nobody has seen counts as long as its Job is there."""
+        resource = bench.resource()
+        own = self._own(bench, resource) if resource else []
+        if not resource or session["metadata"]["name"] not in {each["metadata"]["name"] for each in own}:
+            return ()
+        if "ClientSucceeded" in ((resource.get("status") or {}).get("milestones") or ()):
+            return ()
+        clients = [each for each in own if "-client-" in each["metadata"]["name"]]
+        return ("session failed late" if any(_complete(each) for each in clients) else "SessionFailed",)
+
+    def _session_moves(self, bench: Bench, session: Json) -> list[Move]:
+        def ready(bench: Bench) -> None:
+            env.session_status(bench, session, "Ready", "Ready")
+
+        def fails(bench: Bench) -> None:
+            bench.fact(*self._failure_of(bench, session))
+            env.session_status(bench, session, "Failed", "RunnerFailed")
+
+        moves = [Move("session deleted by hand", 1, lambda bench: env.remove(bench, session))]
+        if not condition(session, "Finished"):
+            moves.append(Move("session fails", 1, fails))
+            if not condition(session, "Ready"):
+                moves.append(Move("session becomes ready", 0, ready))
+        return moves
+
+    def progress(self, bench: Bench) -> bool:
+        for session in _sessions(bench):
+            if not condition(session, "Finished") and not condition(session, "Ready"):
+                env.session_status(bench, session, "Ready", "Ready")
+                return True
+        return super().progress(bench)
+
+
+def _failing(code: int, message: str, reason: str = "Error") -> Callable[[Bench, Json], None]:
+    return lambda bench, job: env.job_fails(bench, job, code, message, reason)
+
+
+def take_name(kind: Any, name: str) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        bench.fact("foreign")
+        env.make_foreign(bench, kind, name)
+        bench.cluster.collect()
+
+    return run
+
+
+def remove_child(child: Json) -> Callable[[Bench], None]:
+    return lambda bench: env.remove(bench, child)
+
+
+def _collect(bench: Bench) -> None:
+    bench.cluster.collect()
+
+
+def _sessions(bench: Bench) -> list[Json]:
+    return [session for session in bench.objects(INFERENCE_SESSIONS) if controller_of(session)]
+
+
+def _complete(job: Json) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,298 @@
+"""The search of all that may befall an operator and its resource in a world of the exploration, up to some faults.
+
+From each state that is reached, a run without further faults (caches catch up, the operator looks whenever its
+queue says so, Jobs and sessions get on, time passes when nothing else can happen) must end where it should.
+Faults cost; all states within n faults come before those with n + 1, up to the floor. Beyond it, the seed decides
+which are looked at.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from random import Random
+from typing import NamedTuple
+
+from steelyard.operator.simulation.exploration import (
+    CAUGHT_UP,
+    GARBAGE,
+    LOOKED,
+    RESUMED,
+    Exploration,
+    Move,
+    Violation,
+    World,
+    actor_of,
+    fair_move,
+    operator_moves,
+)
+from steelyard.operator.simulation.simulator import State
+
+MAX_FAIR = 400
+GOOD_END = 0
+"""Stands where a state would follow in a run without faults, and it has ended as it should."""
+KEPT = 5_000
+"""States from which the search goes on beyond its floor."""
+FURTHER = 2
+"""Faults beyond the floor in one history at most."""
+
+
+class _Step(NamedTuple):
+    """How a state was first reached: from which, and by which of its moves."""
+
+    parent: int
+    number: int
+    move: str
+
+
+class Reached(NamedTuple):
+    """A state that is to be looked at, and the faults that led to it."""
+
+    key: int
+    spent: int
+    state: State
+
+
+class Search:
+    """One search of one world: all histories of at most `floor` faults, then some with a few more."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        limit: int,
+        floor: int,
+        beyond: int = 0,
+        after: Sequence[str] = (),
+        seed: int = 1,
+        merging: bool = True,
+    ) -> None:
+        """The search begins after the moves `after`, by name.
+
+        It looks at `limit` states at most, of which `beyond` have more faults than the floor.
+        Without `merging`, also the states of the last round are told apart by all that they differ in.
+        """
+        self._world, self._limit, self._floor, self._beyond = world, limit, floor, beyond
+        self._chance, self._merging = Random(seed), merging
+        self._bench = world.begin()
+        self._bench.number_by_content()
+        self._rounds: list[deque[Reached]] = [deque() for _ in range(self._floor + 1)]
+        self._reached: dict[int, int] = {}  # by key, with how few faults
+        self._steps: dict[int, _Step] = {}  # how a state was first reached
+        self._kept: list[Reached] = []
+        self._fair: dict[int, int] = {}  # the state that follows in a run without faults
+        self.exploration = Exploration(world.name)
+        self._bench.load(self._after(after))
+        self._first = self._meet(0, None)
+        self._start = self._bench.save()
+
+    def run(self) -> Exploration:
+        """Raises Violation, which says what happened, move by move."""
+        for spent, states in enumerate(self._rounds):
+            while states:  # it grows: what needs no further fault is of the same round
+                if self.exploration.states >= self._limit:
+                    self._cut_off()
+                    return self.exploration
+                if self._reached[states[0].key] == spent:  # else it was reached with fewer faults meanwhile
+                    self.expand(states[0])
+                    self._keep(states[0])
+                states.popleft()
+            self._require_good_ends()
+            self.exploration.complete_to = spent
+        self._sample()
+        self._require_good_ends()
+        return self.exploration
+
+    def _after(self, names: Sequence[str]) -> State:
+        state = self._bench.save()
+        for name in names:
+            move = next(move for move in self._moves(state, with_faults=True) if move.name == name)
+            self._bench.load(state)
+            move.run(self._bench)
+            state = self._bench.save()
+        return state
+
+    # ---- all states
+
+    def _meet(self, spent: int, step: _Step | None) -> int:
+        """Return the key of the state that the bench is in, and put it into its round if it is new.
+
+        In the last round, states count as equal that differ in nothing that matters without further faults. A state
+        of an earlier round stands for those of the last that equal it.
+        """
+        last = spent == self._floor and self._merging
+        key = alike = self._bench.state_key(last=True)
+        if not last:
+            key = self._bench.state_key()
+        if self._reached.get(key, spent + 1) <= spent:
+            return key
+        self._reached[key] = spent
+        if step is not None:
+            self._steps[key] = step
+        if not last:
+            self._reached[alike] = min(self._reached.get(alike, spent), spent)
+            self._fair.setdefault(alike, key)
+        self._rounds[spent].append(Reached(key, spent, self._bench.save()))
+        return key
+
+    def expand(self, reached: Reached) -> None:
+        """Take every move that the faults allow, from a state that was reached."""
+        key, spent, state = reached
+        left = self._floor - spent
+        self.exploration.states += 1
+        followers: dict[str, int] = {}
+        for number, move in enumerate(self._moves(state, left > 0)):
+            if move.cost <= left:
+                self._take(move, reached)
+                followers[move.name] = self._meet(spent + move.cost, _Step(key, number, move.name))
+        self._fair[key] = self._fair_follower(key, state, followers)
+
+    def _moves(self, state: State, with_faults: bool) -> list[Move]:
+        """What may happen next. What costs nothing comes first, so that a move has the same number either way."""
+        self._bench.load(state)
+        moves = list(self._world.moves(self._bench))
+        return moves + operator_moves(self._bench, with_faults)
+
+    def _take(self, move: Move, reached: Reached) -> None:
+        self._bench.load(reached.state)
+        move.run(self._bench)
+        self.exploration.taken[move.name] += 1
+        self._check(reached.state, reached.key, [move.name])
+
+    def _check(self, before: State, key: int, moves: list[str]) -> None:
+        """The last of these moves since `key` has left nothing that must not be."""
+        if fault := self._world.fault(before, self._bench, actor_of(moves[-1])):
+            raise self._violation(fault, key, moves)
+
+    # ---- some states
+
+    def _cut_off(self) -> None:
+        """The limit is reached: what was met and not looked at has to come to a good end at least."""
+        for states in self._rounds:
+            for reached in states:
+                self._settle(reached)
+        self._require_good_ends()
+
+    def _keep(self, reached: Reached) -> None:
+        """Keep an even choice of all states that were looked at, to go on from beyond the floor."""
+        if len(self._kept) < KEPT:
+            self._kept.append(reached)
+        elif (place := self._chance.randrange(self.exploration.states)) < KEPT:
+            self._kept[place] = reached
+
+    def _sample(self) -> None:
+        """Go beyond the floor, from states that chance decides on, until the limit."""
+        limit = min(self._limit, self.exploration.states + self._beyond)
+        self._chance.shuffle(self._kept)
+        for reached in self._kept:
+            costs = range(self._floor - reached.spent + 1, self._floor - reached.spent + 1 + FURTHER)
+            for number, move in enumerate(self._moves(reached.state, with_faults=True)):
+                if self.exploration.states >= limit:
+                    return
+                if move.cost in costs:
+                    self._take(move, reached)
+                    self._meet_beyond(reached.spent + move.cost, _Step(reached.key, number, move.name))
+
+    def _meet_beyond(self, spent: int, step: _Step) -> None:
+        key = self._bench.state_key()
+        if key not in self._steps:
+            self.exploration.states += 1
+            self._steps[key] = step
+            self._settle(Reached(key, spent, self._bench.save()))
+
+    def _settle(self, reached: Reached) -> None:
+        """Go on without faults from a state, and from what the operator makes of it with its cache as it is."""
+        self._bench.load(reached.state)
+        self._fair[reached.key] = self._run_fairly(reached.key, [])
+        self._bench.load(reached.state)
+        if self._bench.due():
+            self._bench.step()
+            self._check(reached.state, reached.key, [LOOKED])
+            self._run_fairly(reached.key, [LOOKED])
+
+    # ---- runs without faults
+
+    def _fair_follower(self, key: int, state: State, followers: dict[str, int]) -> int:
+        """The key of the state that follows without faults: one that the search has met itself, where it can be."""
+        if state.paused:
+            return followers[RESUMED]
+        if CAUGHT_UP in followers:
+            return followers[CAUGHT_UP]
+        if followers.get(GARBAGE, key) != key:
+            return followers[GARBAGE]
+        looked = followers.get(LOOKED)
+        if looked is not None and (looked != key or not state.dirty):
+            return looked
+        self._bench.load(state)
+        return self._run_fairly(key, [])
+
+    def _run_fairly(self, key: int, moves: list[str]) -> int:
+        """Go on from the state that the bench is in until a known one follows; return what follows first."""
+        followers: list[int] = []
+        while len(followers) < MAX_FAIR:
+            before = self._bench.save()
+            moves.append(fair_move(self._world, self._bench))
+            if moves[-1]:
+                self._check(before, key, moves)
+                followers.append(self._bench.state_key(last=True))
+            elif fault := self._world.end_fault(self._bench):
+                raise self._violation(f"a run without faults ends badly: {fault}", key, moves)
+            else:
+                followers.append(GOOD_END)
+            self._fair.update(pairwise(followers[-2:]))
+            if followers[-1] == GOOD_END or followers[-1] in self._reached or followers[-1] in self._fair:
+                return followers[0]
+            self.exploration.fair_states += 1
+        raise self._violation("a run without faults never ends", key, moves)
+
+    def _require_good_ends(self) -> None:
+        """From every state that was met, as far as it is known by now, a run without faults comes to its end."""
+        for key in (self._first, *self._steps):
+            path: dict[int, None] = {}
+            following: int | None = key
+            while following is not None and following != GOOD_END:
+                if following in path:
+                    raise self._endless(key)
+                path[following] = None
+                following = self._fair.get(following)
+            if following == GOOD_END:
+                self._fair.update(dict.fromkeys(path, GOOD_END))
+
+    # ---- what went wrong
+
+    def _endless(self, key: int) -> Violation:
+        self._bench.load(self._state_of(key))
+        moves: list[str] = []
+        seen: set[int] = set()
+        while (now := self._bench.state_key()) not in seen:
+            seen.add(now)
+            moves.append(fair_move(self._world, self._bench))
+        return self._violation("a run without faults never ends", key, moves)
+
+    def _state_of(self, key: int) -> State:
+        """Return a state that was met, by taking all moves once more that led to it."""
+        state = self._start
+        for step in self._path(key):
+            move = self._moves(state, with_faults=True)[step.number]
+            self._bench.load(state)
+            move.run(self._bench)
+            self._world.fault(state, self._bench, actor_of(move.name))  # it may note something
+            state = self._bench.save()
+        return state
+
+    def _path(self, key: int) -> list[_Step]:
+        path = []
+        while step := self._steps.get(key):
+            path.append(step)
+            key = step.parent
+        return path[::-1]
+
+    def _violation(self, fault: str, key: int, moves: list[str]) -> Violation:
+        path = " → ".join(step.move for step in self._path(key)) or "at the start"
+        objects = "\n".join(
+            f"  {obj['kind']} {obj['metadata']['name']} {obj.get('status', '')}"
+            for obj in self._bench.store.objects()
+        )
+        facts = ", ".join(sorted(self._bench.facts))
+        return Violation(
+            f"{self._world.name}: {fault}\n{path}\nthen: {' → '.join(moves)}\nfacts: {facts}\n{objects}"
+        )

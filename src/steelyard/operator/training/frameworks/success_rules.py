@@ -1,0 +1,50 @@
+"""Rules of success: who of a job decides that it runs, and that it has succeeded. Frameworks are made of them."""
+
+from collections.abc import Callable, Sequence
+
+from steelyard.operator.training.frameworks.framework import Standing
+from steelyard.operator.training.model import Place, Tally, TrainingJob
+
+Rule = Callable[[TrainingJob, Tally], Standing]
+
+
+def led_by(leaders: Sequence[str], otherwise: Rule) -> Rule:
+    """The first of `leaders` that the job has decides alone; without any of them, `otherwise`."""
+
+    def rule(job: TrainingJob, tally: Tally) -> Standing:
+        leader = next((name for name in leaders if name in job.roles), None)
+        return otherwise(job, tally) if leader is None else _of(leader, job, tally)
+
+    return rule
+
+
+def all_of(role: str) -> Rule:
+    """Every replica of one type has to succeed; it runs when any is active."""
+    return lambda job, tally: _of(role, job, tally)
+
+
+def everyone(job: TrainingJob, tally: Tally) -> Standing:
+    """Every replica of every type has to succeed."""
+    every = [_of(name, job, tally) for name in job.roles]
+    return Standing(any(each.running for each in every), all(each.succeeded for each in every))
+
+
+def any_of(role: str) -> Rule:
+    """One replica of the type is enough."""
+    return lambda job, tally: Standing(tally.of(role).active > 0, tally.of(role).succeeded > 0)
+
+
+def first_of(role: str) -> Rule:
+    """Replica 0 of the type is enough, and all of them are, too."""
+
+    def rule(job: TrainingJob, tally: Tally) -> Standing:
+        every = _of(role, job, tally)
+        return Standing(every.running, every.succeeded or Place(role, 0) in tally.succeeded)
+
+    return rule
+
+
+def _of(role: str, job: TrainingJob, tally: Tally) -> Standing:
+    count = job.roles[role].count if role in job.roles else 0
+    seen = tally.of(role)
+    return Standing(seen.active > 0, 0 < count <= seen.succeeded)

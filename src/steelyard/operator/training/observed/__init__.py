@@ -1,0 +1,1 @@
+"""What the operator observes of a job: its Pods, its replicas, and which objects are its own."""

@@ -1,0 +1,215 @@
+"""The caches of training: children of jobs, selected by v1's label; the frameworks of the cluster.
+
+Children are found by the uid that controls them, and those that nobody controls by the job that their labels name.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from steelyard.kube.cluster import Cluster
+from steelyard.kube.informer import Informer
+from steelyard.kube.resource import (
+    CONFIG_MAPS,
+    COSCHEDULING_POD_GROUPS,
+    DL_JOBS,
+    FRAMEWORKS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    TRAINING,
+    VOLCANO_POD_GROUPS,
+    Resource,
+)
+from steelyard.operator.edge import Key
+from steelyard.operator.names import controller_of
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
+from steelyard.operator.training.observed.ownership import operator_name
+from steelyard.operator.training.policies.gang import VOLCANO
+from steelyard.types import Json
+
+BY_CONTROLLER = "controller"
+BY_LABELS = "labels"
+BY_FRAMEWORK = "framework"
+UNRESOLVED = "unresolved"
+_KINDS = {operator_name(each.kind): each for each in TRAINING}
+
+
+def child_kinds(settings: OperatorSettings) -> tuple[Resource, ...]:
+    """What jobs of the kinds that are looked after may have besides Pods."""
+    kinds: list[Resource] = [SERVICES, CONFIG_MAPS]
+    wanted = set(settings.training.kinds)
+    if "MPIJob" in wanted:
+        kinds += [SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS]
+    if wanted & {"PyTorchJob", "PaddleJob"}:
+        kinds.append(HORIZONTAL_POD_AUTOSCALERS)
+    if settings.training.gang_scheduler:
+        volcano = settings.training.gang_scheduler == VOLCANO
+        kinds.append(VOLCANO_POD_GROUPS if volcano else COSCHEDULING_POD_GROUPS)
+    return tuple(kinds) if wanted else ()
+
+
+class Watcher(Protocol):
+    """Who is told of changes."""
+
+    def replica_changed(self, key: Key, replicas: int) -> None: ...
+
+    def pod_changed(self, key: Key, old: Json | None, new: Json) -> None: ...
+
+
+class TrainingCaches:
+    """`jobs` are the informers of all kinds, `owners` the resources there are, by uid."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        jobs: Mapping[Resource, Informer],
+        settings: OperatorSettings,
+        owners: Mapping[str, Key],
+        watcher: Watcher,
+    ) -> None:
+        self._jobs = {each: informer for each, informer in jobs.items() if each in TRAINING}
+        self._owners = owners
+        self._watcher = watcher
+        self._settings = settings
+        self._children = {
+            each: Informer(
+                cluster,
+                each,
+                namespace=settings.namespace,
+                label_selector=JOB_NAME,
+                indexes={BY_CONTROLLER: _controller, BY_LABELS: _job_of_orphan},
+                transform=slim_pod if each == PODS else slim,
+                on_change=self._child_changed,
+                optional=each not in (PODS, SERVICES),
+                packed=True,
+            )
+            for each in ((*child_kinds(settings), PODS) if self._jobs else ())
+        }
+        self._frameworks = (
+            Informer(cluster, FRAMEWORKS, on_change=self._framework_changed, optional=True)
+            if DL_JOBS in self._jobs
+            else None
+        )
+
+    def informers(self) -> Iterable[Informer]:
+        yield from self._children.values()
+        if self._frameworks:
+            yield self._frameworks
+
+    def children(self, job: Json) -> tuple[list[Json], list[Json]]:
+        metadata = job["metadata"]
+        labelled = _labelled(metadata["namespace"], metadata["name"], operator_name(job["kind"]))
+        objects: list[Json] = []
+        pods: list[Json] = []
+        for kind, informer in self._children.items():
+            found = pods if kind == PODS else objects
+            found += informer.by_index(BY_CONTROLLER, metadata["uid"])
+            found += informer.by_index(BY_LABELS, labelled)
+        return objects, pods
+
+    def settings(self) -> OperatorSettings:
+        """With the cluster's frameworks."""
+        return self._settings
+
+    def wrote(self, kind: Resource, obj: Json) -> bool:
+        informer = self._children.get(kind)
+        labels = obj["metadata"].get("labels") or {}
+        return informer.wrote(obj) if informer and JOB_NAME in labels else False
+
+    def _framework_changed(self, old: Json | None, new: Json | None) -> None:
+        """Jobs that could not begin, because their framework was missing or wrong, are looked at again."""
+        assert self._frameworks is not None
+        frameworks = {each["metadata"]["name"]: each for each in self._frameworks.items()}
+        self._settings = self._settings.model_copy(update={"frameworks": frameworks})
+        waiting = self._jobs[DL_JOBS].by_index(BY_FRAMEWORK, UNRESOLVED)
+        self._look_again(job["metadata"]["uid"] for job in waiting)
+
+    def _child_changed(self, old: Json | None, new: Json | None) -> None:
+        uids = {uid for each in (old, new) if each for uid in (*_controller(each), *self._adopter(each))}
+        self._look_again(uids)
+        if new and new["kind"] == PODS.kind:
+            for uid in uids & self._owners.keys():
+                self._watcher.pod_changed(self._owners[uid], old, new)
+
+    def _look_again(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            if uid in self._owners:
+                replicas = self._children[PODS].count(BY_CONTROLLER, uid)
+                self._watcher.replica_changed(self._owners[uid], replicas)
+
+    def _adopter(self, obj: Json) -> Iterable[str]:
+        """The job whose labels an orphan has."""
+        labels = obj["metadata"].get("labels") or {}
+        informer = self._jobs.get(_KINDS.get(labels.get(OPERATOR_NAME, ""), PODS))
+        if controller_of(obj) is None and informer:
+            job = informer.get(obj["metadata"].get("namespace"), labels.get(JOB_NAME, ""))
+            if job:
+                yield job["metadata"]["uid"]
+
+
+def _framework(job: Json) -> Iterable[str]:
+    """Of a DLJob: whether its framework is in its status already."""
+    return () if (job.get("status") or {}).get("framework") else (UNRESOLVED,)
+
+
+def _controller(obj: Json) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (owner["uid"],) if owner else ()
+
+
+def _job_of_orphan(obj: Json) -> Iterable[str]:
+    if controller_of(obj) is not None:
+        return ()
+    metadata = obj["metadata"]
+    labels = metadata.get("labels") or {}
+    return (_labelled(metadata["namespace"], labels.get(JOB_NAME, ""), labels.get(OPERATOR_NAME, "")),)
+
+
+def _labelled(namespace: str, job: str, operator: str) -> str:
+    return f"{namespace}/{operator}/{job}"
+
+
+JOB_INDEXES = {BY_FRAMEWORK: _framework}
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_POD_SPEC = ("nodeName", "restartPolicy")
+_CONTAINERS = ("containerStatuses", "initContainerStatuses")
+_POD_STATUS = ("phase", "reason", "message", "startTime", "conditions", *_CONTAINERS)
+_CONTAINER = ("name", "ready", "restartCount", "state", "lastState", "imageID")
+
+
+def slim_job(obj: Json) -> Json:
+    """A job without copies of itself."""
+    obj["metadata"].pop("managedFields", None)
+    (obj["metadata"].get("annotations") or {}).pop(_APPLIED, None)
+    return obj
+
+
+def slim(obj: Json) -> Json:
+    """A child without what no decision reads."""
+    obj["metadata"].pop("managedFields", None)
+    if obj["kind"] == SERVICES.kind:
+        obj["metadata"].pop("annotations", None)
+        obj.pop("spec", None)
+        obj.pop("status", None)
+    return obj
+
+
+def slim_pod(obj: Json) -> Json:
+    """A Pod as far as decisions read it: tens of thousands are kept."""
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    metadata.pop("managedFields", None)
+    metadata.pop("annotations", None)
+    kept = {name: status[name] for name in _POD_STATUS if name in status}
+    for which in (each for each in _CONTAINERS if each in kept):
+        kept[which] = [{name: each[name] for name in _CONTAINER if name in each} for each in kept[which]]
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "metadata": metadata,
+        "spec": {name: spec[name] for name in _POD_SPEC if name in spec},
+        "status": kept,
+    }

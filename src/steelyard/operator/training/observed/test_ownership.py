@@ -1,0 +1,191 @@
+"""What is a job's own: adoption and release by v1's rules, names that are another's, what the API refuses."""
+
+from typing import Any
+
+import pytest
+
+from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
+from steelyard.operator.controller import Controller
+from steelyard.operator.desired import Told
+from steelyard.operator.edge import Silent
+from steelyard.operator.names import controller_of
+from steelyard.operator.training.simulation.job_simulation import (
+    NAMESPACE,
+    SETTINGS,
+    Stage,
+    StoreCaches,
+    make_job,
+)
+from steelyard.types import Json
+
+NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
+
+
+def orphan(name: str = "job-worker-0", index: str = "0", **labels: str) -> Json:
+    given = {
+        "training.kubeflow.org/job-name": "job",
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": index,
+        **labels,
+    }
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": given}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "pytorch", "image": "train"}]}}
+
+
+def owner(stage: Stage, name: str) -> Json | None:
+    return controller_of(stage.pods()[name])
+
+
+def test_what_nobody_controls_and_has_the_labels_is_adopted() -> None:
+    stage = Stage(make_job())
+    uid = stage.store.create(PODS, orphan())["metadata"]["uid"]
+    stage.settle()
+    assert sorted(stage.pods()) == NAMES
+    assert stage.pods()["job-worker-0"]["metadata"]["uid"] == uid
+    assert (owner(stage, "job-worker-0") or {})["uid"] == stage.job["metadata"]["uid"]
+    assert stage.run().end("job-master-0").settle().state == "Succeeded"
+
+
+def test_a_finished_or_suspended_job_adopts_nothing() -> None:
+    stage = Stage(make_job(policy={"suspend": True})).settle()
+    stage.store.create(PODS, orphan())
+    stage.settle()
+    assert owner(stage, "job-worker-0") is None
+
+
+def test_what_has_lost_its_labels_is_let_go_and_stands_in_the_way_of_its_name() -> None:
+    stage = Stage(make_job()).settle().run()
+    pod = stage.pods()["job-worker-0"]
+    pod["metadata"]["labels"]["training.kubeflow.org/operator-name"] = "somebody-else"
+    stage.store.put(pod)
+    stage.settle()
+    assert owner(stage, "job-worker-0") is None
+    assert stage.state == "Failed"
+    assert stage.said("Failed") == "Pod job-worker-0 exists and belongs to nobody that controls it"
+
+
+def test_what_has_lost_the_label_by_which_it_is_watched_is_let_go() -> None:
+    stage = Stage(make_job()).settle().run()
+    pod = stage.pods()["job-worker-0"]
+    del pod["metadata"]["labels"]["training.kubeflow.org/job-name"]
+    stage.store.put(pod)
+    stage.settle()
+    assert owner(stage, "job-worker-0") is None
+    assert stage.state == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("labels", "whose"),
+    [
+        ({"training.kubeflow.org/job-name": "other"}, "nobody that controls it"),
+        ({"training.kubeflow.org/operator-name": "tfjob-controller"}, "nobody that controls it"),
+    ],
+)
+def test_a_name_that_is_taken_fails_the_job_and_leaves_the_other_alone(labels: Json, whose: str) -> None:
+    stage = Stage(make_job())
+    theirs = stage.store.create(PODS, orphan(**labels))
+    stage.settle()
+    assert stage.state == "Failed"
+    assert stage.condition("Failed") is not None
+    assert (stage.condition("Failed") or {})["reason"] == "PyTorchJobFailed"
+    assert stage.said("Failed") == f"Pod job-worker-0 exists and belongs to {whose}"
+    assert stage.pods()["job-worker-0"] == theirs
+    assert stage.status["completionTime"]
+
+
+def test_two_jobs_of_one_name_and_of_two_kinds_do_not_share_pods() -> None:
+    stage = Stage(make_job()).settle()
+    before = stage.pods()
+    other = make_job("XGBoostJob")
+    stage.store.create(stage.key.resource, {**other, "metadata": {"name": "x", "namespace": NAMESPACE}})
+    assert stage.settle().pods() == before
+
+
+def refuse(stage: Stage, error: Exception) -> None:
+    def before(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource, name) == ("create", PODS, "job-worker-1"):
+            raise error
+
+    stage.cluster.before_call = before
+
+
+@pytest.mark.parametrize("error", [Invalid, BadRequest])
+def test_a_pod_that_the_api_finds_invalid_or_cannot_read_fails_the_job(error: type[ApiError]) -> None:
+    stage = Stage(make_job())
+    refuse(stage, error("spec.containers[0].image: is required"))
+    stage.settle()
+    assert stage.state == "Failed"
+    assert (stage.condition("Failed") or {})["reason"] == "PyTorchJobFailedValidation"
+    assert stage.said("Failed") == "Pod job-worker-1: spec.containers[0].image: is required"
+
+
+def test_a_pod_that_exceeds_a_quota_is_tried_again() -> None:
+    stage = Stage(make_job())
+    refuse(stage, Forbidden("exceeded quota"))
+    stage.step()
+    with pytest.raises(Forbidden):
+        stage.step()
+    stage.cluster.before_call = None
+    assert sorted(stage.settle().pods()) == NAMES
+
+
+def test_a_job_of_many_replicas_is_made_in_one_look_many_at_a_time() -> None:
+    stage = Stage(make_job(replicas={"Worker": 100}))
+    stage.settle()
+    assert len(stage.pods()) == 100
+    assert stage.key.resource == PYTORCH_JOBS
+
+
+def test_a_job_of_many_hundred_replicas_leaves_turns_to_others() -> None:
+    stage, made = Stage(make_job(replicas={"Worker": 200})), list[int]()
+    stage.step()
+    for _ in range(2):
+        stage.step()
+        made.append(len(stage.pods()) + len(stage.services()))
+        assert stage.look is None or stage.look > stage.now
+    assert made == [256, 400]
+    assert stage.settle().look is None
+
+
+def test_of_many_that_fail_the_rest_is_not_tried() -> None:
+    stage, tried = Stage(make_job(replicas={"Worker": 100})), list[str]()
+
+    def before(verb: str, resource: Resource, name: str) -> None:
+        if (verb, resource) == ("create", PODS):
+            tried.append(name)
+            raise Forbidden("exceeded quota")
+
+    stage.step()
+    stage.cluster.before_call = before
+    with pytest.raises(Forbidden):
+        stage.step()
+    assert len(tried) == 1, "in memory no call waits, so the first refusal comes before the second call"
+
+
+def test_a_definition_that_keeps_no_status_of_ours_is_told_and_not_written_to_for_ever() -> None:
+    reasons: list[str] = []
+
+    class Pruning(MemoryCluster):
+        async def patch(self, resource: Resource, name: str, patch: Any, *rest: Any, **more: Any) -> Json:
+            if resource == PYTORCH_JOBS:
+                kept = {"conditions", "replicaStatuses", "startTime", "completionTime"}
+                patch = {
+                    **patch,
+                    "status": {key: patch["status"][key] for key in kept & patch["status"].keys()},
+                }
+            return await super().patch(resource, name, patch, *rest, **more)
+
+    class Telling(Silent):
+        def told(self, resource: Json, told: Told) -> None:
+            reasons.append(told.reason)
+
+    stage = Stage(make_job())
+    pruning = Pruning()
+    pruning.store = stage.store
+    stage.controller = Controller(pruning, StoreCaches(stage.cluster, SETTINGS), Telling())
+    stage.settle()
+    assert "StatusNotKept" in reasons
+    assert sorted(stage.pods()) == NAMES

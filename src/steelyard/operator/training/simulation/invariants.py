@@ -1,0 +1,190 @@
+"""What must hold of a training job throughout the exploration, and at the end of every run without faults."""
+
+from collections.abc import Iterable, Mapping
+
+from steelyard.kube.resource import PODS
+from steelyard.kube.store import Key as StoreKey
+from steelyard.kube.store import Stored
+from steelyard.operator.names import controller_of
+from steelyard.operator.simulation.exploration import Actor
+from steelyard.operator.simulation.lagging_caches import peek
+from steelyard.operator.simulation.simulator import Bench, State, differing
+from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
+from steelyard.operator.training.status import finished, holds
+from steelyard.types import Json
+
+Objects = Mapping[StoreKey, Stored]
+
+
+def change_fault(before: Json | None, state: State, bench: Bench, actor: Actor) -> str:
+    """What is wrong with a change; empty when nothing is."""
+    old, new = state.objects.objects, bench.store.stored
+    changed = differing(old, new)
+    if not changed:
+        return ""
+    job = bench.resource()
+    faults = [_status_fault(before, job)]
+    if actor != "surroundings":
+        faults.append(_foreign_touched(old, changed))
+    if actor == "operator":
+        faults += [
+            _made_fault(before, old, new, changed),
+            _ended_fault(before, old, new, changed),
+        ]
+    return next((fault for fault in faults if fault), "")
+
+
+def _status_fault(before: Json | None, after: Json | None) -> str:
+    if not before or not after or before["metadata"]["uid"] != after["metadata"]["uid"]:
+        return ""
+    was, is_now = before.get("status") or {}, after.get("status") or {}
+    conditions = is_now.get("conditions") or ()
+    if holds(conditions, "Succeeded") and holds(conditions, "Failed"):
+        return "it has both succeeded and failed"
+    if holds(conditions, "Running") and finished(conditions):
+        return "it runs and has finished"
+    if finished(was.get("conditions") or ()) and was != is_now:
+        return f"the end was changed: {was} became {is_now}"
+    for name in ("restarts", "disruptions"):
+        if is_now.get(name, 0) < was.get(name, 0):
+            return f"{name} were taken back: {was[name]} became {is_now.get(name)}"
+    if lowered := _lowered(was, is_now):
+        return lowered
+    limit = after["spec"]["runPolicy"].get("backoffLimit")
+    if limit is not None and is_now.get("restarts", 0) > limit:
+        return f"{is_now['restarts']} restarts, and {limit} are allowed"
+    return _counted_twice(is_now)
+
+
+def _lowered(was: Json, is_now: Json) -> str:
+    attempts = {(each["type"], each["index"]): each["attempt"] for each in was.get("replicas") or ()}
+    for each in is_now.get("replicas") or ():
+        if each["attempt"] < attempts.get((each["type"], each["index"]), 0):
+            return f"the attempt of {each['pod']} was taken back to {each['attempt']}"
+    return ""
+
+
+def _counted_twice(status: Json) -> str:
+    uids = [each["uid"] for each in status.get("failures") or () if not each.get("inPlace")]
+    return "" if len(uids) == len(set(uids)) else f"a failure is on record twice: {uids}"
+
+
+def _foreign_touched(old: Objects, changed: Iterable[StoreKey]) -> str:
+    for key in changed:
+        if key in old and (controller_of(peek(old[key].raw)) or {}).get("kind") == "Other":
+            return f"the operator touched {key.name}, which is somebody else's"
+    return ""
+
+
+def _made_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
+    """Pods are made for a job that goes on, for replicas that have not succeeded, and beside none of the past."""
+    made = [peek(new[key].raw) for key in changed if key.resource == PODS and key in new and key not in old]
+    for pod in made:
+        if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
+            return f"{pod['metadata']['name']} was made for nobody"
+        status = before.get("status") or {}
+        conditions = status.get("conditions") or ()
+        if not conditions or finished(conditions) or holds(conditions, "Suspended"):
+            return f"{pod['metadata']['name']} was made for what has not begun, has finished or is suspended"
+        together = RESTART_SCOPE not in (before["metadata"].get("annotations") or {})
+        there = [peek(each.raw) for each in old.values()] if together else []
+        if fault := _attempt_fault(pod, status, there):
+            return fault
+    return ""
+
+
+def _ended_fault(before: Json | None, old: Objects, new: Objects, changed: Iterable[StoreKey]) -> str:
+    """Pods of a job that goes on are ended when the status says that they are of the past, and not before."""
+    status = (before or {}).get("status") or {}
+    conditions = status.get("conditions") or ()
+    if finished(conditions) or holds(conditions, "Suspended"):
+        return ""
+    replicas = {each["pod"]: each for each in status.get("replicas") or ()}
+    for key in changed:
+        if key.resource != PODS or key not in old or not _goes(key, old, new):
+            continue
+        pod = peek(old[key].raw)
+        if before is None or (controller_of(pod) or {}).get("uid") != before["metadata"]["uid"]:
+            continue  # of one that was there before, as the operator's cache may still show it
+        wanted = replicas.get(key.name)  # by its name: it may have lost its labels meanwhile
+        if wanted is None or _attempt(pod) >= wanted["attempt"]:
+            return f"{key.name} was ended before it was on record why"
+    return ""
+
+
+def _goes(key: StoreKey, old: Objects, new: Objects) -> bool:
+    was = peek(old[key].raw)["metadata"].get("deletionTimestamp")
+    return not was and (key not in new or "deletionTimestamp" in peek(new[key].raw)["metadata"])
+
+
+def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
+    replicas = {(each["type"].lower(), str(each["index"])): each for each in status.get("replicas") or ()}
+    name, place = pod["metadata"]["name"], _place(pod)
+    if place in replicas:
+        wanted = replicas[place]
+        if _attempt(pod) != wanted["attempt"]:
+            return f"{name} is attempt {_attempt(pod)}, and {wanted['attempt']} is on record"
+        if wanted.get("phase") == "Succeeded":
+            return f"{name} was made although it had succeeded"
+    for each in there:
+        owner = controller_of(each) or {}
+        if each["kind"] != "Pod" or owner.get("uid") != (controller_of(pod) or {}).get("uid"):
+            continue
+        known = replicas.get(_place(each))
+        if known and _attempt(each) < known["attempt"]:
+            return f"{name} was made beside {each['metadata']['name']}, which is of the past"
+    return ""
+
+
+def _place(pod: Json) -> tuple[str, str]:
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get(REPLICA_TYPE, ""), labels.get(REPLICA_INDEX, "")
+
+
+def _attempt(pod: Json) -> int:
+    return int((pod["metadata"].get("labels") or {}).get(ATTEMPT, 0))
+
+
+# ---- the end
+
+
+def end_fault(bench: Bench) -> str:
+    """What is wrong with an end; empty when nothing is."""
+    job = bench.resource()
+    if job is None:
+        return "" if "to be deleted" in bench.facts else "the job is gone"
+    status = job.get("status") or {}
+    conditions = status.get("conditions") or []
+    if not finished(conditions):
+        return f"it has not finished: {[each['type'] for each in conditions]}"
+    if not status.get("completionTime") or not status.get("startTime"):
+        return "it has no times"
+    fell = sum(fact.startswith("fell ") for fact in bench.facts)
+    if status.get("restarts", 0) + status.get("disruptions", 0) > fell:
+        return f"{status['restarts']} restarts and {status['disruptions']} disruptions after {fell} falls"
+    return _failure_fault(job, bench) if holds(conditions, "Failed") else _success_fault(status)
+
+
+def _failure_fault(job: Json, bench: Bench) -> str:
+    message = next(each["message"] for each in job["status"]["conditions"] if each["type"] == "Failed")
+    limit = job["spec"]["runPolicy"].get("backoffLimit")
+    fell = sum(fact.startswith("fell ") for fact in bench.facts)
+    types = next(each for name, each in job["spec"].items() if name.endswith("ReplicaSpecs"))
+    never = any(each.get("restartPolicy") == "Never" for each in types.values())
+    explained = (
+        (
+            "replica(s) failed" in message
+            and ("for good" in bench.facts or (never and "failed" in bench.facts))
+        )
+        or ("backoff limit" in message and limit is not None and fell > limit)
+        or ("belongs to" in message and "foreign" in bench.facts)
+        or "deadline" in message
+    )
+    return "" if explained else f"{message} after {sorted(bench.facts) or 'nothing'}"
+
+
+def _success_fault(status: Json) -> str:
+    counts = status["replicaStatuses"]
+    if any(each.get("active") for each in counts.values()):
+        return f"something is active after the success: {counts}"
+    return ""

@@ -1,0 +1,261 @@
+"""Jobs for tests, and a stage to play them on: the edge over an in-memory cluster, with hands for what Pods do."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
+from steelyard.kube.store import Key as StoreKey
+from steelyard.operator import concurrency
+from steelyard.operator.conditions import time_text
+from steelyard.operator.controller import Controller
+from steelyard.operator.edge import Key, Stale, Synced
+from steelyard.operator.names import controller_of
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.simulation.simulator import drive
+from steelyard.operator.training.frameworks import ALL
+from steelyard.operator.training.labels import JOB_NAME
+from steelyard.operator.training.observed.caches import child_kinds, slim, slim_job, slim_pod
+from steelyard.types import Json
+
+NAMESPACE = "default"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = OperatorSettings(storage="file:///storage")
+
+
+def make_template(container: str, **container_fields: Any) -> Json:
+    return {"spec": {"containers": [{"name": container, "image": "train", **container_fields}]}}
+
+
+def make_job(
+    kind: str = "PyTorchJob",
+    replicas: Mapping[str, int] | None = None,
+    *,
+    name: str = "job",
+    restart: str | None = None,
+    policy: Json | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """A job of a v1 kind with so many replicas of each type."""
+    framework = ALL[kind]
+    restarts = {"restartPolicy": restart} if restart else {}
+    types = {
+        role: {"replicas": count, "template": make_template(framework.container), **restarts}
+        for role, count in (replicas or {"Master": 1, "Worker": 2}).items()
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "1",
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
+        "spec": {framework.specs: types, "runPolicy": policy or {}, **spec},
+    }
+
+
+class StoreCaches:
+    """Caches that never lag; but for what is named in `blind`, which they do not show."""
+
+    def __init__(self, cluster: MemoryCluster, settings: OperatorSettings) -> None:
+        self._store = cluster.store
+        self._settings = settings
+        self.blind: set[str] = set()
+
+    def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        found = self._store.find(resource, name, namespace)
+        return slim_job(found) if found else None
+
+    def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
+        job, kinds = resource["metadata"], child_kinds(self._settings)
+        own = [
+            [each for each in self._store.objects(kind, job["namespace"]) if self._shown(job, each)]
+            for kind in (*kinds, PODS)
+        ]
+        return [slim(each) for found in own[:-1] for each in found], [slim_pod(each) for each in own[-1]]
+
+    def _shown(self, job: Json, child: Json) -> bool:
+        return child["metadata"]["name"] not in self.blind and self.concerns(job, child)
+
+    @staticmethod
+    def concerns(job: Json, child: Json) -> bool:
+        """Whether an object is of the job with this metadata, or may become so."""
+        owner, labels = controller_of(child), child["metadata"].get("labels") or {}
+        if JOB_NAME not in labels:
+            return False
+        return bool(owner["uid"] == job["uid"] if owner else labels[JOB_NAME] == job["name"])
+
+    def settings(self) -> OperatorSettings:
+        return self._settings
+
+    def wrote(self, obj: Json) -> bool:
+        return True
+
+
+class Stage:
+    """One job. What Pods do happens through `run`, `end` and `remove`; `settle` lets the operator answer."""
+
+    def __init__(self, job: Json, settings: OperatorSettings = SETTINGS) -> None:
+        self.now = BEGIN
+        self.cluster = MemoryCluster(lambda: self.now)
+        self.store = self.cluster.store
+        self.caches = StoreCaches(self.cluster, settings)
+        self.controller = Controller(self.cluster, self.caches)
+        self.key = Key(resource_of(job), job["metadata"]["namespace"], job["metadata"]["name"])
+        self.look: datetime | None = None
+        self.store.create(self.key.resource, {**job, "metadata": _named(job)})
+
+    # ---- the operator
+
+    def settle(self) -> "Stage":
+        """Until looking again changes nothing, and looking twice neither."""
+        for _ in range(30):
+            before = self.store.version
+            try:
+                self.step()
+            except Stale:
+                continue
+            if self.store.version == before:
+                return self
+        raise AssertionError("the operator never comes to rest")
+
+    def step(self) -> Synced:
+        run = drive if self._few() else asyncio.run
+        synced = run(self.controller.sync(self.key, self.now))
+        self.look = synced.next_look
+        return synced
+
+    @property
+    def _types(self) -> str:
+        kind = self.key.resource.kind
+        return ALL[kind].specs if kind in ALL else "roles"
+
+    def _few(self) -> bool:
+        """Whether the edge makes one call after the other, so that nothing needs an event loop."""
+        types = self.job["spec"].get(self._types) or {}
+        replicas = max(sum(each.get("replicas", 1) for each in types.values()), len(self.pods()))
+        return bool(2 * replicas <= concurrency.FEW)
+
+    def wait(self, seconds: float) -> "Stage":
+        return self.wait_unseen(seconds).settle()
+
+    def wait_unseen(self, seconds: float) -> "Stage":
+        self.now += timedelta(seconds=seconds)
+        return self
+
+    # ---- what there is
+
+    @property
+    def job(self) -> Json:
+        return self.store.get(self._key())
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.job.get("status") or {}
+        return status
+
+    @property
+    def state(self) -> str:
+        """v1's column State."""
+        return str(self.status["conditions"][-1]["type"])
+
+    def condition(self, type: str) -> Json | None:
+        return next((each for each in self.status["conditions"] if each["type"] == type), None)
+
+    def said(self, type: str) -> str:
+        return str((self.condition(type) or {})["message"])
+
+    def pods(self) -> dict[str, Json]:
+        return {each["metadata"]["name"]: each for each in self.store.objects(PODS)}
+
+    def services(self) -> list[str]:
+        return [each["metadata"]["name"] for each in self.store.objects(SERVICES)]
+
+    def replica(self, name: str) -> Json:
+        """Its row of the status."""
+        return next(each for each in self.status["replicas"] if each["pod"] == name)
+
+    # ---- hands
+
+    def patch_spec(self, **fields: Any) -> "Stage":
+        self.store.update(self._key(), lambda old: {**old, "spec": {**old["spec"], **fields}})
+        return self.settle()
+
+    def scale(self, role: str, count: int) -> "Stage":
+        types = self.job["spec"][self._types]
+        return self.patch_spec(**{self._types: {**types, role: {**types[role], "replicas": count}}})
+
+    def run(self, *names: str, **fields: Any) -> "Stage":
+        """These Pods run, or all that wait."""
+        for name in names or [name for name, pod in self.pods().items() if _phase(pod) == "Pending"]:
+            self._set(name, {"phase": "Running", "startTime": time_text(self.now), **fields}, {"running": {}})
+        return self.settle()
+
+    def end(self, name: str, code: int = 0, message: str = "", **fields: Any) -> "Stage":
+        """The container ends; the operator has not looked yet."""
+        ended = {"exitCode": code, "finishedAt": time_text(self.now), "message": message}
+        ended |= {"reason": "Completed" if code == 0 else "Error"}
+        phase = "Succeeded" if code == 0 else "Failed"
+        self._set(name, {"phase": phase, **fields}, {"terminated": ended})
+        return self
+
+    def evict(self, name: str, reason: str = "Evicted") -> "Stage":
+        self._set(name, {"phase": "Failed", "reason": reason}, {})
+        return self
+
+    def again(self, name: str, count: int, code: int = 1) -> "Stage":
+        """The kubelet has started its container so often again."""
+        last = {"terminated": {"exitCode": code, "finishedAt": time_text(self.now), "reason": "Error"}}
+        self._set(name, {"phase": "Running"}, {"running": {}}, restartCount=count, lastState=last)
+        return self
+
+    def on_node(self, *names: str) -> "Stage":
+        """Pods that end slowly when they are deleted."""
+        for name in names:
+            pod = self.pods()[name]
+            self.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
+        return self
+
+    def lose(self, name: str) -> "Stage":
+        """Its node does not answer any more."""
+        ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+        lost = {**ready, "lastTransitionTime": time_text(self.now)}
+        self._set(name, {"phase": "Running", "conditions": [lost]}, {"running": {}})
+        return self
+
+    def remove(self, name: str, grace: int = 0) -> "Stage":
+        """`kubectl delete pod`."""
+        self.on_node(name)
+        self.store.delete(self._key(PODS, name), grace_seconds=grace)
+        return self
+
+    def gone(self, name: str) -> "Stage":
+        """The kubelet confirms that it has ended."""
+        self.store.remove(PODS, name, self.key.namespace)
+        return self
+
+    def set_status(self, name: str, status: Json) -> "Stage":
+        self.store.set_status(PODS, name, self.key.namespace, status)
+        return self
+
+    def _set(self, name: str, status: Json, state: Json, **container: Any) -> None:
+        pod = self.pods()[name]
+        main = {"name": pod["spec"]["containers"][0]["name"], "state": state, **container}
+        self.set_status(name, {"containerStatuses": [main], **status})
+
+    def _key(self, resource: Resource | None = None, name: str = "") -> StoreKey:
+        return StoreKey(resource or self.key.resource, self.key.namespace, name or self.key.name)
+
+
+def _named(job: Json) -> Json:
+    return {name: value for name, value in job["metadata"].items() if name not in {"uid", "resourceVersion"}}
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase") or "Pending")

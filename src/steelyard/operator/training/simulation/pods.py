@@ -1,0 +1,128 @@
+"""What befalls the Pods of a training job in the exploration: they start, end, are evicted, deleted, lost, taken out.
+
+`world.py` asks which of it may come next.
+"""
+
+from collections.abc import Callable, Iterable
+
+from steelyard.kube.resource import PODS, resource_of
+from steelyard.kube.store import Key as StoreKey
+from steelyard.operator.conditions import time_text
+from steelyard.operator.names import controller_of
+from steelyard.operator.simulation.exploration import Move
+from steelyard.operator.simulation.simulator import Bench
+from steelyard.operator.training.labels import JOB_NAME
+from steelyard.operator.training.simulation.job_simulation import NAMESPACE
+from steelyard.types import Json
+
+
+def own_pods(bench: Bench) -> list[Json]:
+    """Those of training jobs, whether somebody controls them or not."""
+    pods = bench.objects(PODS)
+    return [each for each in pods if (controller_of(each) or {}).get("kind") != "Other"]
+
+
+def pod_moves(pod: Json, job: Json | None) -> Iterable[Move]:
+    """What may happen to it next; `job` is the one that has its owner's name now."""
+    status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
+    lost = any(each.get("reason") == "NodeNotReady" for each in status.get("conditions") or ())
+    if pod["metadata"].get("deletionTimestamp"):
+        if not lost or _is_a_predecessors(pod, job):  # the cluster's own garbage collector sees to that
+            yield Move("Pod is gone", 0, remove(pod))
+        return
+    if status.get("phase") == "Pending":
+        yield Move("Pod starts", 0, _starts(pod))
+        yield Move("Pod is deleted by hand", 1, _fell(uid, remove(pod)))
+    if status.get("phase") != "Running" or lost:
+        return
+    yield Move("Pod succeeds", 0, _ends(pod, 0))
+    yield Move("Pod fails, worth a retry", 1, _fell(uid, _ends(pod, 137), "failed"))
+    yield Move("Pod fails for good", 1, _fell(uid, _ends(pod, 1), "for good"))
+    yield Move("Pod is evicted", 1, _fell(uid, _sets(pod, {"phase": "Failed", "reason": "Evicted"})))
+    yield Move("Pod is deleted by hand", 1, _fell(uid, _deletes(pod)))
+    yield Move("Pod's node is lost", 1, _fell(uid, _loses(pod)))
+    yield Move("Pod loses its owner", 1, _orphans(pod))
+    yield Move("Pod loses its labels", 2, _fell(uid, _unlabels(pod), "foreign"))
+    if pod["spec"]["restartPolicy"] == "OnFailure":
+        count = int(status["containerStatuses"][0].get("restartCount") or 0) + 1
+        yield Move("Pod starts again in place", 1, _fell(f"{uid}, time {count}", _again(pod, count)))
+
+
+def _is_a_predecessors(pod: Json, job: Json | None) -> bool:
+    return job is None or (controller_of(pod) or {}).get("uid") != job["metadata"]["uid"]
+
+
+# ---- what each of them does
+
+
+def _fell(uid: str, run: Callable[[Bench], None], *facts: str) -> Callable[[Bench], None]:
+    def runs(bench: Bench) -> None:
+        bench.fact(f"fell {uid}", *facts)
+        run(bench)
+
+    return runs
+
+
+def _starts(pod: Json) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        bench.store.put({**pod, "spec": {**pod["spec"], "nodeName": "node"}})
+        _sets(pod, {"phase": "Running"}, {"running": {}})(bench)
+
+    return run
+
+
+def _ends(pod: Json, code: int) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        phase = "Failed" if code else "Succeeded"
+        ended = {"exitCode": code, "finishedAt": time_text(bench.now)}
+        _sets(pod, {"phase": phase}, {"terminated": ended})(bench)
+
+    return run
+
+
+def _sets(pod: Json, status: Json, state: Json | None = None) -> Callable[[Bench], None]:
+    name, main = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
+    containers = {"containerStatuses": [{"name": main, "state": state}]} if state else {}
+    return lambda bench: ignored(bench.store.set_status(PODS, name, NAMESPACE, {**status, **containers}))
+
+
+def _deletes(pod: Json) -> Callable[[Bench], None]:
+    return lambda bench: bench.store.delete(StoreKey(PODS, NAMESPACE, pod["metadata"]["name"]))
+
+
+def remove(obj: Json) -> Callable[[Bench], None]:
+    return lambda bench: bench.store.remove(resource_of(obj), obj["metadata"]["name"], NAMESPACE)
+
+
+def _loses(pod: Json) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+        lost = {**ready, "lastTransitionTime": time_text(bench.now)}
+        _sets(pod, {"phase": "Running", "conditions": [lost]}, {"running": {}})(bench)
+
+    return run
+
+
+def _unlabels(pod: Json) -> Callable[[Bench], None]:
+    """Somebody takes it out of the job, to look at it."""
+    metadata = {**pod["metadata"], "labels": {JOB_NAME: "none"}}
+    return lambda bench: ignored(bench.store.put({**pod, "metadata": metadata}))
+
+
+def _again(pod: Json, count: int) -> Callable[[Bench], None]:
+    def run(bench: Bench) -> None:
+        last = {"terminated": {"exitCode": 1, "finishedAt": time_text(bench.now)}}
+        main = {"name": pod["spec"]["containers"][0]["name"], "state": {"running": {}}, "lastState": last}
+        status = {**pod["status"], "containerStatuses": [{**main, "restartCount": count}]}
+        bench.store.set_status(PODS, pod["metadata"]["name"], NAMESPACE, status)
+
+    return run
+
+
+def _orphans(pod: Json) -> Callable[[Bench], None]:
+    metadata = {**pod["metadata"], "ownerReferences": []}
+    return lambda bench: ignored(bench.store.put({**pod, "metadata": metadata}))
+
+
+def ignored(answer: object) -> None:
+    del answer

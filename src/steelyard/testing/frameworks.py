@@ -1,0 +1,252 @@
+"""What every framework must do, as functions over one: one of ours, or one that is data.
+
+A test runs each of `CASES` on a framework and a job of it (docs/training/frameworks.md shows how). They hold a
+framework to what the operator builds on: names that resolve, an environment that tells replicas apart, a rule of
+success that is met in the end and never before anything has succeeded.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from steelyard.operator.training import replica_objects as replica
+from steelyard.operator.training.frameworks.framework import Framework, Placement
+from steelyard.operator.training.labels import NAME_LIMIT
+from steelyard.operator.training.model import Counts, Place, Tally, TrainingJob
+from steelyard.types import Json
+
+Case = Callable[[TrainingJob], None]
+CASES: list[Case] = []
+_KINDS = {"ConfigMap", "Role", "RoleBinding", "Secret", "ServiceAccount"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def case(function: Case) -> Case:
+    CASES.append(function)
+    return function
+
+
+# ---- what it is
+
+
+@case
+def it_has_a_name_a_port_and_roles_of_different_names(job: TrainingJob) -> None:
+    framework = job.framework
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", framework.label)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?", framework.port_name), (
+        "a port's name has 15 characters"
+    )
+    assert 1 <= framework.port <= 65535
+    names = [role.name.lower() for role in framework.roles]
+    assert len(set(names)) == len(names)
+    assert names
+    assert {*framework.masters, *([framework.scalable] if framework.scalable else [])} <= _role_names(
+        framework
+    )
+
+
+@case
+def its_roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob) -> None:
+    for role in job.framework.roles:
+        assert role.minimum <= role.default_replicas <= (role.maximum or role.default_replicas), role.name
+        assert role.indexed or role.maximum == 1, f"{role.name}: a name without an index is of one replica"
+        assert job.framework.scope(role, job.roles.keys(), job.spec) in {"Pod", "ReplicaType", "Job"}
+
+
+@case
+def its_messages_need_no_more_than_there_is(job: TrainingJob) -> None:
+    words = job.framework.words_of(job)
+    for each in vars(words).values():
+        said = each.format(kind=job.kind, name=job.name, namespace=job.namespace, count=2, role="Worker")
+        assert job.name in said
+
+
+@case
+def it_takes_its_own_job(job: TrainingJob) -> None:
+    job.framework.check(job)
+    job.framework.rules(job)
+
+
+# ---- names
+
+
+@case
+def names_differ_and_are_host_names(job: TrainingJob) -> None:
+    names = [job.replica_name(place) for place in job.places]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name) for name in names)
+    assert all(len(name) <= NAME_LIMIT for name in names)
+
+
+@case
+def every_host_it_names_is_one_that_resolves(job: TrainingJob) -> None:
+    """Whatever looks like a name of this job in the environment is the name of a replica that the job has."""
+    framework = job.framework
+    hosts = {framework.host(job, place) for place in job.places}
+    pattern = re.compile(rf"\b{re.escape(job.name)}-[a-z]+(?:-[a-z]+)*-[0-9]+(?:\.{re.escape(job.name)}\b)?")
+    for place in job.places:
+        for name, value in framework.environment(Placement(job, place)).items():
+            if isinstance(value, str):
+                assert set(pattern.findall(value)) <= hosts, f"{name} of {place}"
+
+
+# ---- environment
+
+
+@case
+def an_environment_is_made_of_texts_and_references(job: TrainingJob) -> None:
+    for place in job.places:
+        for name, value in job.framework.environment(Placement(job, place)).items():
+            assert _VARIABLE.fullmatch(name)
+            assert isinstance(value, str) or value.keys() <= {
+                "fieldRef",
+                "resourceFieldRef",
+                "configMapKeyRef",
+                "secretKeyRef",
+            }
+
+
+@case
+def an_environment_is_always_the_same(job: TrainingJob) -> None:
+    before = copy.deepcopy(job.resource)
+    for place in job.places:
+        once, again = (dict(job.framework.environment(Placement(job, place))) for _ in range(2))
+        assert once == again
+    assert job.resource == before, "it changed the job"
+
+
+@case
+def no_two_replicas_have_one_rank(job: TrainingJob) -> None:
+    """A variable that numbers the replicas of a role gives no number twice. (Some launchers number them themselves.)"""
+    for role in job.roles.values():
+        told = [
+            job.framework.environment(Placement(job, Place(role.name, index))) for index in range(role.count)
+        ]
+        for name in told[0] if told else ():
+            numbers = [each[name] for each in told if name in each]
+            if len(set(map(str, numbers))) > 1 and all(str(each).isdecimal() for each in numbers):
+                assert len(set(map(str, numbers))) == len(numbers), f"{name} of {role.name}"
+
+
+@case
+def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
+    changed = copy.deepcopy(job.resource)
+    for role in changed["spec"][job.framework.specs].values():
+        for container in role["template"]["spec"]["containers"]:
+            container["env"] = [{"name": name, "value": "mine"} for name in _all_variables(job)]
+    mine = _again(job, changed)
+    for place in mine.places:
+        for container in replica.pod(mine, place, 0)["spec"]["containers"]:
+            values = {each["name"]: each.get("value") for each in container.get("env", [])}
+            assert set(values.values()) <= {"mine"}, place
+            assert len(values) == len(container.get("env", [])), "a name twice"
+
+
+# ---- Pods and what is beside them
+
+
+@case
+def a_pod_is_the_users_template_and_what_the_framework_adds(job: TrainingJob) -> None:
+    before = copy.deepcopy(job.resource)
+    for place in job.places:
+        made = replica.pod(job, place, 0)
+        template = job.roles[place.role].template["spec"]
+        assert [each["name"] for each in made["spec"]["containers"]] == [
+            each["name"] for each in template["containers"]
+        ]
+        assert made["metadata"]["name"] == job.replica_name(place)
+        assert made["spec"].items() >= {key: template[key] for key in template if key in _UNTOUCHED}.items()
+    assert job.resource == before, "it changed the template"
+
+
+@case
+def what_is_beside_the_pods_is_named_after_the_job(job: TrainingJob) -> None:
+    extras = job.framework.extras(job)
+    assert len({(each["kind"], each["metadata"]["name"]) for each in extras}) == len(extras)
+    for each in extras:
+        assert each["kind"] in _KINDS
+        assert each["metadata"]["name"].startswith(f"{job.name}-")
+        assert "ownerReferences" not in each["metadata"], "the operator says whose it is"
+
+
+# ---- success
+
+
+@case
+def a_job_without_replicas_neither_runs_nor_has_succeeded(job: TrainingJob) -> None:
+    standing = job.framework.standing(job, Tally({}))
+    assert not standing.running
+    assert not standing.succeeded
+
+
+@case
+def a_job_whose_replicas_all_run_runs(job: TrainingJob) -> None:
+    tally = Tally({role.name: Counts(active=role.count) for role in job.roles.values()})
+    standing = job.framework.standing(job, tally)
+    assert standing.running
+    assert not standing.succeeded
+
+
+@case
+def a_job_whose_replicas_have_all_succeeded_has_succeeded(job: TrainingJob) -> None:
+    tally = Tally(
+        {role.name: Counts(succeeded=role.count) for role in job.roles.values()}, frozenset(job.places)
+    )
+    assert job.framework.standing(job, tally).succeeded
+
+
+@case
+def success_is_never_taken_back_by_more_success(job: TrainingJob) -> None:
+    reached = False
+    for tally in _ending_one_by_one(job):
+        now = job.framework.standing(job, tally).succeeded
+        assert now or not reached
+        reached = now
+    assert reached
+
+
+@case
+def failures_alone_are_no_success(job: TrainingJob) -> None:
+    tally = Tally({role.name: Counts(failed=role.count) for role in job.roles.values()})
+    assert not job.framework.standing(job, tally).succeeded
+
+
+def _ending_one_by_one(job: TrainingJob) -> Iterator[Tally]:
+    done: list[Place] = []
+    for place in job.places:
+        done.append(place)
+        counts = {
+            role.name: Counts(
+                active=role.count - sum(each.role == role.name for each in done),
+                succeeded=sum(each.role == role.name for each in done),
+            )
+            for role in job.roles.values()
+        }
+        yield Tally(counts, frozenset(done))
+
+
+_UNTOUCHED = {
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "hostNetwork",
+    "priorityClassName",
+    "securityContext",
+}
+
+
+def _role_names(framework: Framework) -> set[str]:
+    return {role.name for role in framework.roles}
+
+
+def _all_variables(job: TrainingJob) -> set[str]:
+    return {name for place in job.places for name in job.framework.environment(Placement(job, place))}
+
+
+def _again(job: TrainingJob, resource: Json) -> TrainingJob:
+    given = {name.lower(): each for name, each in resource["spec"][job.framework.specs].items()}
+    roles = {
+        name: replace(role, template=given[name.lower()]["template"]) for name, role in job.roles.items()
+    }
+    return replace(job, resource=resource, roles=roles)
