@@ -25,7 +25,7 @@ from steelyard.broker.open import open_log
 from steelyard.local.state import StateDir, prepare
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.settings import load as load_settings
-from steelyard.views.sqlite import SqliteView
+from steelyard.views.sqlite.view import SqliteView
 
 ACCOUNTS = 100  # that the view's entities belong to
 BESIDE = ("api", "orchestrator", "informer", "backup-sink", "reaper")

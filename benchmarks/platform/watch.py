@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from steelyard.schema.status import FAILURE, TERMINAL
-from steelyard.views.sqlite import SqliteView
+from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Position
 
 

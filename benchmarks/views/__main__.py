@@ -19,7 +19,7 @@ from pathlib import Path
 
 from steelyard.schema.account import Scope
 from steelyard.views.fields import cursor
-from steelyard.views.sqlite import SqliteView
+from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Change, Position, Query
 
 BATCH = 2000

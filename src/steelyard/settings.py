@@ -19,7 +19,7 @@ from steelyard.api.settings import ApiSettings
 from steelyard.errors import UsageError
 from steelyard.monitoring import Listen
 from steelyard.operator.settings import OperatorSettings
-from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.orchestrator.settings import OrchestratorSettings
 
 
 class Settings(BaseSettings):

@@ -14,11 +14,11 @@ import pytest
 from steelyard.broker.follow import follow
 from steelyard.broker.log import EVENTS, QUARANTINE, STATE, Log, Message, Record
 from steelyard.broker.open import open_log
-from steelyard.broker.quarantined import quarantined
+from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.scan import topic_pieces
 from steelyard.kube.leader import Candidate, LeaderElector, SystemClock, Timing
 from steelyard.kube.memory import MemoryCluster
-from steelyard.services.reaper import DELETED_FOR, reap
+from steelyard.services.reaper.run import DELETED_FOR, reap
 
 ENTITIES = 1_000_000
 DELETED_OF = 10

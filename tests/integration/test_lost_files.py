@@ -23,8 +23,8 @@ from steelyard.local.platform import run_platform
 from steelyard.local.process import SERVICES as ALL
 from steelyard.local.state import StateDir, prepare
 from steelyard.schema.base import DyffEntity
-from steelyard.services.doubles import create, message
-from steelyard.services.orchestrator.doubles import make_dataset
+from steelyard.services.simulation.commands import create, message
+from steelyard.services.simulation.entities import make_dataset
 from steelyard.settings import Settings, load
 from steelyard.views.open import open_view
 

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.schema.dependencies import names_of
 from steelyard.schema.entities import entity_of
-from steelyard.services.resources import manifest
+from steelyard.services.orchestrator.manifest import manifest
 from steelyard.types import Json
 from tests.platform_api.test_collection import a_service
 from tests.platform_api.world import SCHEMA, World, dataset, grant, model, service

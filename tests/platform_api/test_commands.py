@@ -8,12 +8,12 @@ from itertools import count
 import httpx
 import pytest
 
-from steelyard.accounts.ledger import OutboxRow
+from steelyard.accounts.database import OutboxRow
 from steelyard.api.settings import ApiSettings
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, LogError, Message, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.types import Json
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change
 from tests.platform_api.world import (
     Engines,

@@ -40,9 +40,9 @@ from steelyard.schema.requests import (
     DocumentationEditRequest,
     LabelsEditRequest,
 )
-from steelyard.services.orchestrator import run_orchestrator
-from steelyard.services.resources import KUBE, manifest
-from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.orchestrator.manifest import KUBE, manifest
+from steelyard.services.orchestrator.run import run_orchestrator
+from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
 from steelyard.types import Json
 from steelyard.views.open import open_view

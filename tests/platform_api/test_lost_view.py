@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 from tests.platform_api.world import make_engines, make_world, model, running_services
 
 

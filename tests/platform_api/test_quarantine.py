@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import yaml
 
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, BadMessage, Log, LogError, Message, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.broker.open import open_log
 from steelyard.broker.partition import partition_of
 from tests.platform_api.test_command_line import said, steelyard

@@ -21,11 +21,11 @@ from starlette.types import Message
 from steelyard.api.app import Platform
 from steelyard.api.settings import ApiSettings
 from steelyard.broker import log as broker
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.schema.ids import random_id
 from steelyard.types import Json
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Stored
 from tests.platform_api.test_audits import audit, procedure
 from tests.platform_api.test_collection import a_service

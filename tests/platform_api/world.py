@@ -22,16 +22,16 @@ from steelyard.accounts.tokens import Tokens, bootstrap
 from steelyard.api.app import App, Platform, make_app
 from steelyard.api.replicas import Replicas
 from steelyard.api.settings import ApiSettings
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message
-from steelyard.broker.memory import MemoryLog
 from steelyard.schema.account import AccessGrant, Identity
 from steelyard.schema.commands import StatusData, StatusPatch, UpdateEntityStatus, command_time
 from steelyard.schema.ids import random_id
-from steelyard.services.aggregator import run_aggregator
-from steelyard.services.sinks import run_view_sink
+from steelyard.services.aggregator.run import run_aggregator
+from steelyard.services.sinks.view import run_view_sink
 from steelyard.storage.store import Store, open_store
 from steelyard.types import Json
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import View
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Accounts, Asked, KeyTaken, LedgerError, NameTaken, NoSuchAccount
+from steelyard.accounts.database import Accounts, Asked, KeyTaken, LedgerError, NameTaken, NoSuchAccount
 from steelyard.schema.account import AccessGrant, Account, APIKey, Identity
 
 Case = Callable[[Accounts], Awaitable[None]]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Claim, Claims, Forgotten, Succeeded
+from steelyard.accounts.database import Claim, Claims, Forgotten, Succeeded
 
 Case = Callable[[Claims], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.accounts.database import Outbox, OutboxRow
 
 Case = Callable[[Outbox], Awaitable[None]]
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)

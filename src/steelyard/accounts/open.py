@@ -5,12 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.accounts import sqlite_accounts, sqlite_claims, sqlite_origin, sqlite_outbox
-from steelyard.accounts.ledger import Accounts, Claims, LedgerError, Outbox
-from steelyard.accounts.sqlite_accounts import SqliteAccounts
-from steelyard.accounts.sqlite_claims import SqliteClaims
-from steelyard.accounts.sqlite_origin import SqliteOrigin
-from steelyard.accounts.sqlite_outbox import SqliteOutbox
+from steelyard.accounts.database import Accounts, Claims, LedgerError, Outbox
+from steelyard.accounts.sqlite import accounts as sqlite_accounts
+from steelyard.accounts.sqlite import claims as sqlite_claims
+from steelyard.accounts.sqlite import origin as sqlite_origin
+from steelyard.accounts.sqlite import outbox as sqlite_outbox
+from steelyard.accounts.sqlite.accounts import SqliteAccounts
+from steelyard.accounts.sqlite.claims import SqliteClaims
+from steelyard.accounts.sqlite.origin import SqliteOrigin
+from steelyard.accounts.sqlite.outbox import SqliteOutbox
 from steelyard.origin import Outlet
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database

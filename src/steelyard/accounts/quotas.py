@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from steelyard.accounts.ledger import Claim
+from steelyard.accounts.database import Claim
 from steelyard.accounts.quota_settings import ADMITTED, GLOBAL, QuotaSettings, RateSettings, limits_of
 from steelyard.schema.entities import AnyEntity
 from steelyard.schema.evaluation import Evaluation

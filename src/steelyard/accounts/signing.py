@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from steelyard.accounts.ledger import Accounts
+from steelyard.accounts.database import Accounts
 
 ALGORITHM = "EdDSA"
 _OPTIONS = {"verify_exp": False, "verify_iat": False, "require": ["jti", "sub", "exp"]}

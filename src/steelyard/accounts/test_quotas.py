@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from steelyard.accounts.ledger import Claim
+from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import (
     ADMITTED,
     GLOBAL,

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from steelyard.accounts.ledger import Accounts, NoSuchAccount
+from steelyard.accounts.database import Accounts, NoSuchAccount
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.accounts.tokens import EVERYTHING, Principal, Tokens, Unauthenticated, bootstrap
 from steelyard.schema.account import AccessGrant, Account, Identity

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from steelyard.accounts.database import Accounts, NameTaken
 from steelyard.accounts.grants import common, covers, scope
-from steelyard.accounts.ledger import Accounts, NameTaken
 from steelyard.accounts.signing import NotOurs, Signatures
 from steelyard.schema.account import (
     AccessGrant,

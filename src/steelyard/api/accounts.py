@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
+from steelyard.accounts.database import Asked, KeyTaken, NameTaken
 from steelyard.accounts.grants import covers
-from steelyard.accounts.ledger import Asked, KeyTaken, NameTaken
 from steelyard.api.call import Call, answer, json_of, json_response
 from steelyard.api.errors import Conflict, Forbidden, Invalid, NotFound, NotImplementedYet, key_taken
 from steelyard.schema.account import AccessGrant, Account, APIFunction, APIKey

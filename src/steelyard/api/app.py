@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from steelyard.accounts.ledger import LedgerError
+from steelyard.accounts.database import LedgerError
 from steelyard.api.auth import Access, authenticate
 from steelyard.api.call import Call
 from steelyard.api.errors import (
@@ -34,8 +34,8 @@ from steelyard.api.reply import Reply
 from steelyard.api.routing import Administrator, Grant, Match, Route, Router
 from steelyard.api.table import routes
 from steelyard.broker.log import LogError
+from steelyard.disk_space import no_room
 from steelyard.errors import ContentError
-from steelyard.room import no_room
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.sqlite import DatabaseError

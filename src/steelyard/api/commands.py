@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.api.acceptance import check_entity
 from steelyard.api.errors import ApiError, Conflict, NotFound, Unavailable, key_taken
 from steelyard.api.outcomes import Outcome, Outcomes

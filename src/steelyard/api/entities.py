@@ -11,7 +11,7 @@ from itertools import islice
 
 import orjson
 
-from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.views.matching import merge, widened
 from steelyard.views.view import Position, Query, Stored, View
 

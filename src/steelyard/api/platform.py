@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from steelyard.accounts.ledger import Accounts
+from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import Ledger
 from steelyard.accounts.tokens import Tokens
 from steelyard.api.commands import Commands

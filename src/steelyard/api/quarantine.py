@@ -17,8 +17,13 @@ from starlette.responses import Response
 from steelyard.api.call import Call, answer, json_response
 from steelyard.api.errors import NotFound
 from steelyard.broker.log import QUARANTINE, Log, LogError
-from steelyard.broker.quarantine import COMMANDS, waiting_of
-from steelyard.broker.quarantined import Quarantined, end_quarantine, quarantined, quarantined_of
+from steelyard.broker.quarantine.administration import (
+    Quarantined,
+    end_quarantine,
+    quarantined,
+    quarantined_of,
+)
+from steelyard.broker.quarantine.dead_letters import COMMANDS, waiting_of
 from steelyard.broker.scan import topic_pieces
 from steelyard.schema.answers import QuarantinedEntity, QuarantinedMessage, Status
 

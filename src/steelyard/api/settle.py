@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.api.outcomes import Outcome, Outcomes
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
 from steelyard.broker.partition import partition_of

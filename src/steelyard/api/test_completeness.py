@@ -6,10 +6,10 @@ import pytest
 
 from steelyard.api.completeness import Completeness
 from steelyard.api.errors import Unavailable
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, STATE, Message
-from steelyard.broker.memory import MemoryLog
 from steelyard.broker.open import open_log
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 
 
 async def test_a_view_is_complete_from_the_log_of_the_start_on() -> None:

@@ -8,10 +8,10 @@ from typing import cast
 import orjson
 import pytest
 
-from steelyard.accounts.ledger import Outbox, OutboxRow
+from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.api.entities import Entities
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, Position, Query, Stored, View
 
 ENTITY = {

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from steelyard.broker.log import Batch, Fenced, Log, Message, Record
-from steelyard.broker.quarantine import (
+from steelyard.broker.quarantine.dead_letters import (
     Malformed,
     Place,
     Quarantine,

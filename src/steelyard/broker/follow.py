@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from steelyard.broker.aside import Aside
 from steelyard.broker.consume import BATCH, rest_until_changed
 from steelyard.broker.log import Log, Record
-from steelyard.broker.quarantine import Place, described
+from steelyard.broker.quarantine.dead_letters import Place, described
+from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.retries import Retries
 from steelyard.errors import is_engine_failure
 

@@ -1,8 +1,8 @@
 """The log that an address names."""
 
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import PARTITIONS, Log, LogError, PartitionsDiffer
-from steelyard.broker.memory import MemoryLog
-from steelyard.broker.sqlite import open_sqlite_log
+from steelyard.broker.sqlite.log import open_sqlite_log
 
 
 async def open_log(url: str, partitions: int = PARTITIONS) -> Log:

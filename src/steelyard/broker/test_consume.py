@@ -17,8 +17,8 @@ from steelyard.broker.consume import (
 )
 from steelyard.broker.contract import LATER, everything, message
 from steelyard.broker.follow import follow
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, LogError, Message, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.broker.partition import partition_of
 
 

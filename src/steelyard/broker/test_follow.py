@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from steelyard.broker.aside import Aside
 from steelyard.broker.contract import message
 from steelyard.broker.follow import follow
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import QUARANTINE, STATE, Message, Record
-from steelyard.broker.memory import MemoryLog
-from steelyard.broker.quarantined import end_quarantine, quarantined
+from steelyard.broker.quarantine.administration import end_quarantine, quarantined
+from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.retries import Retries
 from steelyard.broker.test_isolation import ENGINES, FAULTS
 

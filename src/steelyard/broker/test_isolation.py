@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.broker.consume import consume, consume_once, waiting_of
 from steelyard.broker.contract import everything, message
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import (
     DEAD,
     EVENTS,
@@ -17,10 +18,9 @@ from steelyard.broker.log import (
     Message,
     Record,
 )
-from steelyard.broker.memory import MemoryLog
 from steelyard.broker.open import open_log
-from steelyard.broker.quarantine import printable
-from steelyard.broker.quarantined import end_quarantine, quarantined
+from steelyard.broker.quarantine.administration import end_quarantine, quarantined
+from steelyard.broker.quarantine.dead_letters import printable
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
 from steelyard.errors import EngineError
 

@@ -17,8 +17,8 @@ import pytest
 from steelyard.broker.contract import everything, message
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, LogError, Message
 from steelyard.broker.open import open_log
-from steelyard.broker.sqlite_members import may_live, this_process
-from steelyard.broker.sqlite_records import MIGRATIONS
+from steelyard.broker.sqlite.members import may_live, this_process
+from steelyard.broker.sqlite.records import MIGRATIONS
 from steelyard.sqlite import Database
 
 WORKER = """
@@ -125,7 +125,7 @@ async def test_one_who_stalls_past_its_lease_is_succeeded_and_writes_nothing(
     await log.publish([message(f"k{n}", str(n)) for n in range(20)])
     batch = await stalled.batch(wait=0)
     assert len(batch.records) == 20
-    monkeypatch.setattr("steelyard.broker.sqlite_members.LEASE_SECONDS", 0.05)
+    monkeypatch.setattr("steelyard.broker.sqlite.members.LEASE_SECONDS", 0.05)
     await asyncio.sleep(0.06)
     other = await log.inbox("group", EVENTS)
     await other.transact(await other.batch(wait=0), [message("k1", "other", STATE)])
@@ -255,7 +255,7 @@ def test_a_process_is_known_by_its_start() -> None:
 
 
 async def test_more_expires_than_one_commit_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.broker.sqlite.EXPIRE_CHUNK", 7)
+    monkeypatch.setattr("steelyard.broker.sqlite.log.EXPIRE_CHUNK", 7)
     log = await open_log(f"sqlite:{tmp_path / 'log.db'}")
     written = await log.publish([message(f"k{n}") for n in range(100)])
     await log.publish([Message(STATE, f"k{n}", None) for n in range(50)])

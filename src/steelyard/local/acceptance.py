@@ -15,8 +15,8 @@ from steelyard.local.lock import FileLock, Held
 from steelyard.local.process import SERVICES
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Inspection, accept, inspect, next_epoch
-from steelyard.services.restore import Restored, restore
-from steelyard.services.sinks import ENTITIES
+from steelyard.services.sinks.restore import Restored, restore
+from steelyard.services.sinks.view import ENTITIES
 from steelyard.settings import Settings
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from steelyard.accounts.ledger import LedgerError
+from steelyard.accounts.database import LedgerError
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.broker.log import STATE, Log, LogError
 from steelyard.broker.open import open_log
@@ -19,7 +19,7 @@ from steelyard.errors import Refused, SteelyardError
 from steelyard.local.machine import check_engines
 from steelyard.local.state import StateDir
 from steelyard.services.identity import Outlets, StorageOutlet, enter
-from steelyard.services.sinks import BackupOutlet
+from steelyard.services.sinks.view import BackupOutlet
 from steelyard.settings import Settings
 from steelyard.sqlite import Damaged, DatabaseError, WrongSchema
 from steelyard.storage.store import StorageError, Store, open_store

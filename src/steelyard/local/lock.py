@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from steelyard.disk_space import no_room
 from steelyard.errors import UsageError
-from steelyard.room import no_room
 
 
 class Held(Exception):

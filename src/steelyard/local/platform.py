@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from steelyard.accounts.ledger import Accounts
+from steelyard.accounts.database import Accounts
+from steelyard.disk_space import once_room
 from steelyard.kube.client import connect
 from steelyard.kube.cluster import Cluster
 from steelyard.local.engines import Engines, advice, engines, files_of
@@ -23,7 +24,6 @@ from steelyard.local.files import watch
 from steelyard.local.identity import process_candidate
 from steelyard.local.state import StateDir, write_atomically, write_platform
 from steelyard.monitoring import listen_address, served
-from steelyard.room import once_room
 from steelyard.schema.ids import random_id
 from steelyard.settings import Settings
 
@@ -126,7 +126,9 @@ async def _service(
     name: str, opened: Engines, settings: Settings, state: StateDir, stack: AsyncExitStack
 ) -> Service:
     """One service as a coroutine function of `stop`, on its engines."""
-    from steelyard.services import aggregator, reaper, sinks
+    from steelyard.services.aggregator import run as aggregator
+    from steelyard.services.reaper import run as reaper
+    from steelyard.services.sinks import view as sinks
 
     log, view, backup = opened.log, opened.view, opened.backup
     match name:
@@ -144,9 +146,9 @@ async def _service(
 
 
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
-    from steelyard.services import informer
-    from steelyard.services.metrics import OrchestratorMetrics
-    from steelyard.services.orchestrator import run_orchestrator
+    from steelyard.services.informer import run as informer
+    from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+    from steelyard.services.orchestrator.run import run_orchestrator
 
     candidate = process_candidate()
     if name == "informer":

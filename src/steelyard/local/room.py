@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from steelyard.disk_space import LOOK_SECONDS, has_room
 from steelyard.errors import UsageError
-from steelyard.room import LOOK_SECONDS, has_room
 
 
 class RoomWatch:

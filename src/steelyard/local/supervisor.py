@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from steelyard.disk_space import no_room
 from steelyard.errors import Refused, UsageError
 from steelyard.local import machine
 from steelyard.local.child import Child, Program, service
@@ -38,7 +39,6 @@ from steelyard.local.state import (
     write_ready,
     write_record,
 )
-from steelyard.room import no_room
 
 __all__ = ["Options", "running", "start_detached", "stop", "supervise"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from steelyard.accounts.ledger import Outbox
+from steelyard.accounts.database import Outbox
 from steelyard.broker.log import EVENTS, STATE, Log
 from steelyard.broker.partition import partition_of
 from steelyard.errors import Refused

@@ -11,10 +11,10 @@ from steelyard.accounts.contract_claims import claim
 from steelyard.accounts.contract_outbox import row
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.broker.contract import everything
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import OUTCOMES, STATE, Message
-from steelyard.broker.memory import MemoryLog
 from steelyard.schema.base import DyffEntity
-from steelyard.services.doubles import create, labels, message
+from steelyard.services.aggregator.test_run import judged
 from steelyard.services.identity import (
     IDENTITY,
     LogRefused,
@@ -25,12 +25,12 @@ from steelyard.services.identity import (
     inspect,
     next_epoch,
 )
-from steelyard.services.orchestrator.doubles import START, make_dataset, make_evaluation, make_model
-from steelyard.services.restore import Restored, restore
-from steelyard.services.sinks import BackupOutlet, ViewOutlet
-from steelyard.services.test_aggregator import judged
+from steelyard.services.simulation.commands import create, labels, message
+from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
+from steelyard.services.sinks.restore import Restored, restore
+from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
 from steelyard.storage.store import Store, open_store
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()
 _numbers = count()

@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from steelyard.broker.aside import Aside
 from steelyard.broker.consume import BATCH
 from steelyard.broker.follow import follow
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, QUARANTINE, READ_BYTES, STATE, WAITING, Message, Record
-from steelyard.broker.memory import MemoryLog
-from steelyard.broker.quarantine import waiting_of
-from steelyard.broker.quarantined import quarantined
+from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.quarantine.dead_letters import waiting_of
+from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
-from steelyard.services.doubles import create, message, status
-from steelyard.services.orchestrator.doubles import START, make_evaluation
-from steelyard.services.reaper import DELETED_FOR, reap
-from steelyard.services.test_aggregator import judged
+from steelyard.services.aggregator.test_run import judged
+from steelyard.services.reaper.run import DELETED_FOR, reap
+from steelyard.services.simulation.commands import create, message, status
+from steelyard.services.simulation.entities import START, make_evaluation
 
 ENTITIES = 6 * PIECE
 

@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 
 from steelyard.accounts.open import open_ledger
 from steelyard.broker.contract import everything
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
 from steelyard.schema.status import TERMINAL
-from steelyard.services.aggregator import Aggregator
-from steelyard.services.doubles import (
+from steelyard.services.aggregator.run import Aggregator
+from steelyard.services.orchestrator.claims import change_of as claim_of
+from steelyard.services.reaper.run import due, reap
+from steelyard.services.simulation.commands import (
     create,
     documentation,
     forget,
@@ -32,12 +34,10 @@ from steelyard.services.doubles import (
     restore,
     status,
 )
-from steelyard.services.orchestrator.changes import change_of as claim_of
-from steelyard.services.orchestrator.doubles import START, make_dataset, make_evaluation
-from steelyard.services.reaper import due, reap
-from steelyard.services.sinks import BackupOutlet, ViewOutlet
+from steelyard.services.simulation.entities import START, make_dataset, make_evaluation
+from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
 from steelyard.storage.store import Store, open_store
-from steelyard.views.memory import MemoryView
+from steelyard.views.in_memory import MemoryView
 
 ENTITIES: tuple[DyffEntity, ...] = (
     make_evaluation("e1"),

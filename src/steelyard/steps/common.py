@@ -18,7 +18,7 @@ from typing import NoReturn, TextIO
 import orjson
 from pydantic import ValidationError
 
-from steelyard.room import is_cancelled, no_room
+from steelyard.disk_space import is_cancelled, no_room
 from steelyard.schema.steps import (
     EXIT_OK,
     EXIT_PERMANENT,

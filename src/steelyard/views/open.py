@@ -1,7 +1,7 @@
 """Opens the view that a URL names; the platform process calls it, with its setting `view`."""
 
-from steelyard.views.memory import MemoryView
-from steelyard.views.sqlite import SqliteView
+from steelyard.views.in_memory import MemoryView
+from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import View, ViewError
 
 

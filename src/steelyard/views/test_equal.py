@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from steelyard.schema.account import Scope
 from steelyard.views.contract import ids, pages
+from steelyard.views.in_memory import MemoryView
 from steelyard.views.matching import merge, widened
-from steelyard.views.memory import MemoryView
-from steelyard.views.plan import Bounds
-from steelyard.views.sqlite import SqliteView
+from steelyard.views.sqlite.plan import Bounds
+from steelyard.views.sqlite.view import SqliteView
 from steelyard.views.view import Change, Position, Query, Stored, View
 
 IDS = [f"{n:032x}" for n in range(12)]

@@ -11,7 +11,7 @@ from steelyard.sqlite import Database
 from steelyard.views import contract, contract_sink
 from steelyard.views.contract import Case
 from steelyard.views.open import open_view
-from steelyard.views.tables import MIGRATIONS
+from steelyard.views.sqlite.tables import MIGRATIONS
 from steelyard.views.view import View, ViewError
 
 

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard.disk_space import no_room
 from steelyard.local.apiserver import errors, scale
 from steelyard.local.apiserver.discovery import Discovery
 from steelyard.local.apiserver.errors import Refusal
@@ -22,7 +23,6 @@ from steelyard.local.apiserver.reviews import REVIEWS
 from steelyard.local.apiserver.store import Store
 from steelyard.local.apiserver.subresources import bind, evict
 from steelyard.local.faults import Faults
-from steelyard.room import no_room
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 
+from steelyard.disk_space import no_room
 from steelyard.local.kubelet import children, processes, records
 from steelyard.local.kubelet.config import KubeletConfig
 from steelyard.local.kubelet.launch import marker
 from steelyard.local.kubelet.records import Failure, PodFolder, Run
-from steelyard.room import no_room
 
 SHUTDOWN = Failure(
     "NodeShutdown", "The Pod was ended because the machine's Kubernetes was stopped.", disruption=True

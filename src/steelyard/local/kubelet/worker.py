@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.awake import SleptSince, never_slept, utc_now
+from steelyard.disk_space import no_room
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError, Conflict, NotFound
 from steelyard.kube.events import EventRecorder
@@ -33,7 +34,6 @@ from steelyard.local.kubelet.quantity import memory_limit
 from steelyard.local.kubelet.records import Failure, PodFolder, Sandbox
 from steelyard.local.kubelet.status import Observed, pod_status
 from steelyard.local.names.shown import Shown
-from steelyard.room import no_room
 from steelyard.types import Json
 
 log = logging.getLogger(__name__)

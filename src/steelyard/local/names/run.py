@@ -4,6 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
+from steelyard.disk_space import LOOK_SECONDS, no_room
 from steelyard.kube.resource import ENDPOINT_SLICES, PODS, SERVICES, Resource
 from steelyard.local.controllers.caches import Caches
 from steelyard.local.faults import Faults
@@ -12,7 +13,6 @@ from steelyard.local.names.forward import Forwarders
 from steelyard.local.names.hosts import HostsFile, fixed_lines
 from steelyard.local.names.shown import Shown
 from steelyard.local.names.table import Table, address_of, is_readable, table
-from steelyard.room import LOOK_SECONDS, no_room
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import DYFF
-from steelyard.services.informer import entity_of
-from steelyard.services.informer import slim as slim_resource
-from steelyard.services.resources import ENTITY
+from steelyard.services.informer.run import entity_of
+from steelyard.services.informer.run import slim as slim_resource
+from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard.types import Json
 
 Changed = Callable[[str, Json | None], None]

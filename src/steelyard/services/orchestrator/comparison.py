@@ -6,13 +6,13 @@ Each function is about one entity: the leader asks it of every one, and what it 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steelyard.accounts.ledger import Claim
+from steelyard.accounts.database import Claim
 from steelyard.broker.log import Message
-from steelyard.services.informer import command_of, status_of
+from steelyard.services.informer.run import command_of, status_of
 from steelyard.services.orchestrator.cache import ResourceCache
-from steelyard.services.orchestrator.wanted import wanted
-from steelyard.services.statuses import Status, command_id, status_command
-from steelyard.services.waiting import failure
+from steelyard.services.orchestrator.desired import wanted
+from steelyard.services.orchestrator.waiting import failure
+from steelyard.services.status_commands import Status, command_id, status_command
 
 
 def is_unsettled(claim: Claim, cache: ResourceCache) -> bool:

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.quotas import Rates
-from steelyard.broker.aside import Aside
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Message, Record
-from steelyard.broker.quarantine import described
+from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.marks import Aside
 from steelyard.errors import is_engine_failure
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import ApiError
@@ -24,11 +24,10 @@ from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
-from steelyard.services.apart import each_apart
-from steelyard.services.leading import Leading, surely
-from steelyard.services.metrics import OrchestratorMetrics
+from steelyard.services.leadership import Leading, surely
+from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.cache import ResourceCache, finished
-from steelyard.services.orchestrator.changes import Allocation, change_of, position_of
+from steelyard.services.orchestrator.claims import Allocation, change_of, position_of
 from steelyard.services.orchestrator.comparison import (
     Level,
     expired_upload,
@@ -36,12 +35,13 @@ from steelyard.services.orchestrator.comparison import (
     is_unwanted,
     unheard,
 )
-from steelyard.services.orchestrator.kubernetes import Edge, Known, NotYet
+from steelyard.services.orchestrator.edge import Edge, Known, NotYet
+from steelyard.services.orchestrator.isolation import each_apart
+from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.observed import World
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
-from steelyard.services.orchestrator.world import World
-from steelyard.services.scheduling import Limits
-from steelyard.services.settings import OrchestratorSettings
-from steelyard.services.statuses import Status, status_command
+from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.services.status_commands import Status, status_command
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)

@@ -6,16 +6,16 @@
 import asyncio
 from collections.abc import Callable
 
-from steelyard.accounts.ledger import Claims, Succeeded
+from steelyard.accounts.database import Claims, Succeeded
 from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
-from steelyard.services.exemptions import ExemptingLimits
-from steelyard.services.leading import Leading, lead_until
-from steelyard.services.metrics import OrchestratorMetrics
+from steelyard.services.leadership import Leading, lead_until
+from steelyard.services.orchestrator.exemptions import ExemptingLimits
 from steelyard.services.orchestrator.leader import Leader, Means
-from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.settings import OrchestratorSettings
 
 LEASE = "steelyard-orchestrator"
 

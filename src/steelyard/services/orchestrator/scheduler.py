@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.quotas import Rates
-from steelyard.services.exemptions import ExemptingRates
-from steelyard.services.metrics import OrchestratorMetrics
-from steelyard.services.orchestrator.world import World
-from steelyard.services.scheduling import QUOTA, Limits, Situation, admissions
-from steelyard.services.statuses import Status
-from steelyard.services.waiting import Admit, Decision, Fail, Wait
+from steelyard.services.orchestrator.admission import QUOTA, Limits, Situation, admissions
+from steelyard.services.orchestrator.exemptions import ExemptingRates
+from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.waiting import Admit, Decision, Fail, Wait
+from steelyard.services.status_commands import Status
 
 CHUNK = 500
 """Claims asked for at once."""

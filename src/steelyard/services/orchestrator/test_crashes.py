@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from steelyard.accounts.ledger import Claims
+from steelyard.accounts.database import Claims
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.kube.memory import Crash
 from steelyard.kube.resource import Resource
 from steelyard.schema.base import DyffEntity
-from steelyard.services.orchestrator.bench import QUICK, Bench, until
-from steelyard.services.orchestrator.doubles import make_dataset, make_evaluation, make_service
+from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_service
+from steelyard.services.simulation.platform import QUICK, Bench, until
 from steelyard.sqlite import DatabaseError
 
 EVALUATION = make_evaluation()

@@ -9,16 +9,16 @@ import pytest
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
-from steelyard.broker.quarantined import Quarantined, end_quarantine, quarantined
+from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
 from steelyard.errors import EngineError
-from steelyard.services.apart import each_apart
-from steelyard.services.exemptions import ExemptingLimits
-from steelyard.services.orchestrator.bench import Bench, until
-from steelyard.services.orchestrator.doubles import START, make_model, make_report
-from steelyard.services.orchestrator.world import World
-from steelyard.services.scheduling import Situation, admissions
-from steelyard.services.test_waiting import claim_of
-from steelyard.services.waiting import Admit, Wait
+from steelyard.services.orchestrator.admission import Situation, admissions
+from steelyard.services.orchestrator.exemptions import ExemptingLimits
+from steelyard.services.orchestrator.isolation import each_apart
+from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.test_waiting import claim_of
+from steelyard.services.orchestrator.waiting import Admit, Wait
+from steelyard.services.simulation.entities import START, make_model, make_report
+from steelyard.services.simulation.platform import Bench, until
 
 GOOD, BAD = make_model("m1"), make_model("m2")
 

@@ -8,19 +8,21 @@ from typing import Any, cast
 
 import pytest
 
-from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import GLOBAL, QuotaSettings, Shortage
+from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message, Record
-from steelyard.broker.memory import MemoryLog
 from steelyard.kube.errors import Invalid, NotFound, Unreachable
 from steelyard.kube.leader import Candidate, SystemClock
 from steelyard.kube.resource import NAMESPACES, Resource
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
-from steelyard.services.namespaces import NETWORK_POLICIES
-from steelyard.services.orchestrator.bench import QUICK, Bench, until
-from steelyard.services.orchestrator.doubles import (
+from steelyard.services.orchestrator.manifest import manifest
+from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
+from steelyard.services.orchestrator.run import run_orchestrator
+from steelyard.services.orchestrator.settings import OrchestratorSettings
+from steelyard.services.simulation.entities import (
     ACCOUNT,
     make_dataset,
     make_evaluation,
@@ -28,9 +30,7 @@ from steelyard.services.orchestrator.doubles import (
     make_service,
     make_session,
 )
-from steelyard.services.orchestrator.run import run_orchestrator
-from steelyard.services.resources import manifest
-from steelyard.services.settings import OrchestratorSettings
+from steelyard.services.simulation.platform import QUICK, Bench, until
 
 
 @dataclass

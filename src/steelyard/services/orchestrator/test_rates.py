@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from steelyard.accounts.ledger import Claim, Claims
+from steelyard.accounts.database import Claim, Claims
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings, Rates
-from steelyard.services.exemptions import ExemptingRates
-from steelyard.services.metrics import OrchestratorMetrics
-from steelyard.services.orchestrator.doubles import START, make_model
+from steelyard.services.orchestrator.admission import Limits
+from steelyard.services.orchestrator.exemptions import ExemptingRates
+from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.observed import World
 from steelyard.services.orchestrator.scheduler import Scheduler
-from steelyard.services.orchestrator.world import World
-from steelyard.services.scheduling import Limits
-from steelyard.services.test_waiting import claim_of
+from steelyard.services.orchestrator.test_waiting import claim_of
+from steelyard.services.simulation.entities import START, make_model
 
 SETTINGS = QuotaSettings.model_validate({"rates": [{"limit": "2", "duration": "PT10M"}]})
 

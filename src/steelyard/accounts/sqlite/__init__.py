@@ -1,0 +1,1 @@
+"""The accounts database in one SQLite file."""

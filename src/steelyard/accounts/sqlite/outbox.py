@@ -1,0 +1,173 @@
+"""The outbox in SQLite: what the API has accepted, until the view shows it."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import orjson
+
+from steelyard.accounts.database import Delivery, OutboxRow
+from steelyard.sqlite import Database
+
+MIGRATION = """
+CREATE TABLE outbox (
+    number INTEGER PRIMARY KEY, command TEXT NOT NULL UNIQUE, account TEXT NOT NULL, kind TEXT NOT NULL,
+    entity TEXT NOT NULL, created REAL NOT NULL, topic_key TEXT NOT NULL, value BLOB NOT NULL,
+    headers BLOB NOT NULL, request TEXT NOT NULL, idempotency_key TEXT, ends INTEGER NOT NULL,
+    partition INTEGER, offset INTEGER, answered INTEGER NOT NULL DEFAULT 0, visible INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX outbox_by_idempotency ON outbox (account, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX outbox_by_request ON outbox (account, request, created);
+CREATE INDEX outbox_pending ON outbox (kind, entity) WHERE visible = 0;
+CREATE INDEX outbox_pending_entity ON outbox (entity) WHERE visible = 0;
+CREATE INDEX outbox_unsent ON outbox (number) WHERE partition IS NULL AND visible = 0;
+CREATE INDEX outbox_settled ON outbox (created) WHERE visible = 1;
+"""
+SECOND_MIGRATION = """
+CREATE TABLE outbox_keys (
+    account TEXT NOT NULL, idempotency_key TEXT NOT NULL, request TEXT NOT NULL,
+    PRIMARY KEY (account, idempotency_key)
+) WITHOUT ROWID;
+"""
+_DELIVERIES: tuple[Delivery, ...] = ("open", "answered", "lost")
+"""By their numbers in the column `answered`."""
+_COLUMNS = (
+    "command, account, kind, entity, created, topic_key, value, headers, request, idempotency_key, ends, "
+    "partition, offset, answered"
+)
+_Row = tuple[str, str, str, str, float, str, bytes, bytes, str, str | None, int, int | None, int | None, int]
+
+
+class SqliteOutbox:
+    """The Outbox protocol."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self, row: OutboxRow, others: Sequence[OutboxRow] = (), *, window_seconds: float = 60
+    ) -> OutboxRow:
+        def insert(connection: sqlite3.Connection) -> OutboxRow:
+            earlier = _earlier(connection, row, window_seconds)
+            if earlier is not None:
+                return _taken_over(connection, earlier)
+            connection.executemany(
+                f"INSERT INTO outbox ({_COLUMNS}) VALUES ({', '.join('?' * 14)})",
+                [_values(each) for each in (row, *others)],
+            )
+            return row
+
+        return await self._database.write(insert)
+
+    async def sent(self, command: str, position: tuple[int, int]) -> None:
+        query = "UPDATE outbox SET partition = ?, offset = ? WHERE command = ?"
+        # A cursor must not leave the writer's thread: freed elsewhere, it resets a statement that runs there.
+        await self._database.write(
+            lambda connection: connection.execute(query, (*position, command)).rowcount
+        )
+
+    async def answered(self, commands: Sequence[str]) -> None:
+        await self._mark("answered", commands)
+
+    async def lost(self, commands: Sequence[str] | None = None) -> None:
+        if commands is None:
+            query = "UPDATE outbox SET answered = 2 WHERE answered = 0"
+            await self._database.write(lambda connection: connection.execute(query).rowcount)
+            return
+        rows = [(command,) for command in commands]
+        query = "UPDATE outbox SET answered = 2 WHERE command = ? AND answered = 0"
+        await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
+
+    async def visible(self, commands: Sequence[str]) -> None:
+        await self._mark("visible", commands)
+
+    async def _mark(self, column: str, commands: Sequence[str]) -> None:
+        rows = [(each,) for each in commands]
+        await self._database.write(
+            lambda connection: (
+                connection.executemany(f"UPDATE outbox SET {column} = 1 WHERE command = ?", rows).rowcount
+            )
+        )
+
+    async def unsent(self) -> Sequence[OutboxRow]:
+        return self._select("partition IS NULL AND visible = 0")
+
+    async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
+        asked = {"kind": kind, "entity": entity}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return self._select(
+            " AND ".join(["visible = 0", *(f"{name} = ?" for name in given)]), *given.values()
+        )
+
+    async def sent_rows(self) -> Sequence[OutboxRow]:
+        return self._select("partition IS NOT NULL")
+
+    async def unsend(self, commands: Mapping[str, int]) -> None:
+        query = "UPDATE outbox SET partition = NULL, offset = NULL, visible = 0, ends = ? WHERE command = ?"
+        rows = [(end, command) for command, end in commands.items()]
+        await self._database.write(lambda connection: connection.executemany(query, rows).rowcount)
+
+    def _select(self, where: str, *values: str) -> list[OutboxRow]:
+        query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number"
+        return self._database.read_now(
+            lambda connection: [_row(each) for each in connection.execute(query, values)]
+        )
+
+    async def expire(self, before: datetime) -> int:
+        old, values = "visible = 1 AND created < ?", (before.timestamp(),)
+        keep = (
+            "INSERT OR IGNORE INTO outbox_keys SELECT account, idempotency_key, request FROM outbox"
+            f" WHERE {old} AND idempotency_key IS NOT NULL ORDER BY number"
+        )
+
+        def remove(connection: sqlite3.Connection) -> int:
+            connection.execute(keep, values)
+            return connection.execute(f"DELETE FROM outbox WHERE {old}", values).rowcount
+
+        return await self._database.write(remove)
+
+    async def expired_request(self, account: str, idempotency_key: str) -> str | None:
+        query = "SELECT request FROM outbox_keys WHERE account = ? AND idempotency_key = ?"
+        row = self._database.read_now(
+            lambda connection: connection.execute(query, (account, idempotency_key)).fetchone()
+        )
+        return row[0] if row else None
+
+
+def _earlier(connection: sqlite3.Connection, row: OutboxRow, window: float) -> OutboxRow | None:
+    values: tuple[str | float, ...] = (row.account, row.request, row.created.timestamp() - window)
+    where = "account = ? AND request = ? AND created > ? AND answered = 2 AND idempotency_key IS NULL"
+    if row.idempotency_key is not None:
+        where, values = "account = ? AND idempotency_key = ?", (row.account, row.idempotency_key)
+    query = f"SELECT {_COLUMNS} FROM outbox WHERE {where} ORDER BY number LIMIT 1"
+    found = connection.execute(query, values).fetchone()
+    return _row(found) if found else None
+
+
+def _taken_over(connection: sqlite3.Connection, earlier: OutboxRow) -> OutboxRow:
+    """The row, open again where it was lost: one repeat finds it."""
+    if earlier.delivery != "lost":
+        return earlier
+    connection.execute("UPDATE outbox SET answered = 0 WHERE command = ?", (earlier.command,))
+    return replace(earlier, delivery="open")
+
+
+def _values(row: OutboxRow) -> tuple[object, ...]:
+    partition, offset = row.position or (None, None)
+    return (
+        row.command, row.account, row.kind, row.entity, row.created.timestamp(), row.topic_key, row.value,
+        orjson.dumps(dict(row.headers)), row.request, row.idempotency_key, row.ends, partition, offset,
+        _DELIVERIES.index(row.delivery),
+    )  # fmt: skip
+
+
+def _row(values: _Row) -> OutboxRow:
+    command, account, kind, entity, created, topic_key, value, headers, request, key = values[:10]
+    ends, partition, offset, answered = values[10:]
+    return OutboxRow(
+        command=command, account=account, kind=kind, entity=entity, created=datetime.fromtimestamp(created, UTC),
+        topic_key=topic_key, value=value, headers=orjson.loads(headers), request=request, idempotency_key=key,
+        ends=ends, position=None if partition is None or offset is None else (partition, offset),
+        delivery=_DELIVERIES[answered],
+    )  # fmt: skip

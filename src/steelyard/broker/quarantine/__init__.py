@@ -1,0 +1,1 @@
+"""Quarantine: entities whose messages a consumer cannot take wait here until an administrator decides."""

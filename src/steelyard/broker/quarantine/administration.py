@@ -1,0 +1,58 @@
+"""What is in quarantine, for those who look and decide: the API, and with it the command line.
+
+All of it lies in the log, so that it says the same in whatever process a consumer runs, and survives all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from steelyard.broker.log import EVENTS, QUARANTINE, Log, Record
+from steelyard.broker.quarantine.dead_letters import COMMANDS, drop, release, said_of
+from steelyard.broker.quarantine.marks import RELEASED, mark, whose
+from steelyard.broker.scan import topic_pieces
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """An entity that a consumer has put in quarantine; `waiting` messages are held back with it."""
+
+    key: str
+    consumer: str
+    reason: str
+    since: str
+    waiting: int = 0
+
+
+def quarantined_of(record: Record) -> Quarantined | None:
+    """Quarantine that a record of the topic tells of; None where the record ends it."""
+    if record.value is None:
+        return None
+    said = said_of(record.value)
+    consumer, key = whose(record)
+    since = said.get("since") or record.written.isoformat()
+    return Quarantined(key, consumer, said["reason"], since, said.get("waiting", 0))
+
+
+async def quarantined(log: Log) -> list[Quarantined]:
+    """List all quarantines, the longest first."""
+    found = [
+        entity
+        async for records in topic_pieces(log, QUARANTINE)
+        for record in records
+        if (entity := quarantined_of(record)) is not None
+    ]
+    return sorted(found, key=lambda entity: (entity.since, entity.key, entity.consumer))
+
+
+async def end_quarantine(log: Log, entities: Sequence[Quarantined], *, dropping: bool) -> None:
+    """Let consumers try again what they could not take, or `dropping` go on without it."""
+    for entity in entities:
+        if entity.consumer == COMMANDS:
+            await (drop if dropping else release)(log, EVENTS, entity.key)
+        elif dropping:
+            await log.publish([mark(entity.consumer, entity.key, None)])
+        else:
+            said = {"reason": entity.reason, "since": entity.since, "waiting": 0, RELEASED: True}
+            await log.publish([mark(entity.consumer, entity.key, orjson.dumps(said))])

@@ -1,0 +1,1 @@
+"""Histories of a log with repetitions and crashes, for tests of services."""

@@ -1,0 +1,1 @@
+"""The aggregator: commands become states of entities."""

@@ -1,0 +1,229 @@
+"""The aggregator on a log: batches, what is malformed, a schema of the future, and being killed at any write."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import orjson
+import pytest
+
+from steelyard.broker.consume import Malformed, StopPartition, consume_once, drop, release
+from steelyard.broker.contract import everything
+from steelyard.broker.in_memory import MemoryLog
+from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Batch, Fenced, Log, Message, Record
+from steelyard.broker.quarantine.administration import quarantined
+from steelyard.broker.simulation.replay import every_crash, work_off, work_off_again
+from steelyard.services.aggregator.run import GROUP, Aggregator
+from steelyard.services.simulation.commands import (
+    create,
+    documentation,
+    forget,
+    labels,
+    message,
+    record,
+    status,
+)
+from steelyard.services.simulation.entities import make_evaluation
+
+EVALUATION = make_evaluation()
+
+
+async def judged(log: Log, *messages: Message) -> None:
+    """All that is there, as far as it goes."""
+    await log.publish(messages)
+    await work_off(log, GROUP, EVENTS, Aggregator)
+
+
+async def outcomes(log: Log) -> list[str]:
+    return [orjson.loads(each.value or b"")["outcome"] for each in await everything(log, OUTCOMES)]
+
+
+async def test_commands_of_one_batch_see_one_another() -> None:
+    log = MemoryLog()
+    await judged(log, *(message(each) for each in (create(EVALUATION), labels(EVALUATION, a="1"))))
+    (state,) = await everything(log, STATE)
+    assert orjson.loads(state.value or b"")["labels"] == {"a": "1"}
+    assert await outcomes(log) == ["applied", "applied"]
+
+
+async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
+    """Another one worked it off meanwhile, and more: what this one kept of it is old."""
+
+    async def fenced(batch: Batch, outputs: Sequence[Message]) -> Sequence[Record]:
+        raise Fenced("another has this partition")
+
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    await log.publish([message(labels(EVALUATION, a="1"))])
+    stalled, inbox = Aggregator(log), await log.inbox(GROUP, EVENTS)
+    with pytest.raises(Fenced):
+        await consume_once(log, await inbox.batch(wait=0), fenced, stalled)
+    await inbox.close()
+    await judged(log, message(labels(EVALUATION, b="2")))
+    await log.publish([message(labels(EVALUATION, c="3"))])
+    inbox = await log.inbox(GROUP, EVENTS)
+    await consume_once(log, await inbox.batch(wait=0), inbox.transact, stalled)
+    (state,) = await everything(log, STATE)
+    assert orjson.loads(state.value or b"")["labels"] == {"a": "1", "b": "2", "c": "3"}
+
+
+async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is that the judge did not foresee, and wherever: half a batch's states are not kept of it."""
+    log, other = MemoryLog(1), make_evaluation("e2")
+    sent = [message(create(entity)) for entity in (EVALUATION, other)]
+    odd = message(labels(EVALUATION, a="1"), odd="1")
+    real = Aggregator.step
+
+    async def step(self: Aggregator, record: Record) -> Sequence[Message]:
+        outputs = await real(self, record)
+        if "odd" in record.headers:
+            raise OverflowError("Integer exceeds 64-bit range")
+        return outputs
+
+    monkeypatch.setattr(Aggregator, "step", step)
+    await judged(log, *sent, odd, message(labels(other, b="2")), message(labels(EVALUATION, c="3")))
+    states = {
+        record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
+    }
+    assert states == {"e1": {}, "e2": {"b": "2"}}
+    (held,) = await quarantined(log)
+    assert (held.key, held.waiting) == ("e1", 2)
+    monkeypatch.setattr(Aggregator, "step", real)
+    await release(log, EVENTS, "e1")
+    await judged(log)
+    states = {
+        record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
+    }
+    assert states == {"e1": {"a": "1", "c": "3"}, "e2": {"b": "2"}}
+
+
+async def test_a_state_lies_in_its_events_partition() -> None:
+    log = MemoryLog()
+    (event,) = await log.publish([replace(message(create(EVALUATION)), partition=5)])
+    await judged(log)
+    (state,) = await everything(log, STATE)
+    assert (state.partition, event.partition) == (5, 5)
+
+
+def _without(sent: Message, name: str) -> Message:
+    return replace(sent, headers={key: value for key, value in sent.headers.items() if key != name})
+
+
+GOOD = message(labels(EVALUATION, a="1"))
+MALFORMED = {
+    "headers.id": _without(GOOD, "id"),
+    "headers.source": _without(GOOD, "source"),
+    "headers.time": _without(GOOD, "time"),
+    "headers.time: 'noon'": replace(GOOD, headers={**GOOD.headers, "time": "noon"}),
+    "headers.time: '2030-01-01T00:00:00'": replace(
+        GOOD, headers={**GOOD.headers, "time": "2030-01-01T00:00:00"}
+    ),
+    "value": replace(GOOD, value=None),
+    "data.id": replace(GOOD, key="other"),
+    "command": replace(GOOD, value=b'{"schemaVersion":"0.1","command":"Explode"}'),
+}
+
+
+@pytest.mark.parametrize(("named", "sent"), MALFORMED.items(), ids=MALFORMED)
+async def test_what_is_malformed_is_named(named: str, sent: Message) -> None:
+    with pytest.raises(Malformed, match=f"^{named}"):
+        await Aggregator(MemoryLog()).step(record(sent, 1))
+
+
+async def test_a_schema_of_the_future_stops_the_partition() -> None:
+    newer = replace(GOOD, value=(GOOD.value or b"").replace(b'"0.1"', b'"0.2"'))
+    with pytest.raises(StopPartition, match=r"schemaVersion 0\.2"):
+        await Aggregator(MemoryLog()).step(record(newer, 1))
+
+
+async def test_an_entity_that_a_newer_program_wrote_stops_the_partition() -> None:
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    (state,) = await everything(log, STATE)
+    newer = (state.value or b"").replace(b'"0.1"', b'"0.2"')
+    await log.publish([Message(STATE, state.key, newer, state.headers, state.partition)])
+    with pytest.raises(StopPartition, match=r"entity's schemaVersion 0\.2"):
+        await Aggregator(log).step(record(GOOD, 9))
+
+
+async def test_an_entity_of_no_version_is_malformed() -> None:
+    log = MemoryLog()
+    await judged(log, message(create(EVALUATION)))
+    (state,) = await everything(log, STATE)
+    broken = (state.value or b"").replace(b'"0.1"', b'"new"')
+    await log.publish([Message(STATE, state.key, broken, state.headers, state.partition)])
+    with pytest.raises(Malformed, match=r"entity's schemaVersion: 'new' is no version"):
+        await Aggregator(log).step(record(GOOD, 9))
+
+
+async def test_what_was_put_aside_is_not_put_aside_again() -> None:
+    """Once it was dealt with, reading it again says nothing."""
+    log = MemoryLog()
+    bad = replace(GOOD, value=b"{")
+    sent = [message(create(EVALUATION)), bad, message(labels(EVALUATION, b="2"))]
+    await judged(log, *sent)
+    assert len(await everything(log, DEAD)) == 1
+    await drop(log, EVENTS, EVALUATION.id)
+    await judged(log)
+    assert await outcomes(log) == ["applied", "applied"]
+    aggregator = Aggregator(log)
+    again = [each for each in await everything(log, EVENTS) if each.value is not None]
+    assert len(again) == 3
+    assert [each for event in again for each in await aggregator.step(event)] == []
+
+
+async def test_whenever_it_dies_every_command_counts_once() -> None:
+    """At each of its writes, before and after it became durable; in small batches and in one."""
+    expected = await _states(_history())
+    for limit in (2, 500):
+        async for log in every_crash(_history(), partial(_work_off, limit=limit)):
+            assert await _content(log) == expected
+            assert len(await everything(log, OUTCOMES)) == len(_history())
+
+
+async def _work_off(log: Log, limit: int = 500) -> None:
+    await work_off(log, GROUP, EVENTS, Aggregator, [limit])
+
+
+@pytest.mark.parametrize("start", range(9))
+async def test_whoever_lost_its_positions_changes_nothing(start: int) -> None:
+    """Also what was put aside, and what waits, is not put aside again."""
+    log = MemoryLog(1)
+    bad = replace(GOOD, value=b"{")
+    await log.publish([*_history()[:2], bad, message(labels(EVALUATION, b="2"))])
+    await _work_off(log)
+    await drop(log, EVENTS, EVALUATION.id)
+    await log.publish([*_history()[2:4], bad, message(labels(EVALUATION, c="3"))])
+    await _work_off(log)
+    assert await work_off_again(log, GROUP, EVENTS, Aggregator, {0: start}) == 0
+
+
+def _history() -> Sequence[Message]:
+    days = timedelta(days=1)
+    return [
+        replace(sent, headers={**sent.headers, "id": f"{at:02}" * 16})
+        for at, sent in enumerate(
+            [
+                message(create(EVALUATION)),
+                message(status(EVALUATION, "Admitted"), "orchestrator"),
+                message(documentation(EVALUATION, title="t")),
+                message(status(EVALUATION, "Complete"), "informer"),
+                message(status(EVALUATION, "Admitted"), "orchestrator"),
+                message(status(EVALUATION, "Deleted")),
+                message(forget(EVALUATION), "reaper", after=7 * days),
+                message(labels(EVALUATION, a="1"), after=8 * days),
+                message(forget(EVALUATION), "reaper", after=21 * days),
+            ]
+        )
+    ]
+
+
+async def _states(history: Sequence[Message]) -> list[object]:
+    log = MemoryLog()
+    await judged(log, *history)
+    return await _content(log)
+
+
+async def _content(log: Log) -> list[object]:
+    return [(each.key, each.value, each.headers) for each in await everything(log, STATE)]

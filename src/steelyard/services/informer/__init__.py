@@ -1,0 +1,1 @@
+"""The informer: conditions of resources become statuses of entities."""

@@ -1,0 +1,289 @@
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steelyard.accounts.open import open_ledger
+from steelyard.accounts.quotas import Quotas, QuotaSettings
+from steelyard.broker.quarantine.administration import quarantined
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.resources import RESOURCES
+from steelyard.schema.status import allows
+from steelyard.services.informer.run import Observed, entity_of, slim, status_of
+from steelyard.services.orchestrator.manifest import manifest
+from steelyard.services.simulation.entities import make_model, make_session
+from steelyard.services.simulation.platform import Bench, place_of, until
+from steelyard.services.status_commands import Status
+from steelyard.types import Json
+
+NOON = "2026-01-01T12:00:00Z"
+
+
+def make_resource(
+    kind: str, condition: str = "", reason: str = "", message: str = "", **metadata: Any
+) -> Json:
+    """A resource of entity x1 whose condition holds since noon, beside all others of its kind, which do not."""
+    conditions = [
+        {
+            "type": each,
+            "status": "True" if each == condition else "False",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": NOON if each == condition else "2026-01-01T11:00:00Z",
+        }
+        for each in RESOURCES[kind].conditions
+    ]
+    return {
+        "kind": kind,
+        "metadata": {
+            "name": f"{kind.lower()}-x1",
+            "namespace": "n",
+            "uid": "uid-1",
+            "resourceVersion": "7",
+            "labels": {"dyff.io/entity": "x1"},
+            **metadata,
+        },
+        "spec": {},
+        "status": {"conditions": conditions} if condition else {},
+    }
+
+
+TABLE = [
+    ("Evaluation", "Progressing", "SessionStarting", Status("Admitted", "Incomplete", "words")),
+    ("Evaluation", "Progressing", "ClientRunning", Status("Admitted", "Incomplete", "words")),
+    ("Evaluation", "Progressing", "Unschedulable", Status("Admitted", "Incomplete", "words")),
+    ("Evaluation", "Progressing", "Unverified", Status("Admitted", "Unverified", "words")),
+    ("Evaluation", "Progressing", "Restarted", Status("Admitted", "Restarted", "words")),
+    ("Evaluation", "Complete", "Verified", Status("Complete")),
+    ("Evaluation", "Failed", "ClientFailed", Status("Failed", "ClientFailed", "words")),
+    ("Evaluation", "Failed", "NameConflict", Status("Failed", "NameConflict", "words")),
+    ("Model", "Progressing", "Fetching", Status("Admitted", None, "words")),
+    ("Model", "Ready", "Ready", Status("Ready")),
+    ("Model", "Failed", "FetchFailed", Status("Error", "FetchFailed", "words")),
+    ("InferenceService", "Progressing", "Building", Status("Admitted", None, "words")),
+    ("InferenceService", "Ready", "Ready", Status("Ready")),
+    ("InferenceService", "Failed", "BadImage", Status("Error", "BadImage", "words")),
+    ("InferenceSession", "Progressing", "Starting", Status("Admitted", "Starting", "words")),
+    ("InferenceSession", "Ready", "Ready", Status("Admitted")),
+    ("InferenceSession", "Expired", "SessionExpired", Status("Terminated", "SessionExpired", "words")),
+    ("InferenceSession", "Failed", "StartDeadline", Status("Error", "StartDeadline", "words")),
+    ("Report", "Progressing", "Running", Status("Admitted", None, "words")),
+    ("Report", "Complete", "Complete", Status("Complete")),
+    ("Report", "Failed", "NoSuchRubric", Status("Failed", "NoSuchRubric", "words")),
+    ("Audit", "Progressing", "Running", Status("Admitted", None, "words")),
+    ("Audit", "Complete", "Complete", Status("Complete")),
+    ("Audit", "Failed", "NotImplemented", Status("Failed", "NotImplemented", "words")),
+]
+
+
+@pytest.mark.parametrize(("kind", "condition", "reason", "said"), TABLE, ids=str)
+def test_a_condition_becomes_a_status(kind: str, condition: str, reason: str, said: Status) -> None:
+    resource = make_resource(kind, condition, reason, "words")
+    assert status_of(resource) == Observed(said, datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert status_of(slim(resource)) == status_of(resource)
+
+
+@pytest.mark.parametrize(("kind", "condition", "reason", "said"), TABLE, ids=str)
+def test_each_status_is_one_that_the_informer_may_bring_about(
+    kind: str, condition: str, reason: str, said: Status
+) -> None:
+    assert allows(kind, "informer", "Admitted", said.status)
+
+
+@pytest.mark.parametrize("kind", sorted(RESOURCES))
+def test_a_resource_that_says_nothing_yet_says_nothing(kind: str) -> None:
+    assert status_of(make_resource(kind)) is None
+
+
+def test_an_end_outweighs_what_else_may_still_hold() -> None:
+    resource = make_resource("InferenceSession", "Ready")
+    failed = make_resource("InferenceSession", "Failed", "RunnerFailed", "it exited 1")
+    resource["status"]["conditions"] += [
+        each for each in failed["status"]["conditions"] if each["type"] == "Failed"
+    ]
+    observed = status_of(resource)
+    assert observed
+    assert observed.said == Status("Error", "RunnerFailed", "it exited 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "id"),
+    [
+        ({}, "x1"),
+        ({"labels": {}}, None),
+        ({"labels": None}, None),
+        ({"name": "my-copy"}, None),
+        ({"labels": {"dyff.io/entity": "x2"}}, None),
+    ],
+)
+def test_a_resource_speaks_for_the_entity_that_its_label_and_its_name_agree_on(
+    change: Json, id: str | None
+) -> None:
+    assert entity_of(make_resource("Model", "Ready", **change)) == id
+
+
+# ---- the informer running, beside the aggregator
+
+
+MODEL, SESSION = make_model(), make_session()
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    ledger = await open_ledger("memory:")
+    bench = Bench(ledger.claims, Quotas(QuotaSettings()))
+    bench.aggregate()
+    yield bench
+    await bench.close()
+    await ledger.close()
+
+
+async def make(bench: Bench, entity: DyffEntity) -> None:
+    """An entity and its resource, as the orchestrator leaves them."""
+    await bench.create(entity)
+    await bench.cluster.create(place_of(entity)[0], manifest(entity))
+
+
+async def has_status(bench: Bench, id: str, status: str, reason: str | None = None) -> None:
+    async def holds() -> bool:
+        if await bench.status(id) != status:
+            return False
+        return (await bench.entity(id)).reason == reason
+
+    await until(holds)
+
+
+async def test_what_a_resource_says_becomes_its_entitys_status(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Progressing", "Starting")
+    await has_status(bench, "i1", "Admitted", "Starting")
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    bench.say(MODEL, "Failed", "FetchFailed")
+    await has_status(bench, "m1", "Error", "FetchFailed")
+    assert (await bench.entity("m1")).lastTransitionTime == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+
+
+async def test_the_same_level_is_told_once(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, SESSION)
+    for replicas in range(5):
+        bench.say(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
+        await asyncio.sleep(0.01)
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.told("i1") == [("Admitted", None)]
+
+
+async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> None:
+    """Within one second, so that no time tells the two apart."""
+    bench.inform()
+    await make(bench, SESSION)
+    for _ in range(2):
+        bench.say(SESSION, "Ready", "Ready")
+        await has_status(bench, "i1", "Admitted")
+        bench.say(SESSION, "Progressing", "Starting")
+        await has_status(bench, "i1", "Admitted", "Starting")
+
+
+async def test_a_restart_tells_what_is_and_changes_nothing(bench: Bench) -> None:
+    first = bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    await bench.kill(first)
+    bench.say(MODEL, "Ready", "Ready")
+    before = await bench.entity("i1")
+    bench.inform()
+    await has_status(bench, "m1", "Ready")
+
+    async def told_again() -> bool:
+        return await bench.told("i1") == [("Admitted", None)] * 2
+
+    await until(told_again)
+    assert await bench.entity("i1") == before
+    ids = await bench.command_ids("i1")
+    assert len(ids) == 2
+    assert len(set(ids)) == 1
+
+
+async def test_a_deleted_resource_says_nothing(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    bench.remove(SESSION)
+    await make(bench, MODEL)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+    assert await bench.told("i1") == [("Admitted", None)]
+
+
+async def test_what_comes_late_changes_nothing_that_has_ended(bench: Bench) -> None:
+    first = bench.inform()
+    await make(bench, MODEL)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+    await bench.kill(first)
+    await bench.tell(MODEL, "Admitted", source="informer")
+    await bench.tell(MODEL, "Created", "QuotaLimit", source="orchestrator")
+    await bench.tell(MODEL, "Admitted", source="orchestrator")
+    await bench.tell(MODEL, "Deleted")
+    await has_status(bench, "m1", "Deleted")
+    bench.inform()
+
+    async def told_again() -> bool:
+        return (await bench.told("m1"))[-1] == ("Ready", None)
+
+    await until(told_again)
+    await make(bench, SESSION)
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.status("m1") == "Deleted"
+
+
+async def test_resources_of_others_say_nothing(bench: Bench) -> None:
+    theirs = manifest(make_model("x1"))
+    theirs["metadata"]["labels"] = {}
+    bench.cluster.store.put(theirs)
+    copy = manifest(SESSION)
+    copy["metadata"]["name"] = "my-copy"
+    bench.cluster.store.put(copy)
+    bench.inform()
+    await make(bench, SESSION)
+    condition = {"type": "Failed", "status": "True", "reason": "RunnerFailed", "lastTransitionTime": NOON}
+    namespace = copy["metadata"]["namespace"]
+    bench.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+    assert await bench.told("x1") == []
+
+
+async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) -> None:
+    bench.inform()
+    await make(bench, MODEL)
+    await make(bench, SESSION)
+    resource, name = place_of(MODEL)
+    namespace = manifest(MODEL)["metadata"]["namespace"]
+    condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
+    bench.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
+    bench.say(SESSION, "Ready", "Ready")
+    await has_status(bench, "i1", "Admitted")
+
+    async def held() -> bool:
+        return [(entity.key, entity.consumer) for entity in await quarantined(bench.log)] == [
+            ("m1", "informer")
+        ]
+
+    await until(held)
+    bench.say(MODEL, "Ready", "Ready")
+    await has_status(bench, "m1", "Ready")
+
+    async def over() -> bool:
+        return await quarantined(bench.log) == []
+
+    await until(over)

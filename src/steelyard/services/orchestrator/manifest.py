@@ -1,0 +1,142 @@
+"""From an entity to its custom resource: everything that the operator needs stands in it. The orchestrator calls it.
+
+Pure: the same entity always gives the same manifest, so that a resource deleted by hand is made again as it was.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.kube.resource import DYFF, Resource
+from steelyard.schema.audit import Audit
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.dependencies import baseline_of, data_mounts, names_of
+from steelyard.schema.evaluation import Evaluation
+from steelyard.schema.inference_service import InferenceService, InferenceServiceFields
+from steelyard.schema.inference_session import InferenceSession
+from steelyard.schema.model import Model
+from steelyard.schema.names import namespace_of, place, resource_name
+from steelyard.schema.report import Report
+from steelyard.schema.resources import RESOURCES, ResourceSpec
+from steelyard.services.orchestrator.namespaces import ACCOUNT, label_value
+from steelyard.types import Json
+
+ENTITY = "dyff.io/entity"
+KIND = "dyff.io/kind"
+
+KUBE: dict[str, Resource] = {each.kind: each for each in DYFF}
+"""The kinds that have a custom resource."""
+
+MOUNTABLE = ("Dataset", "Model", "Module")
+
+
+class Unresolvable(Exception):
+    """The entity can never become a resource; `reason` is the word of its status, the text names the field."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+def manifest(entity: DyffEntity, secret: str | None = None) -> Json:
+    """The custom resource; `secret` holds the storage's credentials. Raises Unresolvable."""
+    content = entity.dump()
+    kind = content["kind"]
+    return {
+        "apiVersion": KUBE[kind].api_version,
+        "kind": kind,
+        "metadata": {
+            "name": resource_name(kind, entity.id),
+            "namespace": namespace_of(entity.account),
+            "labels": {ENTITY: entity.id, KIND: kind, ACCOUNT: label_value(entity.account)},
+        },
+        "spec": {
+            **{name: content[name] for name in _own_fields(kind) if name in content},
+            "id": entity.id,
+            "account": entity.account,
+            "storage": _storage(entity, content, secret),
+            **({"names": names} if (names := names_of(entity)) else {}),
+        },
+    }
+
+
+def check(entity: DyffEntity) -> None:
+    """Raises Unresolvable, as `manifest` would."""
+    _storage(entity, entity.dump(), None)
+
+
+def _own_fields(kind: str) -> Iterator[str]:
+    """The JSON names of the entity's immutable fields, as the resource has them."""
+    for name, field in RESOURCES[kind].spec.model_fields.items():
+        if name not in ResourceSpec.model_fields and name != "storage":
+            yield field.alias or name
+
+
+def _storage(entity: DyffEntity, content: Json, secret: str | None) -> Json:
+    storage: Json = {"inputs": _inputs(entity)}
+    if not isinstance(entity, InferenceService | InferenceSession):
+        storage["output"] = place(content["kind"], entity.id)
+    if isinstance(entity, Model) and entity.storage:
+        storage["medium"] = entity.storage.medium
+    return storage | ({"secret": secret} if secret else {})
+
+
+def _inputs(entity: DyffEntity) -> dict[str, str]:
+    match entity:
+        case Evaluation():
+            service, own = entity.inferenceSession.inferenceService, entity.inferenceSessionReference is None
+            mounted = _mounted(service, "inferenceSession.inferenceService") if own else {}
+            if "dataset" in mounted:
+                field = "inferenceSession.inferenceService.runner.volumeMounts"
+                raise Unresolvable(
+                    "BadRequest", f"{field}: the name 'dataset' is the evaluation's own dataset's"
+                )
+            return {"dataset": place("Dataset", entity.dataset), **mounted}
+        case InferenceSession():
+            return _mounted(entity.inferenceService, "inferenceService")
+        case InferenceService():
+            _check_image(entity, "")
+            return {}
+        case Model():
+            return {"source": f"uploads/{entity.id}"} if entity.source.kind == "Upload" else {}
+        case Report():
+            own_inputs = {
+                "dataset": place("Dataset", entity.dataset),
+                "evaluation": place("Evaluation", entity.evaluation),
+            }
+            return own_inputs | {each: place("Module", each) for each in entity.modules}
+        case Audit():
+            reports = (each.id for each in entity.metadata.preconditions if each.kind == "Report")
+            inputs = {each: place("Report", each) for each in reports}
+            baseline = baseline_of(entity)
+            return inputs | ({"baseline": place("Audit", baseline)} if baseline else {})
+        case _:
+            return {}
+
+
+def _mounted(service: InferenceServiceFields, field: str) -> dict[str, str]:
+    """One location for each data mount, by its name."""
+    _check_image(service, f"{field}.")
+    inputs = {}
+    for mount in data_mounts(service):
+        assert mount.data  # the schema says so
+        source, where = mount.data.source, f"{field}.runner.volumeMounts.{mount.name}"
+        if source.kind not in MOUNTABLE:
+            allowed = ", ".join(MOUNTABLE)
+            raise Unresolvable(
+                "BadRequest", f"{where}: a {source.kind} cannot be mounted; there are {allowed}"
+            )
+        if mount.name in inputs:
+            raise Unresolvable("BadRequest", f"{where}: two mounts have this name")
+        inputs[mount.name] = place(source.kind, source.id)
+    return inputs
+
+
+def _check_image(service: InferenceServiceFields, field: str) -> None:
+    """Images are not kept by the platform yet, so that a reference to one leads nowhere; a mock needs none."""
+    if service.runner and service.runner.imageRef and service.runner.kind != "mock":
+        reference = service.runner.imageRef
+        raise Unresolvable(
+            "BadImage",
+            f"{field}runner.imageRef: there is no image of {reference.kind} {reference.id}; "
+            "name one by runner.image, with host, name and digest",
+        )

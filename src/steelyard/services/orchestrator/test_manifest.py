@@ -1,0 +1,221 @@
+from typing import Any
+
+import pytest
+
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.dependencies import dependencies
+from steelyard.schema.names import namespace_of
+from steelyard.schema.resources import RESOURCES
+from steelyard.services.orchestrator.manifest import KUBE, Unresolvable, manifest
+from steelyard.services.orchestrator.namespaces import label_value
+from steelyard.services.simulation.entities import (
+    ACCOUNT,
+    MOUNT,
+    make_audit,
+    make_each,
+    make_evaluation,
+    make_model,
+    make_report,
+    make_runner,
+    make_service,
+    make_service_fields,
+    make_session,
+)
+
+MOUNTED = make_service_fields(runner=make_runner(volumeMounts=[MOUNT]))
+SCRATCH = {"kind": "Scratch", "name": "tmp", "mountPath": "/scratch", "scratch": {"capacity": "1Gi"}}
+
+
+@pytest.mark.parametrize("entity", make_each(), ids=lambda each: type(each).__name__)
+def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: DyffEntity) -> None:
+    made = manifest(entity, secret="steelyard-storage")
+    spec = RESOURCES[made["kind"]].spec.parse(made["spec"])
+    assert spec.id == entity.id
+    assert spec.account == ACCOUNT
+    assert made["metadata"] == {
+        "name": f"{made['kind'].lower()}-{entity.id}",
+        "namespace": f"acct-{ACCOUNT}-3ba3f5f4",
+        "labels": {"dyff.io/entity": entity.id, "dyff.io/kind": made["kind"], "dyff.io/account": ACCOUNT},
+    }
+    assert made["spec"]["storage"]["secret"] == "steelyard-storage"
+    assert KUBE[made["kind"]].api_version == made["apiVersion"]
+
+
+@pytest.mark.parametrize("entity", make_each(), ids=lambda each: type(each).__name__)
+def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> None:
+    later = entity.model_copy(update={"status": "Complete", "reason": "x", "labels": {"a": "b"}})
+    assert manifest(later) == manifest(entity)
+
+
+@pytest.mark.parametrize(
+    ("entity", "inputs", "output"),
+    [
+        pytest.param(make_evaluation(), {"dataset": "datasets/d1"}, "evaluations/e1", id="evaluation"),
+        pytest.param(
+            make_evaluation(inferenceSession={"inferenceService": MOUNTED}),
+            {"dataset": "datasets/d1", "model": "models/m1"},
+            "evaluations/e1",
+            id="evaluation with a mount",
+        ),
+        pytest.param(
+            make_evaluation(inferenceSession={"inferenceService": MOUNTED}, inferenceSessionReference="i1"),
+            {"dataset": "datasets/d1"},
+            "evaluations/e1",
+            id="evaluation of a session that has its files already",
+        ),
+        pytest.param(
+            make_session(
+                inferenceService=make_service_fields(runner=make_runner(volumeMounts=[SCRATCH, MOUNT]))
+            ),
+            {"model": "models/m1"},
+            None,
+            id="session with a mount and scratch space",
+        ),
+        pytest.param(make_service(), {}, None, id="service"),
+        pytest.param(make_model(), {}, "models/m1", id="model from elsewhere"),
+        pytest.param(
+            make_model(source={"kind": "Upload"}), {"source": "uploads/m1"}, "models/m1", id="uploaded model"
+        ),
+        pytest.param(
+            make_report(modules=["x1", "x2"]),
+            {
+                "dataset": "datasets/d1",
+                "evaluation": "evaluations/e1",
+                "x1": "modules/x1",
+                "x2": "modules/x2",
+            },
+            "reports/r1",
+            id="report with modules",
+        ),
+        pytest.param(
+            make_audit(
+                metadata={
+                    "preconditions": [{"kind": "Report", "id": "r1"}, {"kind": "Evaluation", "id": "e1"}]
+                },
+                annotations=[{"key": "steelyard/baseline", "value": "u0"}],
+            ),
+            {"r1": "reports/r1", "baseline": "audits/u0"},
+            "audits/u1",
+            id="audit with a baseline",
+        ),
+    ],
+)
+def test_a_manifest_says_where_everything_lies(
+    entity: DyffEntity, inputs: dict[str, str], output: str | None
+) -> None:
+    storage = manifest(entity)["spec"]["storage"]
+    assert storage["inputs"] == inputs
+    assert storage.get("output") == output
+    assert "secret" not in storage
+
+
+def test_a_mock_needs_no_image_of_its_own() -> None:
+    runner = make_runner(kind="mock", image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})
+    assert manifest(make_service(runner=runner))["spec"]["runner"]["kind"] == "mock"
+
+
+def test_a_models_medium_stands_beside_its_places() -> None:
+    made = manifest(make_model(storage={"medium": "ObjectStorage"}))
+    assert made["spec"]["storage"] == {"inputs": {}, "output": "models/m1", "medium": "ObjectStorage"}
+
+
+def _mount(**changes: Any) -> dict[str, Any]:
+    return make_service_fields(runner=make_runner(volumeMounts=[{**MOUNT, **changes}]))
+
+
+@pytest.mark.parametrize(
+    ("entity", "reason", "words"),
+    [
+        pytest.param(
+            make_service(runner=make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})),
+            "BadImage",
+            "runner.imageRef: there is no image of OCIArtifact o1",
+            id="an image of the platform",
+        ),
+        pytest.param(
+            make_session(inferenceService=_mount(data={"source": {"kind": "Report", "id": "r1"}})),
+            "BadRequest",
+            "inferenceService.runner.volumeMounts.model: a Report cannot be mounted",
+            id="a mount of a report",
+        ),
+        pytest.param(
+            make_evaluation(inferenceSession={"inferenceService": _mount(name="dataset")}),
+            "BadRequest",
+            "the name 'dataset' is the evaluation's own",
+            id="a mount named dataset",
+        ),
+        pytest.param(
+            make_session(
+                inferenceService=make_service_fields(
+                    runner=make_runner(volumeMounts=[MOUNT, {**MOUNT, "mountPath": "/b"}])
+                )
+            ),
+            "BadRequest",
+            "two mounts have this name",
+            id="two mounts of one name",
+        ),
+    ],
+)
+def test_what_can_never_run_is_refused_with_the_field(entity: DyffEntity, reason: str, words: str) -> None:
+    with pytest.raises(Unresolvable, match=words) as refusal:
+        manifest(entity)
+    assert refusal.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("entity", "expected"),
+    [
+        pytest.param(make_model(), "", id="model"),
+        pytest.param(make_service(), "", id="service without a model"),
+        pytest.param(
+            make_service(model={"id": "m1", "account": "a", "name": "m", "artifact": {"kind": "Mock"}}),
+            "Model/m1",
+            id="service",
+        ),
+        pytest.param(make_session(), "InferenceService/s1", id="session"),
+        pytest.param(make_session(inferenceService=MOUNTED), "InferenceService/s1 Model/m1", id="mounts"),
+        pytest.param(make_evaluation(), "Dataset/d1 InferenceService/s1", id="evaluation"),
+        pytest.param(
+            make_evaluation(inferenceSessionReference="i1"),
+            "Dataset/d1 InferenceService/s1",
+            id="a session that is referred to is no dependency",
+        ),
+        pytest.param(make_report(modules=["x1"]), "Evaluation/e1 Module/x1", id="report"),
+        pytest.param(
+            make_audit(
+                metadata={"preconditions": [{"kind": "Report", "id": "r1"}, {"kind": "Report", "id": "r1"}]},
+                annotations=[{"key": "steelyard/baseline", "value": "u0"}],
+            ),
+            "AuditProcedure/p1 InferenceService/s1 Audit/u0 Report/r1",
+            id="audit, its baseline and its reports, each once",
+        ),
+    ],
+)
+def test_what_an_entity_depends_on(entity: DyffEntity, expected: str) -> None:
+    assert " ".join(f"{each.kind}/{each.id}" for each in dependencies(entity)) == expected
+
+
+@pytest.mark.parametrize(
+    ("account", "namespace"),
+    [
+        ("Acme", "acct-acme-"),
+        ("a" * 50, f"acct-{'a' * 40}-"),
+        ("Über Team / 1", "acct-ber-team-1-"),
+        ("日本", "acct-"),
+        ("x" * 39 + "--y", f"acct-{'x' * 39}-"),
+    ],
+)
+def test_a_namespace_is_named_after_its_account(account: str, namespace: str) -> None:
+    name = namespace_of(account)
+    assert name.startswith(namespace)
+    assert len(name) == len(namespace) + 8
+    assert len(name) <= 63
+
+
+def test_accounts_whose_names_look_alike_have_namespaces_of_their_own() -> None:
+    assert len({namespace_of(each) for each in ("acme", "Acme", "ACME", "acme-", "a c m e")}) == 5
+
+
+def test_a_label_that_cannot_hold_the_account_holds_a_name_for_it() -> None:
+    assert label_value("acme_1.x") == "acme_1.x"
+    assert label_value("a c") == namespace_of("a c").removeprefix("acct-")

@@ -1,0 +1,1 @@
+"""The reaper: what has been deleted, expired or left over is removed."""

@@ -1,0 +1,124 @@
+"""The reaper: what is over for long enough goes.
+
+Entities that were Deleted 7 days ago are forgotten, by a command that the aggregator judges: one that was restored
+meanwhile stays. Commands are kept 14 days, outcomes an hour; markers of forgotten entities become tombstones after 14
+days, by a second ForgetEntity of the same entity, so that `workflows.state` has one writer. What is left of uploads
+that came to nothing goes, too (`uploads.py`). Started by the platform's process or by `steelyard service reaper`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Log, Message, Record
+from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.marks import Aside
+from steelyard.broker.scan import topic_pieces
+from steelyard.errors import is_engine_failure
+from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
+from steelyard.services.aggregator.transitions import FORGOTTEN, State, state_of
+from steelyard.services.horizon import raised
+from steelyard.services.reaper.uploads import discard_leftovers
+from steelyard.services.status_commands import command_id
+from steelyard.storage.store import StorageError, Store
+
+_log = logging.getLogger(__name__)
+CONSUMER = "reaper"
+"""Under this name it puts aside what it cannot read."""
+UPLOADS = "uploads"
+"""The same, of leftovers of uploads."""
+LOOK_SECONDS = 600.0
+DELETED = b'"Deleted"'
+"""Stands in the JSON of every entity that may be due."""
+DELETED_FOR = timedelta(days=7)
+COMMANDS_FOR = timedelta(days=14)
+OUTCOMES_FOR = timedelta(hours=1)
+Clock = Callable[[], datetime]
+
+
+async def run_reaper(
+    log: Log, store: Store, *, stop: asyncio.Event, clock: Clock = lambda: datetime.now(UTC)
+) -> None:
+    """Looks at once, and then every ten minutes, until `stop`."""
+    aside, uploads_aside = await Aside.open(log, CONSUMER), await Aside.open(log, UPLOADS)
+    while not stop.is_set():
+        await reap(log, clock(), aside)
+        try:
+            await discard_leftovers(store, log, clock(), uploads_aside)
+        except StorageError as error:
+            _log.warning("cannot look for leftovers of uploads: %s", error)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
+
+
+async def reap(log: Log, now: datetime, aside: Aside | None = None) -> int:
+    """Look once at all states; returns how many commands it gave.
+
+    The horizon is in the log before any tombstone goes. What cannot be read is put aside, in `aside`.
+    """
+    aside = aside or await Aside.open(log, CONSUMER)
+    count = 0
+    horizon: dict[str, Message] = {}
+    async for records in topic_pieces(log, STATE):
+        commands = [each for record in records if (each := await _due(record, now, aside)) is not None]
+        if commands:
+            await log.publish(commands)
+        count += len(commands)
+        horizon |= {message.key: message for message in raised(records, now - COMMANDS_FOR)}
+    if horizon:
+        await log.publish(list(horizon.values()))
+    await log.expire(EVENTS, now - COMMANDS_FOR)
+    await log.expire(OUTCOMES, now - OUTCOMES_FOR)
+    await log.expire(STATE, now - COMMANDS_FOR)
+    return count
+
+
+async def _due(record: Record, now: datetime, aside: Aside) -> Message | None:
+    """Command for which a record is due. A record at which `due` fails is put aside until a later look succeeds."""
+    try:
+        command = due(record, now)
+    except Exception as error:
+        if is_engine_failure(error):
+            raise
+        await aside.put(record.key, described(error))
+        return None
+    await aside.clear(record.key)
+    return command
+
+
+def due(record: Record, now: datetime) -> Message | None:
+    """What a state record is due for."""
+    if record.value is not None and FORGOTTEN not in record.headers and DELETED not in record.value:
+        return None  # nine of ten: parsing a million entities would take twenty seconds
+    state = state_of(record)
+    if state is None or state.buried:
+        return None
+    if state.content is None:
+        since = datetime.fromisoformat(state.headers[FORGOTTEN])
+        return _forget(record, state, now) if now - since >= COMMANDS_FOR else None
+    since = datetime.fromisoformat(state.content.get("lastTransitionTime") or state.content["creationTime"])
+    if state.content["status"] == "Deleted" and now - since >= DELETED_FOR:
+        return _forget(record, state, now)
+    return None
+
+
+def _forget(record: Record, state: State, now: datetime) -> Message:
+    content = state.content or {"kind": state.headers.get("kind", "Dataset")}
+    revision = (content.get("metadata") or {}).get("revision")
+    data = ForgetData(
+        id=record.key,
+        kind=content["kind"],
+        expectedStatus=content.get("status"),
+        expectedRevision=revision,
+    )
+    return _command(ForgetEntity(data=data), record, now)
+
+
+def _command(command: ForgetEntity, record: Record, now: datetime) -> Message:
+    """With an id that depends on the state alone: said twice of one state, it is one command."""
+    id = command_id("forget", record.key, record.headers["epoch"], record.headers["offset"])
+    headers = {"id": id, "source": "reaper", "time": command_time(now)}
+    return Message(EVENTS, record.key, command.dump_json(), headers)

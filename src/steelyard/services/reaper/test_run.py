@@ -1,0 +1,181 @@
+"""What is due for the reaper, and when; with the aggregator's word on it."""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import orjson
+import pytest
+
+from steelyard.broker.contract import everything
+from steelyard.broker.in_memory import MemoryLog
+from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
+from steelyard.broker.quarantine.administration import quarantined
+from steelyard.schema.commands import Command
+from steelyard.services.aggregator.test_run import judged
+from steelyard.services.aggregator.transitions import judge, state_of
+from steelyard.services.reaper.run import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
+from steelyard.services.simulation.commands import create, forget, labels, message, record, restore, status
+from steelyard.services.simulation.entities import START, make_evaluation
+from steelyard.storage.store import open_store
+
+EVALUATION = make_evaluation()
+DAY = timedelta(days=1)
+
+
+def state(*commands: Command) -> Record:
+    """The newest state record after these commands, the last of which came at the start."""
+    found: Record | None = None
+    for at, each in enumerate(commands):
+        sent = record(message(each, "reaper" if each.command == "ForgetEntity" else "api"), at)
+        judgement = judge(each, sent, state_of(found), 1)
+        assert judgement
+        assert judgement.changed
+        found = replace(sent, topic=STATE, value=judgement.changed.value, headers=judgement.changed.headers)
+    assert found
+    return found
+
+
+CREATED = (create(EVALUATION),)
+DELETED = (*CREATED, status(EVALUATION, "Deleted"))
+FORGOTTEN = (*DELETED, forget(EVALUATION))
+DUE: dict[str, tuple[tuple[Command, ...], timedelta, bool]] = {
+    "what lives is not": (CREATED, 1000 * DAY, False),
+    "what was deleted a moment ago is not": (DELETED, DELETED_FOR - timedelta(seconds=1), False),
+    "what was deleted a week ago is": (DELETED, DELETED_FOR, True),
+    "what was restored is not": ((*DELETED, restore(EVALUATION)), 1000 * DAY, False),
+    "a marker is kept as long as commands": (FORGOTTEN, COMMANDS_FOR - timedelta(seconds=1), False),
+    "and no longer": (FORGOTTEN, COMMANDS_FOR, True),
+}
+
+
+@pytest.mark.parametrize(("commands", "after", "expected"), DUE.values(), ids=DUE)
+def test_what_is_due(commands: tuple[Command, ...], after: timedelta, expected: bool) -> None:
+    assert (due(state(*commands), START + after) is not None) == expected
+
+
+def test_a_tombstone_is_left_alone() -> None:
+    gone = replace(state(*FORGOTTEN), value=None)
+    assert due(gone, START + 1000 * DAY) is None
+
+
+def test_it_says_whom_it_means_and_in_which_state() -> None:
+    found = state(*DELETED)
+    command = due(found, START + DELETED_FOR)
+    assert command
+    assert (command.topic, command.key, command.headers["source"]) == (EVENTS, EVALUATION.id, "reaper")
+    data = orjson.loads(command.value or b"")["data"]
+    revision = orjson.loads(found.value or b"")["metadata"]["revision"]
+    assert data == {
+        "id": EVALUATION.id, "kind": "Evaluation", "expectedStatus": "Deleted", "expectedRevision": revision
+    }  # fmt: skip
+    later = due(found, START + 2 * DELETED_FOR)
+    assert later
+    assert later.headers["id"] == command.headers["id"], "said twice of one state, it is one command"
+
+
+@pytest.mark.parametrize("restored", [True, False])
+async def test_what_was_restored_meanwhile_stays(restored: bool) -> None:
+    log = MemoryLog(clock=lambda: START)
+    await judged(log, *(message(each) for each in DELETED))
+    (found,) = await everything(log, STATE)
+    command = due(found, START + DELETED_FOR)
+    assert command
+    meanwhile = [message(restore(EVALUATION)), message(status(EVALUATION, "Deleted"))] if restored else []
+    await judged(log, *meanwhile, command)
+    (found,) = await everything(log, STATE)
+    assert ("forgotten" in found.headers) == (not restored)
+
+
+async def test_an_entity_goes_step_by_step() -> None:
+    now = START
+
+    def clock() -> datetime:
+        return now
+
+    log = MemoryLog(clock=clock)
+    await judged(log, *(message(each) for each in DELETED))
+    for days, text in ((6, b"{...}"), (7, b"{}"), (20, b"{}"), (21, None), (34, None)):
+        now = START + days * DAY
+        await reap(log, now)
+        await judged(log)
+        (found,) = await everything(log, STATE)
+        assert (found.value if found.value in (b"{}", None) else b"{...}") == text
+        if text == b"{}":
+            assert await _refused(log, now)
+    now = START + 36 * DAY
+    await reap(log, now)
+    assert await everything(log, STATE) == []
+    assert await everything(log, EVENTS) == []
+
+
+async def _refused(log: MemoryLog, now: datetime) -> bool:
+    """Whether a create and an edit of a forgotten entity come to nothing."""
+    (before,) = await everything(log, STATE)
+    late = [message(each, after=now - START) for each in (create(EVALUATION), labels(EVALUATION, a="1"))]
+    await judged(log, *late)
+    return await everything(log, STATE) == [before]
+
+
+async def test_commands_and_outcomes_have_their_time() -> None:
+    now = START
+    log = MemoryLog(clock=lambda: now)
+    await judged(log, message(create(EVALUATION)))
+    now = START + timedelta(hours=2)
+    await reap(log, now)
+    assert await everything(log, OUTCOMES) == []
+    assert len(await everything(log, EVENTS)) == 1
+    now = START + COMMANDS_FOR + timedelta(seconds=1)
+    await reap(log, now)
+    assert await everything(log, EVENTS) == []
+    assert len(await everything(log, STATE)) == 1, "the state is the truth, and stays"
+
+
+async def test_what_nobody_has_judged_yet_is_kept() -> None:
+    log = MemoryLog(clock=lambda: START)
+    await judged(log)
+    await log.publish([message(create(EVALUATION))])
+    await reap(log, START + 2 * COMMANDS_FOR)
+    await judged(log)
+    assert len(await everything(log, STATE)) == 1
+
+
+async def test_it_ends_when_it_is_told_to() -> None:
+    stop = asyncio.Event()
+    log = MemoryLog(clock=lambda: START)
+    await judged(log, *(message(each) for each in DELETED))
+    running = asyncio.create_task(
+        run_reaper(log, open_store("memory://reaper"), stop=stop, clock=lambda: START + DELETED_FOR)
+    )
+    async with asyncio.timeout(5):
+        while not _forgets(await everything(log, EVENTS)):
+            await log.changed(log.version(), 0.01)
+        stop.set()
+        await running
+
+
+def _forgets(events: list[Record]) -> list[Message | Record]:
+    return [each for each in events if b"ForgetEntity" in (each.value or b"")]
+
+
+async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
+    now = START
+    log = MemoryLog(clock=lambda: now)
+    await judged(log, *(message(command) for command in DELETED))
+    (good,) = await everything(log, STATE)
+    broken = (good.value or b"").replace(b'"lastTransitionTime":"2026', b'"lastTransitionTime":"soon')
+    assert broken != good.value
+    cut = b'{"status":"Deleted"'
+    await log.publish(
+        [Message(STATE, key, value, good.headers) for key, value in (("a", broken), ("b", cut))]
+    )
+    now = START + DELETED_FOR
+    for _ in range(2):
+        assert await reap(log, now) == 1
+    assert {(entity.key, entity.consumer) for entity in await quarantined(log)} == {
+        ("a", "reaper"),
+        ("b", "reaper"),
+    }
+    await log.publish([Message(STATE, key, None, good.headers) for key in ("a", "b")])
+    await reap(log, now)
+    assert await quarantined(log) == []

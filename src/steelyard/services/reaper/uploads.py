@@ -1,0 +1,59 @@
+"""Leftovers of uploads: files in `staging/` of entities that take none any more. The reaper looks for them.
+
+The API discards an area once its upload is finalised. What stays is of uploads that expired, failed or were deleted
+before, and what a crash left. The mark that an area is closed stays as long as its entity: no URL signed earlier may
+write again.
+"""
+
+import asyncio
+from datetime import datetime, timedelta
+
+from steelyard.broker.log import STATE, Log
+from steelyard.broker.quarantine.dead_letters import described
+from steelyard.broker.quarantine.marks import Aside
+from steelyard.broker.scan import PIECE
+from steelyard.errors import is_engine_failure
+from steelyard.services.aggregator.transitions import State, state_of
+from steelyard.storage.staging import area_of
+from steelyard.storage.store import Store
+
+LEFT_FOR = timedelta(days=1)
+"""Age from which on a file is a leftover: longer than a URL is good, and than a new entity takes to be judged."""
+_PREFIX = "staging/"
+
+
+async def discard_leftovers(store: Store, log: Log, now: datetime, aside: Aside) -> int:
+    """Look once at all staged files; returns how many were removed. Raises StorageError.
+
+    A file that cannot be examined or removed puts its entity aside, and the others go on.
+    """
+    count = number = 0
+    failed: set[str] = set()
+    async for info in store.list(_PREFIX):
+        number += 1
+        if number % PIECE == 0:
+            await asyncio.sleep(0)  # a list, and what lies in the log, may be read without ever waiting
+        if now - info.last_modified < LEFT_FOR:
+            continue
+        try:
+            if _is_leftover(info.key, state_of(await log.latest(STATE, _entity(info.key)))):
+                await store.delete(info.key)
+                count += 1
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
+            failed.add(_entity(info.key))
+            await aside.put(_entity(info.key), described(error))
+    for key in aside.keys - failed:
+        await aside.clear(key)
+    return count
+
+
+def _is_leftover(key: str, state: State | None) -> bool:
+    if state is None or state.content is None:
+        return True
+    return area_of(key) is not None and state.content["status"] != "WaitingForUpload"
+
+
+def _entity(key: str) -> str:
+    return key.removeprefix(_PREFIX).partition("/")[0]

@@ -1,0 +1,1 @@
+"""Entities, commands and a whole platform in memory, for tests of the services."""

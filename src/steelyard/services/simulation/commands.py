@@ -1,0 +1,79 @@
+"""Commands as the parts of the platform give them, and records of them. For tests of judge, sinks and reaper."""
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from steelyard.broker.log import EVENTS, Message, Record
+from steelyard.schema.base import DyffEntity
+from steelyard.schema.commands import (
+    Command,
+    CreateEntity,
+    DocumentationAttributes,
+    DocumentationData,
+    DocumentationPatch,
+    EditEntityDocumentation,
+    EditEntityLabels,
+    ForgetData,
+    ForgetEntity,
+    LabelsData,
+    LabelsPatch,
+    RestoreAttributes,
+    RestoreData,
+    RestoreEntity,
+    StatusData,
+    StatusPatch,
+    UpdateEntityStatus,
+    command_time,
+)
+from steelyard.services.simulation.entities import START
+from steelyard.services.status_commands import command_id
+
+_ids = count()
+
+
+def create(entity: DyffEntity) -> CreateEntity:
+    return CreateEntity.model_validate({"data": entity.dump()})
+
+
+def status(
+    entity: DyffEntity, new: str, reason: str | None = None, message: str | None = None
+) -> UpdateEntityStatus:
+    patch = StatusPatch(status=new, reason=reason, message=message)
+    return UpdateEntityStatus(data=StatusData(**_whom(entity), attributes=patch))
+
+
+def labels(entity: DyffEntity, **values: str | None) -> EditEntityLabels:
+    return EditEntityLabels(data=LabelsData(**_whom(entity), attributes=LabelsPatch(labels=values)))
+
+
+def documentation(entity: DyffEntity, **values: str | None) -> EditEntityDocumentation:
+    attributes = DocumentationAttributes(documentation=DocumentationPatch(**values))
+    return EditEntityDocumentation(data=DocumentationData(**_whom(entity), attributes=attributes))
+
+
+def restore(entity: DyffEntity, **conditions: str | bool) -> RestoreEntity:
+    attributes = RestoreAttributes.parse({"entity": entity.dump(), **conditions})
+    return RestoreEntity(data=RestoreData(**_whom(entity), attributes=attributes))
+
+
+def forget(entity: DyffEntity, **conditions: str) -> ForgetEntity:
+    return ForgetEntity(data=ForgetData.parse({**_whom(entity), **conditions}))
+
+
+def _whom(entity: DyffEntity) -> dict[str, Any]:
+    return {"id": entity.id, "kind": type(entity).__name__}
+
+
+def headers(source: str, after: timedelta = timedelta(), **more: str) -> dict[str, str]:
+    """Of a command with an id of its own."""
+    return {"id": command_id(str(next(_ids))), "source": source, "time": command_time(START + after), **more}
+
+
+def message(command: Command, source: str = "api", after: timedelta = timedelta(), **more: str) -> Message:
+    return Message(EVENTS, command.data.id, command.dump_json(), headers(source, after, **more))
+
+
+def record(sent: Message, offset: int, partition: int = 3, written: datetime = START) -> Record:
+    """Where the log would have it."""
+    return Record(sent.topic, partition, offset, sent.key, sent.value, sent.headers, written)

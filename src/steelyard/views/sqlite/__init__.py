@@ -1,0 +1,1 @@
+"""The view in one SQLite file."""
