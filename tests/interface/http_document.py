@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from steelyard.api.openapi import document
+from steelyard.api.http.openapi import document
 from steelyard.types import Json
 from tests.interface.schemas import compact, field_lines
 

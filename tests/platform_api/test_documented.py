@@ -8,8 +8,8 @@ import httpx
 import orjson
 import pytest
 
-from steelyard.api.openapi import document
-from steelyard.api.routing import Grant, Route
+from steelyard.api.http.openapi import document
+from steelyard.api.http.routing import Grant, Route
 from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity
 from steelyard.types import Json
