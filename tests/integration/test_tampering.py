@@ -106,8 +106,10 @@ async def make_run(root: Path) -> None:
             return "VERDICT: incorrect" if "say 1" in prompt else "VERDICT: correct"
         return "no" if prompt == "say 1" else '{"n": 1}'
 
-    async with endpoint(answer) as asked:
-        request = make_request(prompts, asked.url, judges=(JudgeSpec("grader", name="one"),), rubrics=rubrics)
+    async with endpoint(answer) as server:
+        request = make_request(
+            prompts, server.url, judges=(JudgeSpec("grader", name="one"),), rubrics=rubrics
+        )
         await run(request, root / "run", sign_key=key)
     schema.unlink()  # the copy beside the report has to do
 

@@ -130,8 +130,8 @@ async def comparison(root: Path) -> Path:
             number = int(prompt.split()[1])
             return "<i>" if number in wrong else str(number)
 
-        async with endpoint(said) as asked:
-            await run(make_request(prompts, asked.url, rubrics=(RubricSpec("exact-match"),)), root / name)
+        async with endpoint(said) as server:
+            await run(make_request(prompts, server.url, rubrics=(RubricSpec("exact-match"),)), root / name)
         folders.append(root / name)
     compared = compare_runs(folders)
     path = root / "comparison.html"

@@ -19,8 +19,8 @@ from steelyard.report.errors import ReportFailed
 from steelyard.report.verify_again import UNREADABLE
 from steelyard.report.verify_files import Check, fault
 from steelyard.runs.folder import RUN_FILE, Run, RunFolder
-from steelyard.runs.judge.judge import QUESTIONS, question_lines
 from steelyard.runs.judge.output import JUDGED, judged_output, write_judged
+from steelyard.runs.judge.questions import QUESTIONS, question_lines
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import read_verdicts
 from steelyard.runs.request import RunRequest
