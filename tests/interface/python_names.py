@@ -62,6 +62,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
     "steelyard.storage.store": ("open_store",),
+    "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
 }
 """The public names of each module."""
 CLIENTS = (Client, AsyncClient)
