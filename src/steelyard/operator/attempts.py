@@ -10,7 +10,7 @@ from typing import Literal
 
 from steelyard.operator.children import Children, Outcome, job_outcome, live
 from steelyard.operator.conditions import Attempts, Memory
-from steelyard.operator.desired import Premise, unchanged
+from steelyard.operator.desired import Precondition, unchanged
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import MAX_SECONDS, later
@@ -26,12 +26,12 @@ class Progress:
     memory: Memory
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
-    premises: tuple[Premise, ...] = ()
-    next_look: datetime | None = None
+    preconditions: tuple[Precondition, ...] = ()
+    requeue_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Situation:
+class ReconcileContext:
     """Everything that a decision is made from."""
 
     resource: Json
@@ -40,7 +40,7 @@ class Situation:
     settings: OperatorSettings
 
 
-def advance(step: Step, memory: Memory, at: Situation) -> Progress:
+def advance(step: Step, memory: Memory, at: ReconcileContext) -> Progress:
     """Start the step, follow its attempt, or start the next one."""
     attempts = memory.attempts.get(step.name, Attempts())
     if attempts.number == 0:
@@ -66,21 +66,21 @@ def advance(step: Step, memory: Memory, at: Situation) -> Progress:
             return Progress("succeeded", outcome, memory)
         case "missing" if not attempts.uid:
             # Not seen yet: the cache lags and creating it meets it, or the process died before it was made.
-            following = Premise("batch/v1", "Job", job_name(at.resource, step, attempts.number + 1))
-            return replace(_create(step, memory, attempts, at), premises=(following,))
+            following = Precondition("batch/v1", "Job", job_name(at.resource, step, attempts.number + 1))
+            return replace(_create(step, memory, attempts, at), preconditions=(following,))
         case "missing":
             name = job_name(at.resource, step, attempts.number)
             gone = Outcome("failed", "Disrupted", f"Job {name} was deleted", counted=False)
-            premise = Premise("batch/v1", "Job", name)
-            return replace(_next(step, memory, gone, at), premises=(premise,))
+            precondition = Precondition("batch/v1", "Job", name)
+            return replace(_next(step, memory, gone, at), preconditions=(precondition,))
         case "failed":
             return _after_failure(step, memory, outcome, job, at)
         case _:
-            look = _next_after(at.now, outcome.look_again, _deadline(step, attempts, at))
-            return Progress("running", outcome, memory, next_look=look)
+            look = _next_after(at.now, outcome.requeue_at, _deadline(step, attempts, at))
+            return Progress("running", outcome, memory, requeue_at=look)
 
 
-def attempted(step: Step, memory: Memory, at: Situation) -> dict[str, Json | None]:
+def attempted(step: Step, memory: Memory, at: ReconcileContext) -> dict[str, Json | None]:
     """The Jobs, by name, that may be the last attempt: the one on record, and the one that came after it if the
     process died before it was recorded.
     """
@@ -89,12 +89,16 @@ def attempted(step: Step, memory: Memory, at: Situation) -> dict[str, Json | Non
     return {name: at.children.named("Job", name) for name in names}
 
 
-def as_seen(jobs: dict[str, Json | None]) -> tuple[Premise, ...]:
+def as_seen(jobs: dict[str, Json | None]) -> tuple[Precondition, ...]:
     """That the Jobs are, or are missing, as the cache shows them."""
-    return tuple(unchanged(job) if job else Premise("batch/v1", "Job", name) for name, job in jobs.items())
+    return tuple(
+        unchanged(job) if job else Precondition("batch/v1", "Job", name) for name, job in jobs.items()
+    )
 
 
-def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | None, at: Situation) -> Progress:
+def _after_failure(
+    step: Step, memory: Memory, outcome: Outcome, job: Json | None, at: ReconcileContext
+) -> Progress:
     """A Job that still lives is deleted first, and only when it is known to be gone does the next one come.
 
     Its failure was concluded (a lost node, a missing image), so it must not have succeeded meanwhile.
@@ -102,15 +106,15 @@ def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | Non
     attempts = memory.attempts[step.name]
     counted = _counted(attempts, outcome)
     alive = live(job)
-    premises = tuple(unchanged(each) for each in alive)
+    preconditions = tuple(unchanged(each) for each in alive)
     if outcome.permanent or counted >= at.settings.max_attempts:
-        return Progress("failed", outcome, memory, premises=premises)
+        return Progress("failed", outcome, memory, preconditions=preconditions)
     if alive:
-        return Progress("running", outcome, memory, delete=alive, premises=premises)
+        return Progress("running", outcome, memory, delete=alive, preconditions=preconditions)
     return _next(step, memory, outcome, at)
 
 
-def _next(step: Step, memory: Memory, outcome: Outcome, at: Situation) -> Progress:
+def _next(step: Step, memory: Memory, outcome: Outcome, at: ReconcileContext) -> Progress:
     """The next attempt, unless the step's time is over."""
     attempts = memory.attempts[step.name]
     if at.now >= _deadline(step, attempts, at):
@@ -124,19 +128,19 @@ def _counted(attempts: Attempts, outcome: Outcome) -> int:
     return attempts.counted + (outcome.state == "failed" and outcome.counted)
 
 
-def _start(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
+def _start(step: Step, memory: Memory, attempts: Attempts, at: ReconcileContext) -> Progress:
     following = replace(attempts, number=attempts.number + 1, uid="")
     return _create(step, memory.with_attempts(step.name, following), following, at)
 
 
-def _create(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
+def _create(step: Step, memory: Memory, attempts: Attempts, at: ReconcileContext) -> Progress:
     deadline = _deadline(step, attempts, at)
     seconds = min(int((deadline - at.now).total_seconds()), MAX_SECONDS)
     made = job_and_config(at.resource, step, attempts.number, seconds, at.settings)
-    return Progress("running", Outcome("running"), memory, create=made, next_look=deadline)
+    return Progress("running", Outcome("running"), memory, create=made, requeue_at=deadline)
 
 
-def _deadline(step: Step, attempts: Attempts, at: Situation) -> datetime:
+def _deadline(step: Step, attempts: Attempts, at: ReconcileContext) -> datetime:
     """The machine's sleep since the start does not count."""
     started = attempts.started or at.now
     return later(started, step.deadline + at.settings.sleeps.since(started))

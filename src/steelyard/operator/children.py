@@ -68,7 +68,7 @@ class Outcome:
     message: str = ""
     permanent: bool = False
     counted: bool = True
-    look_again: datetime | None = None
+    requeue_at: datetime | None = None
 
 
 def job_outcome(job: Json | None, children: Children, now: datetime, settings: OperatorSettings) -> Outcome:
@@ -102,7 +102,7 @@ def _failure(ended: Json, pods: Sequence[Json], now: datetime) -> Outcome:
     since = parse_time(ended.get("lastTransitionTime") or "1970-01-01T00:00:00Z")
     if pause_lasts(since, POD_GRACE.total_seconds(), now):
         return Outcome(
-            "waiting", look_again=since + POD_GRACE, message="the Pod of the failed Job is awaited"
+            "waiting", requeue_at=since + POD_GRACE, message="the Pod of the failed Job is awaited"
         )
     return Outcome("failed", "Disrupted", "the Pod was deleted before it ended", counted=False)
 
@@ -163,13 +163,13 @@ def _pod_trouble(pod: Json, now: datetime, settings: OperatorSettings) -> Outcom
         lost = later(since, settings.node_lost_seconds + settings.sleeps.since(since))
         if now >= lost:
             return Outcome("failed", "NodeLost", "the Pod's node is lost", counted=False)
-        return Outcome("running", message="the Pod's node does not answer", look_again=lost)
+        return Outcome("running", message="the Pod's node does not answer", requeue_at=lost)
     if image := waiting_image(pod):
         created = parse_time(pod["metadata"]["creationTimestamp"])
         limit = later(created, settings.image_error_seconds + settings.sleeps.since(created))
         if now >= limit:
             return Outcome("failed", "BadImage", image, permanent=True)
-        return Outcome("waiting", "BadImage", image, look_again=limit)
+        return Outcome("waiting", "BadImage", image, requeue_at=limit)
     scheduled = conditions.get("PodScheduled")
     if scheduled and scheduled["status"] == "False":
         return Outcome("waiting", "Unschedulable", scheduled.get("message", ""))

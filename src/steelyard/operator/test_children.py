@@ -129,7 +129,7 @@ def test_a_pod_deleted_by_hand_is_a_disruption() -> None:
 def test_a_failed_job_without_a_pod_is_a_disruption_once_the_pod_had_time_to_show() -> None:
     early = outcome(make_job(FAILED, since=timedelta(seconds=1)))
     assert early.state == "waiting"
-    assert early.look_again == NOW + timedelta(seconds=4)
+    assert early.requeue_at == NOW + timedelta(seconds=4)
     late = outcome(make_job(FAILED, since=timedelta(seconds=5)))
     assert (late.state, late.counted) == ("failed", False)
     ahead = outcome(make_job(FAILED, since=timedelta(hours=-5)))
@@ -152,14 +152,14 @@ def test_no_failure_is_concluded_from_time_that_the_machine_slept() -> None:
 )
 def test_an_image_may_be_missing_for_ten_minutes(reason: str) -> None:
     early = outcome(make_job(), make_pod(timedelta(minutes=9), **waiting(reason)))
-    assert (early.state, early.look_again) == ("waiting", NOW + timedelta(minutes=1))
+    assert (early.state, early.requeue_at) == ("waiting", NOW + timedelta(minutes=1))
     late = outcome(make_job(), make_pod(timedelta(minutes=10), **waiting(reason)))
     assert (late.state, late.code, late.permanent) == ("failed", "BadImage", True)
 
 
 def test_a_node_may_be_silent_for_two_minutes() -> None:
     found = outcome(make_job(), make_pod(**unready(timedelta(seconds=90))))
-    assert (found.state, found.look_again) == ("running", NOW + timedelta(seconds=30))
+    assert (found.state, found.requeue_at) == ("running", NOW + timedelta(seconds=30))
 
 
 def test_a_job_that_is_gone_or_ended_well_or_waits_for_a_node() -> None:

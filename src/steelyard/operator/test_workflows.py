@@ -139,13 +139,13 @@ def test_the_resource_goes_when_its_time_is_over(ttl: int | None, seconds: int, 
     model["status"] = look(model).status
     want = look(model, NOW + timedelta(seconds=seconds))
     assert want.delete_resource is gone
-    assert want.next_look == (NOW + timedelta(seconds=60) if ttl else None)
+    assert want.requeue_at == (NOW + timedelta(seconds=60) if ttl else None)
 
 
 def test_a_session_looks_again_at_its_deadlines() -> None:
-    assert look(make_session()).next_look == NOW + timedelta(minutes=30)
+    assert look(make_session()).requeue_at == NOW + timedelta(minutes=30)
     soon = make_session(expires="2026-01-01T01:10:00Z")
-    assert look(soon).next_look == NOW + timedelta(minutes=10)
+    assert look(soon).requeue_at == NOW + timedelta(minutes=10)
 
 
 def test_a_sessions_start_deadline_counts_time_awake() -> None:
@@ -156,7 +156,7 @@ def test_a_sessions_start_deadline_counts_time_awake() -> None:
     assert look(begun, sleep.until).status["status"] == "Error"
     want = look(begun, sleep.until, slept)
     assert want.status["status"] != "Error"
-    assert want.next_look == NOW + timedelta(minutes=30, hours=7.9)
+    assert want.requeue_at == NOW + timedelta(minutes=30, hours=7.9)
 
 
 def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
@@ -172,5 +172,5 @@ def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
     session["status"] = workflow.reconcile(session, Children(pods=(pod,)), NOW, SETTINGS).status
     assert session["status"]["reason"] == "Ready"
     again = look(session, NOW + timedelta(days=1))
-    assert (again.status["reason"], again.next_look) == ("Starting", None)
+    assert (again.status["reason"], again.requeue_at) == ("Starting", None)
     assert condition({"status": again.status}, "Failed") is None

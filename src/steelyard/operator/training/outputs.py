@@ -37,7 +37,7 @@ class Following:
 
     status: Json
     create: tuple[Json, ...] = ()
-    next_look: datetime | None = None
+    requeue_at: datetime | None = None
 
     @property
     def pending(self) -> bool:
@@ -86,7 +86,7 @@ def _carrying(
         message = f"{outcome.code}: {outcome.message}".removeprefix(": ")
         return Following({**status, "state": "Failed", "message": message})
     told = outcome.message or "the output is carried to storage"
-    return Following({**status, "state": "Carrying", "message": told}, next_look=outcome.look_again)
+    return Following({**status, "state": "Carrying", "message": told}, requeue_at=outcome.requeue_at)
 
 
 def _step(settings: OperatorSettings) -> Step:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase
 from steelyard.operator.desired import Desired
@@ -16,7 +16,7 @@ REASONS = frozenset({"StepFailed", "BadRequest", "BadImage", "Timeout", "NotImpl
 
 def reconcile(audit: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an Audit."""
-    at = Situation(audit, children, now, settings)
+    at = ReconcileContext(audit, children, now, settings)
     if early := before_all(at, "BadRequest"):
         return early
     step = Step("run", "run_audit", settings.step_deadline_seconds)

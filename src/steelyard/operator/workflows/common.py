@@ -4,17 +4,17 @@ from collections.abc import Collection
 
 from pydantic import ValidationError
 
-from steelyard.operator.attempts import Progress, Situation, advance
+from steelyard.operator.attempts import Progress, ReconcileContext, advance
 from steelyard.operator.children import live
 from steelyard.operator.conditions import Memory, Phase, failed, finished_since, memory_of, status_of
-from steelyard.operator.desired import Desired, Premise
+from steelyard.operator.desired import Desired, Precondition
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
 
-def before_all(at: Situation, bad_spec: str) -> Desired | None:
+def before_all(at: ReconcileContext, bad_spec: str) -> Desired | None:
     """What every workflow does first: nothing after the end but the TTL, and a clear word about a bad spec."""
     if finished_since(at.resource):
         return after_end(at)
@@ -26,7 +26,7 @@ def before_all(at: Situation, bad_spec: str) -> Desired | None:
     return None
 
 
-def spec_fault(at: Situation) -> str:
+def spec_fault(at: ReconcileContext) -> str:
     """What is wrong with the spec, with the field's name; empty when nothing is."""
     try:
         RESOURCES[at.resource["kind"]].spec.parse(at.resource["spec"])
@@ -39,7 +39,7 @@ def spec_fault(at: Situation) -> str:
     return ""
 
 
-def after_end(at: Situation) -> Desired:
+def after_end(at: ReconcileContext) -> Desired:
     """The status stays; what still runs goes, and the resource itself when its time is over.
 
     Nothing goes before the end is written: a process that died between would take the end for a disruption.
@@ -49,10 +49,10 @@ def after_end(at: Situation) -> Desired:
     if since is None or ttl is None:
         return Desired(status, delete=running)
     over = later(since, ttl)
-    return Desired(status, delete=running, delete_resource=at.now >= over, next_look=over)
+    return Desired(status, delete=running, delete_resource=at.now >= over, requeue_at=over)
 
 
-def still_running(at: Situation) -> tuple[Json, ...]:
+def still_running(at: ReconcileContext) -> tuple[Json, ...]:
     """Sessions and what they consist of, and Jobs that have not ended; ended ones stay for inspection."""
     if at.resource["kind"] == "InferenceSession":
         own = at.children.objects
@@ -61,20 +61,24 @@ def still_running(at: Situation) -> tuple[Json, ...]:
     return (*sessions(at), *jobs)
 
 
-def sessions(at: Situation) -> tuple[Json, ...]:
+def sessions(at: ReconcileContext) -> tuple[Json, ...]:
     found = at.children.of_kind("InferenceSession")
     return tuple(each for each in found if not each["metadata"].get("deletionTimestamp"))
 
 
-def ended(at: Situation, phase: Phase, memory: Memory, premises: tuple[Premise, ...] = ()) -> Desired:
-    return Desired(status_of(at.resource, phase, memory, at.now), premises=premises)
+def ended(
+    at: ReconcileContext, phase: Phase, memory: Memory, preconditions: tuple[Precondition, ...] = ()
+) -> Desired:
+    return Desired(status_of(at.resource, phase, memory, at.now), preconditions=preconditions)
 
 
-def following(at: Situation, phase: Phase, progress: Progress, delete: tuple[Json, ...] = ()) -> Desired:
+def following(
+    at: ReconcileContext, phase: Phase, progress: Progress, delete: tuple[Json, ...] = ()
+) -> Desired:
     """The status in `phase`, and what the step's progress asks for."""
     status = status_of(at.resource, phase, progress.memory, at.now)
     delete = (*delete, *progress.delete)
-    return Desired(status, progress.create, delete, progress.premises, progress.next_look)
+    return Desired(status, progress.create, delete, progress.preconditions, progress.requeue_at)
 
 
 def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple[str, str]:
@@ -86,7 +90,7 @@ def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple
 
 
 def single_step(
-    at: Situation, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
+    at: ReconcileContext, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
 ) -> Desired:
     """A workflow that is one step: Model, Report, Audit."""
     progress = advance(step, memory_of(at.resource), at)

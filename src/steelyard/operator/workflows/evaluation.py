@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.operator.attempts import Progress, Situation, advance, as_seen, attempted
+from steelyard.operator.attempts import Progress, ReconcileContext, advance, as_seen, attempted
 from steelyard.operator.children import Children, job_outcome
 from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, status_of
 from steelyard.operator.desired import Desired
@@ -23,7 +23,7 @@ REASONS = frozenset(
 
 def reconcile(evaluation: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an Evaluation; a milestone once reached is never taken back."""
-    at = Situation(evaluation, children, now, settings)
+    at = ReconcileContext(evaluation, children, now, settings)
     memory = memory_of(evaluation)
     if early := before_all(at, "BadRequest"):
         return early
@@ -40,7 +40,7 @@ def reconcile(evaluation: Json, children: Children, now: datetime, settings: Ope
             return ended(at, failed(fault.reason, f"{where}.{fault.message}"), memory)
 
 
-def _with_session(at: Situation, memory: Memory) -> Desired:
+def _with_session(at: ReconcileContext, memory: Memory) -> Desired:
     """The evaluation's own session first; the client once a replica has been ready.
 
     A client that has succeeded has, whatever became of the session.
@@ -63,7 +63,7 @@ def _with_session(at: Situation, memory: Memory) -> Desired:
     return _asking(at, memory, wanted)
 
 
-def _asking(at: Situation, memory: Memory, session: tuple[Json, ...]) -> Desired:
+def _asking(at: ReconcileContext, memory: Memory, session: tuple[Json, ...]) -> Desired:
     """The client's attempts."""
     progress = advance(client_step(at.resource), memory, at)
     match progress.state:
@@ -86,7 +86,7 @@ def _asking_reason(progress: Progress) -> tuple[str, str]:
     return "Restarted", f"attempt {attempts.number}: {progress.outcome.message}".rstrip(": ")
 
 
-def _verifying(at: Situation, memory: Memory) -> Desired:
+def _verifying(at: ReconcileContext, memory: Memory) -> Desired:
     """The session goes, and the outputs are verified."""
     step = Step("verify", "verify_evaluation_output", at.settings.step_deadline_seconds)
     progress = advance(step, memory, at)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase, failed, memory_of
 from steelyard.operator.desired import Desired
@@ -14,7 +14,7 @@ from steelyard.types import Json
 
 def reconcile(service: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an InferenceService."""
-    at = Situation(service, children, now, settings)
+    at = ReconcileContext(service, children, now, settings)
     if early := before_all(at, "BuildFailed"):
         return early
     if service["spec"].get("builder"):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children, last_words, waiting_image
 from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, parse_time, status_of
 from steelyard.operator.desired import Desired
@@ -20,7 +20,7 @@ from steelyard.types import Json
 
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for an InferenceSession."""
-    at = Situation(session, children, now, settings)
+    at = ReconcileContext(session, children, now, settings)
     if early := before_all(at, "RunnerFailed"):
         return early
     if fault := runner_fault(session["spec"]["inferenceService"]):
@@ -35,7 +35,7 @@ def reconcile(session: Json, children: Children, now: datetime, settings: Operat
     return _running(at, memory, expires)
 
 
-def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired:
+def _running(at: ReconcileContext, memory: Memory, expires: datetime | None) -> Desired:
     pods = _replicas(at)
     ready = sum(_is_ready(pod) for pod in pods)
     began = memory.started or at.now
@@ -54,10 +54,10 @@ def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired
         phase = Phase("progressing", "Starting", waiting or f"0 of {count} replicas are ready")
     looks = [each for each in (expires, start if "Started" not in memory.milestones else None) if each]
     status = status_of(at.resource, phase, memory, at.now, ready_replicas=ready)
-    return Desired(status, create=wanted, next_look=min(looks, default=None))
+    return Desired(status, create=wanted, requeue_at=min(looks, default=None))
 
 
-def _replicas(at: Situation) -> list[Json]:
+def _replicas(at: ReconcileContext) -> list[Json]:
     """The Pods of the session's Deployment, which are its ReplicaSets'; a label alone makes no replica."""
     prefix = child_name(at.resource["metadata"]["name"]) + "-"
     owned = ((controller_of(pod) or {}, pod) for pod in at.children.pods)
@@ -108,7 +108,7 @@ def _end(container: Json) -> Json | None:
     return None
 
 
-def _start_deadline(pods: list[Json], at: Situation) -> Phase:
+def _start_deadline(pods: list[Json], at: ReconcileContext) -> Phase:
     none = "no Pod was made" if not pods else "no replica became ready"
     what = _waiting_for(pods) or _not_made(at) or _held_up(at) or none
     return failed(
@@ -128,7 +128,7 @@ def _waiting_for(pods: list[Json]) -> str:
     return ""
 
 
-def _not_made(at: Situation) -> str:
+def _not_made(at: ReconcileContext) -> str:
     """Why the Deployment could not make its Pods."""
     for deployment in at.children.of_kind("Deployment"):
         for entry in (deployment.get("status") or {}).get("conditions") or ():
@@ -137,7 +137,7 @@ def _not_made(at: Situation) -> str:
     return ""
 
 
-def _held_up(at: Situation) -> str:
+def _held_up(at: ReconcileContext) -> str:
     """Why the Deployment itself could not be made."""
     progressing = condition(at.resource, "Progressing") or {}
     return str(progressing["message"]) if progressing.get("reason") == NOT_MADE else ""

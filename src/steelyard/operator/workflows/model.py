@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase, failed, memory_of
 from steelyard.operator.desired import Desired
@@ -17,7 +17,7 @@ REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "Na
 
 def reconcile(model: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for a Model."""
-    at = Situation(model, children, now, settings)
+    at = ReconcileContext(model, children, now, settings)
     if early := before_all(at, "FetchFailed"):
         return early
     source = model["spec"]["source"]["kind"]

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
 from steelyard.operator.conditions import Phase
 from steelyard.operator.desired import Desired
@@ -18,7 +18,7 @@ REASONS = frozenset(
 
 def reconcile(report: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
     """What should exist for a Report."""
-    at = Situation(report, children, now, settings)
+    at = ReconcileContext(report, children, now, settings)
     if early := before_all(at, "BadRequest"):
         return early
     step = Step("run", "run_report", settings.step_deadline_seconds)

@@ -115,10 +115,10 @@ class TrainingCaches:
         """With the cluster's frameworks."""
         return self._settings
 
-    def wrote(self, kind: Resource, obj: Json) -> bool:
+    def apply_write(self, kind: Resource, obj: Json) -> bool:
         informer = self._children.get(kind)
         labels = obj["metadata"].get("labels") or {}
-        return informer.wrote(obj) if informer and JOB_NAME in labels else False
+        return informer.apply_write(obj) if informer and JOB_NAME in labels else False
 
     def _framework_changed(self, old: Json | None, new: Json | None) -> None:
         """Jobs that could not begin, because their framework was missing or wrong, are looked at again."""

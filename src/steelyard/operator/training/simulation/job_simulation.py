@@ -94,7 +94,7 @@ class StoreCaches:
     def settings(self) -> OperatorSettings:
         return self._settings
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         return True
 
 
@@ -128,7 +128,7 @@ class Stage:
     def step(self) -> Synced:
         run = drive if self._few() else asyncio.run
         synced = run(self.controller.sync(self.key, self.now))
-        self.look = synced.next_look
+        self.look = synced.requeue_at
         return synced
 
     @property

@@ -79,7 +79,7 @@ class TrainingCaches(LaggingCaches):
     def settings(self) -> OperatorSettings:
         return SETTINGS
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         key = StoreKey(resource_of(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
         stored = self.store.stored.get(key) if self.remembers and self.store else None
         if stored is None or not self.group(key):
