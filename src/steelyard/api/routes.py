@@ -10,9 +10,9 @@ from steelyard.api.datasets import objects
 from steelyard.api.datasets.downlinks import downlinks
 from steelyard.api.datasets.uploads import finalize, uplink
 from steelyard.api.entities.collection import Collection
-from steelyard.api.http import pages
 from steelyard.api.http.context import Call, json_response
-from steelyard.api.http.routing import Administrator, Grant, Parameter, Public, Route, Signed
+from steelyard.api.http.pages import page_routes
+from steelyard.api.http.routing import Administrator, Grant, Parameter, Route, Signed
 from steelyard.api.inference_sessions import sessions as inference_sessions
 from steelyard.api.kinds import KINDS, Kind
 from steelyard.api.quarantine import administration as quarantine
@@ -44,7 +44,7 @@ from steelyard.schema.requests import (
 )
 from steelyard.views.fields import FILTERS
 
-HTML, ANY = "text/html", "*/*"
+ANY = "*/*"
 _ABOUT = (
     Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
     Parameter("labels", "JSON: an object of labels that the entity has."),
@@ -60,7 +60,7 @@ _LOGS = (
 
 
 def routes() -> Iterator[Route]:
-    yield from _pages()
+    yield from page_routes(routes)
     for kind in KINDS:
         yield from _tagged(kind.name, _of(kind))
     yield from _tagged("InferenceSession", _sessions())
@@ -72,15 +72,6 @@ def routes() -> Iterator[Route]:
 def _tagged(tag: str, rows: Iterator[Route]) -> Iterator[Route]:
     for row in rows:
         yield replace(row, tag=tag)
-
-
-def _pages() -> Iterator[Route]:
-    for path in ("/", "/docs"):
-        yield Route("GET", path, Public(), pages.home, "What this is", media=HTML)
-    yield Route("GET", "/health", Public(), pages.health, "Whether the API answers", errors=(503,))
-    yield Route("GET", "/metrics", Public(), pages.metrics, "Figures for Prometheus", media="text/plain")
-    yield Route("GET", "/v0/docs", Public(), pages.docs, "This API, to be read", media=HTML)
-    yield Route("GET", "/v0/openapi.json", Public(), pages.openapi, "This API as an OpenAPI document")
 
 
 def _of(kind: Kind) -> Iterator[Route]:

@@ -1,24 +1,23 @@
-"""What this API is, as an OpenAPI document and as a page to be read, both made from the route table.
+"""The OpenAPI document of the API, made from the route table and the schema's models."""
 
-FastAPI writes the document when it is first asked for; requests are not dispatched by it, because its machinery costs
-more for each request than everything else that a `get` needs. The page is one file that loads nothing.
-"""
-
-import html
 import inspect
-from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import orjson
-from fastapi import Body, FastAPI, Query
-from fastapi.routing import APIRoute
-from starlette.responses import JSONResponse, Response
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+from starlette.routing import compile_path
 
 from steelyard import __version__
 from steelyard.api.http.errors import JSON
 from steelyard.api.http.routing import Administrator, Grant, Public, Route, Signed
-from steelyard.api.routes import routes
+from steelyard.types import Json
+
+Mode = Literal["validation", "serialization"]
+"""Requests are described as they are validated, answers as they are written: a default is required in an answer."""
+Schemas = Mapping[tuple[Any, Mode], Json]
 
 _ERRORS: dict[int, str] = {
     400: "The request as such is not readable; `field` names what of it.",
@@ -33,46 +32,52 @@ _ERRORS: dict[int, str] = {
     502: "A replica did not answer properly.",
     503: "Not now; the same request later may succeed.",
 }
-_ERROR = {
+_ERROR_SCHEMA = {
     "type": "object",
     "required": ["detail", "reason"],
     "properties": {name: {"type": "string"} for name in ("detail", "reason", "field")},
 }
+_REFERENCE = "#/components/schemas/{model}"
+_QUERY_PARAMETER = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_OPERATION_ID = str.maketrans({"{": None, "}": None, "/": "_", ":": "_", ".": "_"})
 
 
-@cache
-def document() -> bytes:
-    """The OpenAPI document."""
-    app = FastAPI(title="Steelyard", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
-    for route in _listed():
-        app.router.routes.append(_declared(route))
-    content = app.openapi()
-    components = content.setdefault("components", {})
-    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
-    components["schemas"]["Error"] = _ERROR
-    _remove_framework_errors(content)
-    return orjson.dumps(content)
+class _Generator(GenerateJsonSchema):
+    """JSON Schema without `default: null`: a field that has no value is absent from JSON, never null."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        described = super().default_schema(schema)
+        return {key: value for key, value in described.items() if (key, value) != ("default", None)}
 
 
-def _remove_framework_errors(content: dict[str, Any]) -> None:
-    """FastAPI adds a 422 of its own form to every operation that has a parameter and documents none."""
-    for operations in content["paths"].values():
-        for operation in operations.values():
-            if "HTTPValidationError" in str(operation["responses"].get("422")):
-                del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        content["components"]["schemas"].pop(name, None)
+def document(routes: Iterable[Route]) -> bytes:
+    """Return the document as JSON. WebSocket routes have no place in it: their page is the logs' one."""
+    routes = [route for route in routes if route.method != "WEBSOCKET"]
+    schemas, components = _schemas(routes)
+    paths: dict[str, Json] = {}
+    for route in routes:
+        path = compile_path(route.path)[1]
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas)
+    return orjson.dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Steelyard", "version": __version__},
+            "paths": paths,
+            "components": {
+                "schemas": {**dict(sorted(components.items())), "Error": _ERROR_SCHEMA},
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+            },
+        }
+    )
 
 
-@cache
-def page() -> str:
-    """The same for people: one self-contained page."""
-    rows = "".join(_row(route) for route in _listed())
-    return _PAGE.format(version=html.escape(__version__), rows=rows)
+def described(route: Route) -> str:
+    """Return the first paragraph of the handler's docstring."""
+    return (inspect.getdoc(route.handler) or "").split("\n\n", maxsplit=1)[0]
 
 
 def check_text(route: Route) -> str:
-    """Say in words who may call the route."""
+    """Return in words who may call the route."""
     match route.check:
         case Grant(resource, function):
             return f"{resource}/{function}"
@@ -85,7 +90,7 @@ def check_text(route: Route) -> str:
 
 
 def error_statuses(route: Route) -> list[int]:
-    """Statuses other than the wanted answer that the route may give."""
+    """Return the error statuses that the route may answer with, sorted."""
     statuses = set(route.errors)
     if not isinstance(route.check, Public):
         statuses |= {403, 503}
@@ -102,106 +107,63 @@ def error_statuses(route: Route) -> list[int]:
     return sorted(statuses)
 
 
-def _listed() -> Iterable[Route]:
-    """A WebSocket has no place in an OpenAPI document: its description is in the logs' one."""
-    return [route for route in routes() if route.method != "WEBSOCKET"]
-
-
-def _declared(route: Route) -> APIRoute:
-    described = (inspect.getdoc(route.handler) or "").split("\n\n", maxsplit=1)[0]
-    security: list[dict[str, list[str]]] = (
-        [{"token": []}] if isinstance(route.check, Grant | Administrator) else []
+def _schemas(routes: Sequence[Route]) -> tuple[Schemas, Json]:
+    """Return the schema of each body and answer, most of them references, and the components that they refer to."""
+    bodies: list[tuple[Any, Mode]] = [(route.request, "validation") for route in routes]
+    answers: list[tuple[Any, Mode]] = [(route.answer, "serialization") for route in routes]
+    inputs = {
+        (kind, mode): (kind, mode, TypeAdapter(kind)) for kind, mode in bodies + answers if kind is not None
+    }
+    schemas, definitions = TypeAdapter.json_schemas(
+        list(inputs.values()), ref_template=_REFERENCE, schema_generator=_Generator
     )
-    answers = {status: _error(_ERRORS[status]) for status in error_statuses(route)}
-    return APIRoute(
-        route.path,
-        _signature(route),
-        methods=[route.method],
-        tags=[route.tag] if route.tag else None,
-        summary=route.summary,
-        description=f"{described}\n\nTakes {check_text(route)}.",
-        response_model=route.answer,
-        response_class=_response_class(route.media),
-        responses=answers,  # type: ignore[arg-type]
-        operation_id=f"{route.method.lower()}_{route.path.strip('/').replace('/', '_')}".translate(_NAMES),
-        openapi_extra={"security": security},
-    )
+    return schemas, definitions["$defs"]
 
 
-def _response_class(media: str) -> type[Response]:
-    """FastAPI reads the content type of an answer from a class."""
-    return JSONResponse if media == JSON else type("Documented", (Response,), {"media_type": media or None})
-
-
-_NAMES = str.maketrans({"{": None, "}": None, ":": "_", ".": "_"})
-
-
-def _error(text: str) -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Error"}
-    return {"description": text, "content": {"application/json": {"schema": schema}}}
-
-
-def _signature(route: Route) -> Callable[..., None]:
-    """A function that takes what the row says: FastAPI reads signatures."""
-
-    def documented(**values: object) -> None:
-        """Never called."""
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    names = [part.strip("{}").removesuffix(":path") for part in route.path.split("/") if part[:1] == "{"]
-    parameters = [inspect.Parameter(name, kind, annotation=str) for name in names]
-    for each in route.parameters:
-        # FastAPI takes parameters of one name for one; `id` is also a filter of every kind.
-        about = Query(alias=each.name, description=each.description)
-        parameters.append(
-            inspect.Parameter(
-                f"query_{each.name}", kind, default=None, annotation=Annotated[str | None, about]
-            )
-        )
+def _operation(route: Route, schemas: Schemas) -> Json:
+    operation: Json = {"tags": [route.tag]} if route.tag else {}
+    operation["summary"] = route.summary
+    operation["description"] = f"{described(route)}\n\nTakes {check_text(route)}.".strip()
+    operation["operationId"] = f"{route.method.lower()}_{route.path.strip('/')}".translate(_OPERATION_ID)
+    if parameters := _parameters(route):
+        operation["parameters"] = parameters
     if route.request is not None:
-        parameters.append(inspect.Parameter("body", kind, annotation=Annotated[route.request, Body()]))
-    documented.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return documented
+        operation["requestBody"] = {
+            "required": True,
+            "content": {JSON: {"schema": schemas[route.request, "validation"]}},
+        }
+    operation["responses"] = _responses(route, schemas)
+    operation["security"] = [{"token": []}] if isinstance(route.check, Grant | Administrator) else []
+    return operation
 
 
-def _row(route: Route) -> str:
-    """One row of the page's table."""
-    described = (inspect.getdoc(route.handler) or "").split("\n\n", maxsplit=1)[0]
-    parameters = ", ".join(each.name for each in route.parameters)
-    cells = (
-        f"<code>{route.method}</code>",
-        f"<code>{html.escape(route.path)}</code>",
-        html.escape(route.summary) + (f"<br><small>{html.escape(described)}</small>" if described else ""),
-        f"<code>{html.escape(_name(route.request))}</code>" if route.request else html.escape(parameters),
-        f"<code>{html.escape(_name(route.answer))}</code>" if route.answer else "",
-        html.escape(check_text(route)),
-    )
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+def _parameters(route: Route) -> list[Json]:
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in compile_path(route.path)[2]
+    ]
+    in_query = [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": False,
+            "schema": _QUERY_PARAMETER,
+            "description": parameter.description,
+        }
+        for parameter in route.parameters
+    ]
+    return in_path + in_query
 
 
-def _name(model: Any) -> str:
-    return (
-        str(getattr(model, "__name__", model))
-        if not getattr(model, "__args__", None)
-        else (f"list of {model.__args__[0].__name__}")
-    )
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Steelyard API {version}</title>
-<meta name="viewport" content="width=device-width">
-<style>
-body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem; padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ border-bottom: 1px solid #ccc6; padding: .4rem .6rem; text-align: left; vertical-align: top; }}
-small {{ color: #777; }}
-@media (prefers-color-scheme: dark) {{ body {{ background: #16181c; color: #e4e4e4; }} }}
-</style></head><body>
-<h1>Steelyard API {version}</h1>
-<p>Bodies are JSON. Send a token as <code>Authorization: Bearer …</code>. An error's body is
-<code>{{"detail", "reason", "field"}}</code>. The same as a document:
-<a href="openapi.json">openapi.json</a>.</p>
-<table><thead><tr><th>Method</th><th>Path</th><th>What for</th><th>Takes</th><th>Answers</th><th>Who may</th></tr>
-</thead><tbody>
-{rows}</tbody></table></body></html>
-"""
+def _responses(route: Route, schemas: Schemas) -> Json:
+    success: Json = {"description": "Successful Response"}
+    if route.media:
+        schema = {"type": "string"} if route.media != JSON else {}
+        if route.answer is not None:
+            schema = schemas[route.answer, "serialization"]
+        success["content"] = {route.media: {"schema": schema}}
+    error = {JSON: {"schema": {"$ref": _REFERENCE.format(model="Error")}}}
+    errors = {
+        str(status): {"description": _ERRORS[status], "content": error} for status in error_statuses(route)
+    }
+    return {"200": success} | errors

@@ -1,14 +1,21 @@
-"""What anybody may read: health, figures, and what this API is."""
+"""What anybody may read: health, metrics, and the pages about this API."""
 
 import asyncio
 import html
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import HTMLResponse, Response
 
 from steelyard import __version__
 from steelyard.api.http.context import Call, json_of, json_response
+from steelyard.api.http.documentation import page
 from steelyard.api.http.errors import Unavailable
+from steelyard.api.http.openapi import document
+from steelyard.api.http.routing import Public, Route
+
+HTML = "text/html"
 
 
 async def health(call: Call) -> Response:
@@ -27,16 +34,23 @@ async def home(call: Call) -> Response:
     return HTMLResponse(_HOME.format(version=html.escape(__version__)))
 
 
-async def openapi(call: Call) -> Response:
-    from steelyard.api.http.openapi import document
+def page_routes(table: Callable[[], Iterable[Route]]) -> Iterator[Route]:
+    """Yield the routes of this module; `table` returns the routes of the whole API, these included."""
+    document_once, page_once = cache(lambda: document(table())), cache(lambda: page(table()))
 
-    return json_response(await asyncio.to_thread(document))
+    # Both take some tenths of a second when they are made: on a thread, other requests go on.
+    async def openapi(call: Call) -> Response:
+        return json_response(await asyncio.to_thread(document_once))
 
+    async def docs(call: Call) -> Response:
+        return HTMLResponse(await asyncio.to_thread(page_once))
 
-async def docs(call: Call) -> Response:
-    from steelyard.api.http.openapi import page
-
-    return HTMLResponse(await asyncio.to_thread(page))
+    for path in ("/", "/docs"):
+        yield Route("GET", path, Public(), home, "What this is", media=HTML)
+    yield Route("GET", "/health", Public(), health, "Whether the API answers", errors=(503,))
+    yield Route("GET", "/metrics", Public(), metrics, "Figures for Prometheus", media="text/plain")
+    yield Route("GET", "/v0/docs", Public(), docs, "This API, to be read", media=HTML)
+    yield Route("GET", "/v0/openapi.json", Public(), openapi, "This API as an OpenAPI document")
 
 
 _HOME = """<!doctype html>
