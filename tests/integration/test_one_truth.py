@@ -24,13 +24,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.cli.eval import run_text
-from steelyard.report.audit import Request as AuditRequest
-from steelyard.report.audit import make_audit
-from steelyard.report.audit_subject import Subject
-from steelyard.report.page import numbers_inside
-from steelyard.report.verify import verify_report
-from steelyard.report.verify_again import leaves_of
-from steelyard.report.verify_files import Places
+from steelyard.report.audit.make import Request as AuditRequest
+from steelyard.report.audit.make import make_audit
+from steelyard.report.audit.subject import Subject
+from steelyard.report.evidence.files import Places
+from steelyard.report.evidence.recomputation import leaves_of
+from steelyard.report.evidence.verify import verify_report
+from steelyard.report.page.page import numbers_inside
 from steelyard.runs.compare import compare_runs
 from steelyard.runs.context import Interrupted, RunContext
 from steelyard.runs.doubles import endpoint, make_request, write_prompts

@@ -54,7 +54,7 @@ async def check_request(resolved: ResolvedRequest, sign_key: Path | None = None)
     check_grouping(resolved)
     check_prices(resolved.request)
     if sign_key is not None:
-        from steelyard.report.attest import signing_key
+        from steelyard.report.evidence.attestation import signing_key
 
         await asyncio.to_thread(signing_key, sign_key)
     # `run.yaml` must not name a rubric that cannot score the answers that are there already.

@@ -9,10 +9,10 @@ import pyarrow as pa
 from steelyard.evaluation import layout
 from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
 from steelyard.report import example
-from steelyard.report.audit import Audit, make_audit
-from steelyard.report.audit import Request as AuditRequest
-from steelyard.report.audit_example import SERVICE, make_stored_report
-from steelyard.report.audit_subject import Subject
+from steelyard.report.audit.example import SERVICE, make_stored_report
+from steelyard.report.audit.make import Audit, make_audit
+from steelyard.report.audit.make import Request as AuditRequest
+from steelyard.report.audit.subject import Subject
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.runs.compare import compare_runs, page

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli.eval.wording import headline_lines
 from steelyard.cli.main import app
-from steelyard.report.attest import key_ids
+from steelyard.report.evidence.attestation import key_ids
 from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
