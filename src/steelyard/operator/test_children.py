@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.operator.children import Outcome, job_outcome, last_words, observe
+from steelyard.operator.children import JobOutcome, job_outcome, observe, termination_message
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
@@ -64,7 +64,7 @@ def unready(ago: timedelta, reason: str = "NodeNotReady") -> Json:
     return {"phase": "Running", "conditions": [ready]}
 
 
-def outcome(job: Json | None, *pods: Json) -> Outcome:
+def outcome(job: Json | None, *pods: Json) -> JobOutcome:
     return job_outcome(job, observe(EVALUATION, [job] if job else [], pods), NOW, SETTINGS)
 
 
@@ -171,10 +171,10 @@ def test_a_job_that_is_gone_or_ended_well_or_waits_for_a_node() -> None:
 
 
 def test_last_words_name_the_row_and_survive_what_is_not_json() -> None:
-    assert last_words({"message": BAD_ROW}) == ("BadRequest", "the row is refused (row 17)")
-    assert last_words({"message": "Traceback …"}) == ("", "Traceback …")
-    assert last_words({"message": "[1]"}) == ("", "[1]")
-    assert last_words({}) == ("", "")
+    assert termination_message({"message": BAD_ROW}) == ("BadRequest", "the row is refused (row 17)")
+    assert termination_message({"message": "Traceback …"}) == ("", "Traceback …")
+    assert termination_message({"message": "[1]"}) == ("", "[1]")
+    assert termination_message({}) == ("", "")
 
 
 def test_only_children_that_the_resource_controls_count() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import true_condition
 from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
-from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import Defect, Key, Synced
@@ -103,7 +103,7 @@ async def test_an_unexpected_error_is_a_condition_of_the_resource(resource: Json
     assert (progressing["status"], progressing["reason"]) == ("True", "Error")
     assert progressing["message"].startswith(("KeyError: ", "ValueError: "))
     assert stage.resource["status"]["reason"] == "Error"
-    assert condition(stage.resource, "Finished") is None
+    assert true_condition(stage.resource, "Finished") is None
     assert [(event.type, event.reason) for event in stage.events] == [("Warning", "Error")]
 
 

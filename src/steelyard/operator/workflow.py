@@ -76,13 +76,13 @@ class Workflow:
 
 def _name_taken(resource: Json, message: str, now: datetime) -> Json:
     phase = conditions.failed("NameConflict", message)
-    return conditions.status_of(resource, phase, conditions.memory_of(resource), now)
+    return conditions.make_status(resource, phase, conditions.history_of(resource), now)
 
 
 def _refused(reason: str) -> Callable[[Json, str, datetime], Json]:
     def refused(resource: Json, message: str, now: datetime) -> Json:
         phase = conditions.failed(reason, message)
-        return conditions.status_of(resource, phase, conditions.memory_of(resource), now)
+        return conditions.make_status(resource, phase, conditions.history_of(resource), now)
 
     return refused
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from steelyard.kube.objects import controller_of
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Desired, Event
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import desired_objects as wanted
 from steelyard.operator.training import drift as upkeep

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.operator.children import Children, job_outcome, last_words, live
+from steelyard.operator.children import Children, job_outcome, live, termination_message
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
@@ -153,7 +153,7 @@ def _said(carrier: Json, children: Children) -> Json:
             ended = (each.get("state") or {}).get("terminated")
             if ended and not ended.get("exitCode"):
                 try:
-                    said = json.loads(last_words(ended)[1])
+                    said = json.loads(termination_message(ended)[1])
                 except ValueError:
                     continue
                 return said if isinstance(said, dict) else {}

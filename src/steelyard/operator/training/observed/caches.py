@@ -8,6 +8,7 @@ from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
@@ -24,7 +25,6 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.operator.edge import Key
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.observed.ownership import operator_name

@@ -6,11 +6,11 @@ import pytest
 
 from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
 from steelyard.operator.controller import Controller
 from steelyard.operator.desired import Event
 from steelyard.operator.edge import NullRecorder
-from steelyard.operator.names import controller_of
 from steelyard.operator.training.simulation.job_simulation import (
     NAMESPACE,
     SETTINGS,

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import concurrency
 from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key, Stale, Synced
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.simulator import drive
 from steelyard.operator.training.frameworks import ALL

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import orjson
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Store
 from steelyard.operator.edge import Key
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
