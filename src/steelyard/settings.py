@@ -25,7 +25,9 @@ from steelyard.services.orchestrator.settings import OrchestratorSettings
 class Settings(BaseSettings):
     """All settings. Environment: `STEELYARD_STORAGE`, `STEELYARD_OPERATOR__MAX_ATTEMPTS` and so on."""
 
-    model_config = SettingsConfigDict(env_prefix="STEELYARD_", env_nested_delimiter="__", extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="STEELYARD_", env_nested_delimiter="__", extra="forbid", defer_build=True
+    )
 
     storage: str = Field(
         default="", description="URL of the object storage; by default a folder of the state folder."

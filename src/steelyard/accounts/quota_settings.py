@@ -54,7 +54,7 @@ Limits = dict[str, Annotated[str, AfterValidator(_limit)]]
 class RateSettings(BaseModel):
     """How much may be admitted within a while, though it be over again."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     principal: Annotated[str, AfterValidator(_principal)] = Field(
         default=_EACH, description="`__global__`, one account, accounts/<account>, or each, `accounts/*`."
@@ -85,7 +85,7 @@ class QuotaSettings(BaseModel):
     A resource that ends in `*` stands for each whose name begins so.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     everything: Limits = Field(
         default={ADMITTED: "200", "nvidia.com/gpu-t4": "32", "nvidia.com/gpu-l4": "16"},

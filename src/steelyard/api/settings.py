@@ -8,7 +8,7 @@ from steelyard.schema.bounds import ENTITY_BYTES, INT32
 class ApiSettings(BaseModel):
     """What the API needs to know besides its engines. Times are in seconds, sizes in bytes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=0, ge=0, le=65535, description="Port to listen on; 0: one that is free.")

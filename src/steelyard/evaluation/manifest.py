@@ -12,7 +12,7 @@ from steelyard.storage.store import Store
 class FileEntry(BaseModel):
     """One file, by its path under the root and its content."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     path: str
     size: int
@@ -23,7 +23,7 @@ class FileEntry(BaseModel):
 class RowCounts(BaseModel):
     """How many rows there are, of what sort. `total` is what the dataset and its replications ask for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     total: int
     present: int
@@ -35,7 +35,7 @@ class RowCounts(BaseModel):
 class Manifest(BaseModel):
     """The verified content of an evaluation's output."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schemaVersion: str = "0.1"  # noqa: N815 - a name of the format
     evaluation: str

@@ -1,4 +1,4 @@
-"""Metrics of the operator for Prometheus, served on `/metrics`."""
+"""What the operator counts, in Prometheus' form, on `/metrics`."""
 
 from collections.abc import Mapping
 
@@ -9,19 +9,16 @@ from steelyard.operator.training.metrics import TrainingMetrics
 
 
 class Metrics:
-    """Metrics in a registry of their own, so that two operators in one process do not share numbers."""
+    """A registry of its own, so that two operators in one process do not share numbers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.syncs = Total(
-            "steelyard_operator_syncs",
-            "Reconciliations of a resource.",
-            ["kind", "result"],
-            registry=self.registry,
+            "steelyard_operator_syncs", "Looks at a resource.", ["kind", "result"], registry=self.registry
         )
         self.seconds = Histogram(
             "steelyard_operator_sync_seconds",
-            "Duration of a reconciliation in seconds.",
+            "Duration of a look at a resource.",
             ["kind"],
             registry=self.registry,
         )
@@ -40,8 +37,7 @@ class Metrics:
 
         self.training = TrainingMetrics(self.registry)
 
-    def set_resource_counts(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Publish how many resources there are by kind and status."""
+    def count(self, standings: Mapping[tuple[str, str], int]) -> None:
         self._resources.clear()
-        for (kind, status), count in counts.items():
-            self._resources.labels(kind, status).set(count)
+        for (kind, standing), number in standings.items():
+            self._resources.labels(kind, standing).set(number)

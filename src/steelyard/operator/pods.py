@@ -1,4 +1,4 @@
-"""Parts of the Pods that the operator creates: hardened, with limits, without a service account's token."""
+"""Parts of the Pods that the operator makes: hardened, with limits, without a service account's token."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ CONTAINER_SECURITY: Json = {
 }
 POD_IP: Json = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 POD_UID: Json = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-"""Environment variable with the Pod's uid, under which a step keeps its log in storage."""
+"""Under this name a step keeps its log in storage."""
 
 
 def step_container(name: str, module: str, settings: OperatorSettings, secret: str | None) -> Json:
-    """Make a container that runs one of our steps with the Pod's configuration file."""
+    """A container that runs one of our steps with the Pod's configuration file."""
     container: Json = {
         "name": name,
         "image": settings.images.steps,
@@ -30,9 +30,7 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
         "env": [
             POD_IP,
             POD_UID,
-            {"name": "STEELYARD_TERMINATION_LOG", "value": TERMINATION_LOG},
-            {"name": "TMPDIR", "value": "/tmp"},
-            {"name": "HOME", "value": "/tmp"},
+            *_values(STEELYARD_TERMINATION_LOG=TERMINATION_LOG, TMPDIR="/tmp", HOME="/tmp"),
         ],
         "resources": step_resources(settings),
         "securityContext": CONTAINER_SECURITY,
@@ -66,3 +64,7 @@ def pod_spec(containers: list[Json], volumes: list[Json], **more: Any) -> Json:
         "volumes": volumes,
         **more,
     }
+
+
+def _values(**values: str) -> list[Json]:
+    return [{"name": name, "value": value} for name, value in values.items()]

@@ -13,7 +13,7 @@ LONGEST = 2**31 - 1
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Images(_Settings):

@@ -1,4 +1,4 @@
-"""The surroundings of a run (clock, environment, listener, stop) and its result."""
+"""What a run takes from outside, and how it ends."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ class RunFailed(SteelyardError):
 
 
 class Interrupted(SteelyardError):
-    """The run was stopped by a signal; what was answered is kept."""
+    """Somebody asked to stop; what was answered is kept."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class Listener(Protocol):
-    """A receiver of what happens in a run: a display, or a test."""
+    """Where a run says what happens."""
 
     def begins(self, folder: RunFolder, total: int, done: int) -> None: ...
     def progress(self, snapshot: Mapping[str, JsonValue]) -> None: ...
@@ -54,49 +54,49 @@ class Silence:
 
 
 @dataclass(frozen=True)
-class RunContext:
-    """Clocks, randomness, environment variables, the listener and the stop event of one run."""
+class World:
+    """Time, chance, the environment, a listener, and the wish to stop."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     chance: Callable[[], float] = random.random
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     listener: Listener = field(default_factory=Silence)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """The event to set for no more calls; those in flight are awaited, and what was answered is kept."""
+    """Set to make no more calls; those in flight are awaited, and what was answered is kept."""
     clock: Callable[[], float] = time.monotonic
     ends_at: float | None = None
-    """Deadline of the whole run with its judges, in seconds of `clock`; None without a limit."""
+    """The moment, by `clock`, at which the time of the whole run is up, its judges included."""
     others: Others = field(default_factory=Others)
-    """Tokens and cost that others have taken from the budget of this run."""
+    """What others have taken from the budget of this run."""
 
-    def limited(self, seconds: float | None) -> "RunContext":
-        """Return the context with a deadline in `seconds` from now; a deadline that is fixed already stays."""
+    def limited(self, seconds: float | None) -> "World":
+        """The same, with `seconds` from now on; where an end is fixed already, that stays."""
         if seconds is None or self.ends_at is not None:
             return self
         return replace(self, ends_at=self.clock() + seconds)
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """The end of a run, other than by an error."""
+class Outcome:
+    """How a run ended, other than by an error."""
 
     folder: RunFolder
     manifest: Manifest | None
-    """The manifest of the verified output; None when the run stopped at a cap."""
+    """None when it stopped at a cap."""
     resumed: int = 0
-    """Number of rows that earlier attempts had answered."""
+    """Rows that were there already."""
     headlines: tuple[tuple[str, str], ...] = ()
-    """Pairs of a rubric and its headline, the leading rubric first."""
+    """Each rubric and its headline, the leading one first."""
     stopped: str | None = None
-    """The cap that was reached, in a sentence."""
+    """Which cap was reached, in a sentence."""
     spending: Mapping[str, JsonValue] | None = None
     """Tokens and cost of the model, of each judge and in total, as report.json has them."""
     judge_errors: int = 0
-    """Number of answers without a verdict of a judge."""
+    """Answers that a judge gave no verdict on."""
 
     @property
     def headline(self) -> str | None:
-        """The headline of the leading rubric."""
+        """Headline of the rubric that leads."""
         return self.headlines[0][1] if self.headlines else None
 
     @property

@@ -19,9 +19,9 @@ from steelyard.evaluation.completions import CompletionsClient, Tokenizer
 from steelyard.evaluation.openai import reader
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.stops import stops_of
-from steelyard.runs.context import RunContext, RunFailed
+from steelyard.runs.context import RunFailed, World
 from steelyard.runs.prompts.render import CONTEXT, GENERATE, KIND, ROLLING
-from steelyard.runs.resolve import ResolvedRequest
+from steelyard.runs.resolve import Asked
 from steelyard.types import JsonValue
 
 CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
@@ -34,27 +34,25 @@ PAUSE_SECONDS = 1.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
-async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> Plan:
+async def prepared(asked: Asked, plan: Plan, world: World) -> Plan:
     """The plan with the client that its rows need. UsageError says what this endpoint cannot be asked."""
-    prompt, most = resolved.request.prompt, resolved.request.limits.max_stops
+    prompt, most = asked.request.prompt, asked.request.limits.max_stops
     if prompt.api != "loglikelihood":
         if not stops_of(prompt.sampling) and prompt.settings is None:
             return plan
         return replace(plan, around=lambda at: CompletionsClient(at(plan.endpoint), most_stops=most))
-    kinds = _kinds(resolved)
+    kinds = _kinds(asked)
     tokenizer = None
     if kinds.likelihood:
-        async with _Endpoint(
-            resolved.request.urls[0], plan, resolved.request.model, context.stop
-        ) as endpoint:
-            tokenizer = await endpoint.tokenizer(resolved)
-            if not await _check_echo(endpoint, tokenizer, context):
+        async with _Endpoint(asked.request.urls[0], plan, asked.request.model, world.stop) as endpoint:
+            tokenizer = await endpoint.tokenizer(asked)
+            if not await _check_echo(endpoint, tokenizer, world):
                 tokenizer = None
         if kinds.whole and (tokenizer is None or tokenizer.prefix is None):
-            raise UsageError(_needs_tokenizer(resolved, tokenizer))
+            raise UsageError(_needs_tokenizer(asked, tokenizer))
         if tokenizer is None:
-            context.listener.warning(
-                f"{resolved.request.urls[0]}: has no /tokenize; where the border between question and answer lies "
+            world.listener.warning(
+                f"{asked.request.urls[0]}: has no /tokenize; where the border between question and answer lies "
                 "inside a token, the whole token counts, and the report says how many rows that concerns"
             )
 
@@ -74,8 +72,8 @@ class _Kinds:
     """Whole texts, or texts after nothing: every token counts."""
 
 
-def _kinds(resolved: ResolvedRequest) -> _Kinds:
-    table = pq.read_table(resolved.folder.inputs_file, columns=[KIND, CONTEXT])
+def _kinds(asked: Asked) -> _Kinds:
+    table = pq.read_table(asked.folder.inputs_file, columns=[KIND, CONTEXT])
     asks = {
         (row[KIND], row[CONTEXT] > 0) for row in table.group_by([KIND, CONTEXT]).aggregate([]).to_pylist()
     }
@@ -85,15 +83,15 @@ def _kinds(resolved: ResolvedRequest) -> _Kinds:
     )
 
 
-def _needs_tokenizer(resolved: ResolvedRequest, tokenizer: Tokenizer | None) -> str:
-    name = resolved.request.source.stem
+def _needs_tokenizer(asked: Asked, tokenizer: Tokenizer | None) -> str:
+    name = asked.request.source.stem
     if tokenizer is None:
         return (
             f"{name}: asks for the likelihood of whole texts, which needs an endpoint with /tokenize; "
-            f"{resolved.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
+            f"{asked.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
         )
     return (
-        f"{name}: asks for the likelihood of whole texts, and {resolved.request.urls[0]} does not tell which token "
+        f"{name}: asks for the likelihood of whole texts, and {asked.request.urls[0]} does not tell which token "
         "stands before a text. Name it: --task 'lm_eval:NAME?prefix_token_id=N' (the model's BOS, else its EOS)"
     )
 
@@ -149,9 +147,9 @@ class _Endpoint:
             except orjson.JSONDecodeError:
                 return response.status, None
 
-    async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
+    async def tokenizer(self, asked: Asked) -> Tokenizer | None:
         """What it tells of its tokens; None where it has no `/tokenize`."""
-        prompt = resolved.request.prompt
+        prompt = asked.request.prompt
         for path in PATHS:
             if not await self.tokens(path, REST_TEXT, special=True):
                 continue  # llama.cpp takes another field, and tells no tokens of nothing
@@ -194,7 +192,7 @@ class _Endpoint:
         return MAX_LENGTH
 
 
-async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context: RunContext) -> bool:
+async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: World) -> bool:
     """True where the tokenizer counts the tokens that the endpoint lists.
 
     UsageError unless one small request shows that continuations can be found in this endpoint's answers.
@@ -217,7 +215,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
     offsets = answer["choices"][0]["logprobs"].get("text_offset")
     if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
         lacks = "tells no places of tokens (text_offset is -1 or missing)"
-        context.listener.warning(
+        world.listener.warning(
             f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
             "do not spell its text has no score"
         )
@@ -226,7 +224,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
     whole = await endpoint.tokens(tokenizer.path, prompt, special=True) or []
     counted = len(whole) == tokens.prompt_end(answer["choices"][0]["logprobs"]["tokens"], prompt)
     if not counted:
-        context.listener.warning(
+        world.listener.warning(
             f"{endpoint.url}: /tokenize counts other tokens than /completions; it is not used"
         )
     return counted
@@ -234,8 +232,8 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context:
 
 def _fault(prompt: str, answer: JsonValue) -> str | None:
     """Why the likelihood of the end of the probe's prompt cannot be read."""
-    resolved = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
-    reply = {"asked": resolved, "context_tokens": None, "answers": [answer]}
+    asked = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
+    reply = {"asked": asked, "context_tokens": None, "answers": [answer]}
     try:
         (response,) = reader("loglikelihood")(orjson.dumps(reply))
         kept = orjson.loads(response["text"])

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_serializer
+from pydantic_core import CoreSchema
 
 from steelyard.schema.bounds import FEW, MANY, Float, Id, LabelKey, Text, Word
 
@@ -42,7 +43,8 @@ Time = Annotated[datetime, AfterValidator(to_utc)]
 class SchemaModel(BaseModel):
     """Strict about fields; written without what is absent; field names are the JSON names."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    # Built when first used: most programs that import the schema use few of its models.
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
     def dump(self) -> dict[str, Any]:
         """The JSON form as Python values: aliases, nulls left out."""
@@ -55,6 +57,17 @@ class SchemaModel(BaseModel):
     def parse(cls, value: Any) -> Self:
         """Raises pydantic.ValidationError, whose errors name the field."""
         return cls.model_validate(value)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The docstrings below the fields are their descriptions."""
+        from steelyard.schema.docstrings import describe
+
+        written = handler(schema)
+        describe(cls, handler.resolve_ref_schema(written), handler)
+        return written
 
 
 class EntityIdentifier(SchemaModel):

@@ -129,7 +129,7 @@ class ForgetData(EntityIdentifier):
 
 
 class _Command(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     schemaVersion: Literal["0.1"] = "0.1"
 
@@ -188,7 +188,7 @@ class ForgetEntity(_Command):
 class UnknownData(BaseModel):
     """Of a command that is not implemented: whom it is about."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     id: str
     kind: str
@@ -223,12 +223,14 @@ COMMANDS = (
 )  # fmt: skip
 """Every command of the published schema."""
 
-_KNOWN: TypeAdapter[KnownCommand] = TypeAdapter(Annotated[KnownCommand, Field(discriminator="command")])
+_KNOWN: TypeAdapter[KnownCommand] = TypeAdapter(
+    Annotated[KnownCommand, Field(discriminator="command")], config=ConfigDict(defer_build=True)
+)
 _IMPLEMENTED = COMMANDS[:6]
 
 
 class _Head(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     schemaVersion: str
     command: str

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from steelyard.schema.audit import Audit, AuditProcedure
 from steelyard.schema.dataset import Dataset
@@ -45,7 +45,7 @@ ENTITIES: dict[str, type[AnyEntity]] = {
 PLURALS: dict[str, str] = {kind: f"{kind.lower()}s" for kind in ENTITIES}
 """Routes and collections by kind."""
 
-_ADAPTER: TypeAdapter[AnyEntity] = TypeAdapter(Entity)
+_ADAPTER: TypeAdapter[AnyEntity] = TypeAdapter(Entity, config=ConfigDict(defer_build=True))
 
 
 def entity_of(value: bytes | str | dict[str, Any]) -> AnyEntity:

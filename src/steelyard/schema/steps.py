@@ -22,7 +22,7 @@ TERMINATION_BYTES = 4096
 class ResourceRef(BaseModel):
     """The resource that a step works for."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: str = Field(description="Kind of the resource.")
     namespace: str = Field(description="Its namespace.")
@@ -33,7 +33,7 @@ class ResourceRef(BaseModel):
 class StepConfig(BaseModel):
     """The file that a step gets by `--config`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     schemaVersion: Literal["0.1"] = Field(default="0.1", description="Version of this form.")
     step: str = Field(description="Module of the step in `steelyard.steps`.")
@@ -49,7 +49,7 @@ class StepConfig(BaseModel):
 class Termination(BaseModel):
     """A step's last words; `code` becomes the condition's reason."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     code: str = Field(description="One word, such as BadRequest.")
     message: str = Field(default="", description="A sentence for the user.")

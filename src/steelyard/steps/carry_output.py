@@ -48,7 +48,7 @@ INVALID = "OutputInvalid"
 class OutputSpec(BaseModel):
     """What the step is told: which folder, where to, and what is known of how it came about."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     path: str
     lineage: dict[str, str] = Field(default_factory=dict)

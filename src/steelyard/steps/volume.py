@@ -27,7 +27,7 @@ Spec = TypeVar("Spec", bound=BaseModel)
 class VolumeFile(BaseModel):
     """One file: its path below the volume, and its content."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     path: str
     size: int
@@ -37,7 +37,7 @@ class VolumeFile(BaseModel):
 class VolumeManifest(BaseModel):
     """All files of a volume, sorted by path, and where they came from."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schemaVersion: str = "0.1"  # noqa: N815 - as everywhere in our JSON
     source: dict[str, str]

@@ -57,7 +57,7 @@ class Expected:
 class Entry(BaseModel):
     """One file of the manifest."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     path: str
     size: int
@@ -68,7 +68,7 @@ class Entry(BaseModel):
 class UploadManifest(BaseModel):
     """What was verified."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     files: list[Entry]
 

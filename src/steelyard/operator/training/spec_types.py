@@ -7,7 +7,7 @@ what no decision could read. `dl_job.py` asks here before anything else is made 
 import re
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from steelyard.operator.training.model import Invalid
 from steelyard.schema.training.dl_job import FailureRule
@@ -19,7 +19,7 @@ DEPTH = 64
 SHOWN = 80
 """Characters of a wrong value that a message shows."""
 _INSTANCE = re.compile(" or instance of [A-Za-z]+")
-_RULES = TypeAdapter(list[FailureRule])
+_RULES = TypeAdapter(list[FailureRule], config=ConfigDict(defer_build=True))
 
 
 def checked(resource: Json) -> Json:

@@ -39,7 +39,7 @@ Folder = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Data(Model):
@@ -62,7 +62,7 @@ class Data(Model):
 class Sampling(Model):
     """Parameters of the request. Any other one is sent as it is."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
     temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="0 for the likeliest answer.")
     max_tokens: PositiveInt | None = Field(None, description="Of one answer.")
     max_completion_tokens: PositiveInt | None = Field(

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 class OrchestratorSettings(BaseModel):
     """What the orchestrator needs to know besides the entities themselves. Times are in seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     keep_seconds: int = Field(
         default=3600, ge=0, description="How long the resource of a finished workflow stays for inspection."

@@ -1,1 +1,0 @@
-"""Evidence beside a report or an audit: statements, signatures, verification by recomputation."""

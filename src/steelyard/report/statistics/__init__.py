@@ -1,1 +1,0 @@
-"""Statistics of scores: intervals, clusters, calibration, power, rankings."""
