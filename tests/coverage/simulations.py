@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from steelyard.report.calibration import Stated, calibration
-from steelyard.report.comparison_statistics import difference, difference_of_numbers
-from steelyard.report.confusion import Coded, per_class
-from steelyard.report.groups import from_the_rest
-from steelyard.report.ranking import ranking
-from steelyard.report.reducers import pass_at_k
+from steelyard.report.comparison.statistics import difference, difference_of_numbers
 from steelyard.report.rubrics.judge import kappa_estimate
 from steelyard.report.rubrics.overlap import BLEU
-from steelyard.report.statistics import Estimate, Floats, Integers, mean, proportion
+from steelyard.report.statistics.calibration import Stated, calibration
+from steelyard.report.statistics.confusion import Coded, per_class
+from steelyard.report.statistics.groups import from_the_rest
+from steelyard.report.statistics.intervals import Estimate, Floats, Integers, mean, proportion
+from steelyard.report.statistics.ranking import ranking
+from steelyard.report.statistics.reducers import pass_at_k
 
 Draw: TypeAlias = Callable[[np.random.Generator], Estimate]
 Case: TypeAlias = tuple[float, Draw]

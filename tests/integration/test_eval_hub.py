@@ -57,7 +57,7 @@ class Hub(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     commits: ClassVar[dict[str, dict[str, bytes]]] = {}
     head: ClassVar[str] = FIRST
-    asked: ClassVar[list[str]] = []
+    requested: ClassVar[list[str]] = []
 
     def do_HEAD(self) -> None:
         self._answer()
@@ -72,7 +72,7 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self, paths: list[str] | None = None) -> None:
         path = urlsplit(self.path).path
-        self.asked.append(path)
+        self.requested.append(path)
         kind, _, rest = path.removeprefix("/api/").partition("/org/small")
         if kind == "datasets" and (rest in {"", "/"} or rest.startswith("/revision/")):
             self._info(rest.removeprefix("/revision/") if rest else "main")
@@ -147,7 +147,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    Hub.commits, Hub.head, Hub.asked = {FIRST: files("say"), SECOND: files("tell")}, FIRST, []
+    Hub.commits, Hub.head, Hub.requested = {FIRST: files("say"), SECOND: files("tell")}, FIRST, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -179,25 +179,25 @@ async def test_a_dataset_is_streamed_once_and_its_commit_is_part_of_the_identity
 ) -> None:
     import asyncio
 
-    async with endpoint() as asked:
+    async with endpoint() as server:
 
         async def go(*arguments: str) -> subprocess.CompletedProcess[str]:
-            return await asyncio.to_thread(steelyard, tmp_path, hub, asked.url, *arguments)
+            return await asyncio.to_thread(steelyard, tmp_path, hub, server.url, *arguments)
 
         options = "--rubric", "exact-match", "--output", "run"
         done = await go("hf:org/small/easy@test", "--limit", "1200", *options)
         assert done.returncode == 0, done.stderr
-        assert len(asked.bodies) == 1200
-        assert {asked_of(body) for body in asked.bodies} == {f"say {number}" for number in range(1200)}
+        assert len(server.bodies) == 1200
+        assert {asked_of(body) for body in server.bodies} == {f"say {number}" for number in range(1200)}
         run = RunFolder(tmp_path / "run")
         identity = orjson.loads(run.run_json.read_bytes())["identity"]
         assert identity["revision"] == [f"hf:org/small/easy@test#{FIRST}"]
-        fetched = sum("resolve" in path and path.endswith("test.parquet") for path in Hub.asked)
+        fetched = sum("resolve" in path and path.endswith("test.parquet") for path in Hub.requested)
 
         again = await go("hf:org/small/easy@test", "--limit", "1200", *options)
         assert again.returncode == 0, again.stderr
-        assert len(asked.bodies) == 1200
-        assert sum("resolve" in path and path.endswith("test.parquet") for path in Hub.asked) == fetched
+        assert len(server.bodies) == 1200
+        assert sum("resolve" in path and path.endswith("test.parquet") for path in Hub.requested) == fetched
 
         Hub.head = SECOND
         refused = await go("hf:org/small/easy@test", "--limit", "1200", *options)
@@ -205,7 +205,7 @@ async def test_a_dataset_is_streamed_once_and_its_commit_is_part_of_the_identity
         assert SECOND in refused.stderr or "revision" in refused.stderr, refused.stderr
         pinned = await go(f"hf:org/small/easy@test#{FIRST}", "--limit", "1200", *options)
         assert pinned.returncode == 0, pinned.stderr
-        assert len(asked.bodies) == 1200
+        assert len(server.bodies) == 1200
 
 
 @pytest.mark.parametrize(

@@ -79,17 +79,17 @@ def steelyard(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 async def test_an_example_runs_scores_and_goes_on(tmp_path: Path, name: str) -> None:
     answer, calls, metric, value = SCRIPTS[name]
-    async with endpoint(answer) as asked:
+    async with endpoint(answer) as server:
 
         async def go(*arguments: str) -> subprocess.CompletedProcess[str]:
             return await asyncio.to_thread(steelyard, tmp_path, "run", *arguments, "--display", "none")
 
-        done = await go(str(TASKS / f"{name}.yaml"), "--url", asked.url, "--model", "m", "--output", "run")
+        done = await go(str(TASKS / f"{name}.yaml"), "--url", server.url, "--model", "m", "--output", "run")
         assert done.returncode == 0, done.stderr
-        assert len(asked.bodies) == calls
+        assert len(server.bodies) == calls
         again = await go("run")
         assert again.returncode == 0, again.stderr
-        assert len(asked.bodies) == calls
+        assert len(server.bodies) == calls
     run = RunFolder(tmp_path / "run")
     found = {each["name"]: each for each in metrics(orjson.loads(run.numbers.read_bytes()))}
     assert found[metric]["value"] == pytest.approx(value)

@@ -24,15 +24,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.cli.eval import run_text
-from steelyard.report.audit import Request as AuditRequest
-from steelyard.report.audit import make_audit
-from steelyard.report.audit_subject import Subject
-from steelyard.report.page import numbers_inside
-from steelyard.report.verify import verify_report
-from steelyard.report.verify_again import leaves_of
-from steelyard.report.verify_files import Places
+from steelyard.report.audit.make import Request as AuditRequest
+from steelyard.report.audit.make import make_audit
+from steelyard.report.audit.subject import Subject
+from steelyard.report.evidence.files import Places
+from steelyard.report.evidence.recomputation import leaves_of
+from steelyard.report.evidence.verify import verify_report
+from steelyard.report.page.page import numbers_inside
 from steelyard.runs.compare import compare_runs
-from steelyard.runs.context import Interrupted, World
+from steelyard.runs.context import Interrupted, RunContext
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.export import export
 from steelyard.runs.folder import Run, RunFolder, open_run
@@ -72,15 +72,15 @@ def plans(draw: st.DrawFn) -> Plan:
     """Runs of at most twelve rows, with every kind of trouble."""
     rows, times = draw(st.integers(2, 12)), draw(st.integers(1, 3))
     outcome = st.sampled_from(["right", "right", "wrong", "half", "refused"])
-    asked = [draw(st.tuples(*[outcome] * times)) for _ in range(rows)]
-    asked[0] = ("right", *asked[0][1:])  # where every row is refused there is nothing to score
+    outcomes = [draw(st.tuples(*[outcome] * times)) for _ in range(rows)]
+    outcomes[0] = ("right", *outcomes[0][1:])  # where every row is refused there is nothing to score
     rubrics = draw(st.lists(st.sampled_from([*SHARES, "chr-f"]), min_size=1, max_size=3, unique=True))
     reducers = draw(
         st.lists(st.sampled_from(["mean", "majority", "best", "pass@1"]), unique=True, max_size=2)
     )
     judges = draw(st.integers(1, 2)) if VERDICT in rubrics else 0
     flags = draw(st.booleans()), draw(st.booleans())
-    return Plan(tuple(asked), draw(st.integers(0, 999)), tuple(rubrics), judges, tuple(reducers), *flags)
+    return Plan(tuple(outcomes), draw(st.integers(0, 999)), tuple(rubrics), judges, tuple(reducers), *flags)
 
 
 def text_of(row: int, outcome: str, time: int) -> str:
@@ -113,17 +113,17 @@ async def make_run(plan: Plan, folder: Path) -> Run:
         JudgeSpec("m", name=name, template=name + " [Answer to grade] {{ response }}")
         for name in ("first", "second")[: plan.judges]
     )
-    async with endpoint(answer) as asked:
+    async with endpoint(answer) as server:
         request = make_request(
             write_prompts(folder / "p.parquet", rows),
-            asked.url,
+            server.url,
             replications=len(plan.outcomes[0]),
             rubrics=tuple(map(RubricSpec, plan.rubrics)),
             reducers=plan.reducers,
             group_by=("kind",) if plan.group else (),
             cluster_by="document" if plan.cluster else None,
         )
-        await run(replace(request, judges=judges), folder / "run", World(environment={}))
+        await run(replace(request, judges=judges), folder / "run", RunContext(environment={}))
     return open_run(folder / "run")
 
 
@@ -318,7 +318,7 @@ async def one_truth(plan: Plan, folder: Path) -> None:
     await check_verified(done)
     await check_audited(done, lead)
     before = done.folder.numbers.read_bytes(), done.folder.page.read_bytes()
-    await run(done.request, done.folder.path, World(environment={}))  # asked the same twice
+    await run(done.request, done.folder.path, RunContext(environment={}))  # asked the same twice
     assert before == (done.folder.numbers.read_bytes(), done.folder.page.read_bytes())
     assert RunFolder(done.folder.path).verified
 
@@ -344,19 +344,19 @@ async def numbers_of(folder: Path, patience: list[int]) -> tuple[JsonValue, list
         {"prompt": f"say {row}", "target": f"the target {row}", "kind": f"k{row % 2}"} for row in range(40)
     ]
     left = patience.copy()
-    world = World(environment={})
+    context = RunContext(environment={})
 
     def answer(prompt: str) -> JsonValue:
         if left:
             left[0] -= 1
             if left[0] <= 0:
-                world.stop.set()
+                context.stop.set()
         return by_prompt(prompt)
 
-    async with endpoint(answer) as asked:
+    async with endpoint(answer) as server:
         request = make_request(
             write_prompts(folder / "p.parquet", rows),
-            asked.url,
+            server.url,
             replications=2,
             rubrics=(RubricSpec("exact-match"), RubricSpec("chr-f")),
             reducers=("majority", "best"),
@@ -365,13 +365,13 @@ async def numbers_of(folder: Path, patience: list[int]) -> tuple[JsonValue, list
         )
         while left:
             try:
-                await run(request, folder / "run", world)
+                await run(request, folder / "run", context)
             except Interrupted:
                 left.pop(0)
-                world = World(environment={})
+                context = RunContext(environment={})
             else:
                 break
-        await run(request, folder / "run", World(environment={}))
+        await run(request, folder / "run", RunContext(environment={}))
     done = open_run(folder / "run")
     numbers = done.numbers or {}
     compared = {

@@ -16,7 +16,7 @@ asyncio.run(make_verified(FileStore(root / "inputs"), FileStore(root / "outputs"
 DRAW = """
 import asyncio, sys
 from pathlib import Path
-from steelyard.report.attest_report import statement_of
+from steelyard.report.evidence.report_statement import statement_of
 from steelyard.report.report import Request, make_report
 from steelyard.storage.files import FileStore
 root, scratch = map(Path, sys.argv[1:])

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
-from steelyard.report.attest import envelope, payload_of
-from steelyard.report.audit import Request as AuditRequest
-from steelyard.report.audit import make_audit
-from steelyard.report.audit_example import DATASET, SERVICE, make_stored_report
-from steelyard.report.audit_subject import Subject
+from steelyard.report.audit.example import DATASET, SERVICE, make_stored_report
+from steelyard.report.audit.make import Request as AuditRequest
+from steelyard.report.audit.make import make_audit
+from steelyard.report.audit.subject import Subject
+from steelyard.report.evidence.attestation import envelope, payload_of
 from steelyard.report.publish import publish, publish_audit
 from steelyard.report.report import Request, make_report
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
@@ -106,8 +106,10 @@ async def make_run(root: Path) -> None:
             return "VERDICT: incorrect" if "say 1" in prompt else "VERDICT: correct"
         return "no" if prompt == "say 1" else '{"n": 1}'
 
-    async with endpoint(answer) as asked:
-        request = make_request(prompts, asked.url, judges=(JudgeSpec("grader", name="one"),), rubrics=rubrics)
+    async with endpoint(answer) as server:
+        request = make_request(
+            prompts, server.url, judges=(JudgeSpec("grader", name="one"),), rubrics=rubrics
+        )
         await run(request, root / "run", sign_key=key)
     schema.unlink()  # the copy beside the report has to do
 

@@ -3,14 +3,15 @@
 import json
 from collections.abc import Iterator
 
-from steelyard.api.openapi import document
+from steelyard.api.http.openapi import document
+from steelyard.api.routes import routes
 from steelyard.types import Json
 from tests.interface.schemas import compact, field_lines
 
 
 def lines() -> list[str]:
     """The listing, operations first."""
-    served = json.loads(document())
+    served = json.loads(document(routes()))
     operations = [
         line
         for path, methods in sorted(served["paths"].items())

@@ -34,7 +34,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.report.rubrics": EXPORTED,
     "steelyard.report.rubrics.contract": ("BrokenContract", "check_rubric"),
     "steelyard.report.rubrics.rows": ("FIELD", "answer_text", "right_or_wrong", "schema"),
-    "steelyard.report.statistics": ("Estimate",),
+    "steelyard.report.statistics.intervals": ("Estimate",),
     "steelyard.report.summary": ("What", "summarise_scores"),
     "steelyard.schema.account": ("APIKey", "AccessGrant", "Account", "Identity"),
     "steelyard.schema.answers": (
@@ -62,6 +62,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
     "steelyard.storage.store": ("open_store",),
+    "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
 }
 """The public names of each module."""
 CLIENTS = (Client, AsyncClient)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.api import errors as api_errors
+from steelyard.api.http import errors as api_errors
 from steelyard.api.settings import ApiSettings
 from steelyard.client import (
     AsyncClient,

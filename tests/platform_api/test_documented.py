@@ -8,8 +8,9 @@ import httpx
 import orjson
 import pytest
 
-from steelyard.api.openapi import document
-from steelyard.api.routing import Grant, Route
+from steelyard.api.http.openapi import document
+from steelyard.api.http.routing import Grant, Route
+from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity
 from steelyard.types import Json
@@ -33,7 +34,9 @@ async def world() -> AsyncIterator[World]:
 
 def documented(route: Route) -> Mapping[str, Json]:
     path = route.path.replace(":path}", "}")
-    responses: Mapping[str, Json] = orjson.loads(document())["paths"][path][route.method.lower()]["responses"]
+    responses: Mapping[str, Json] = orjson.loads(document(routes()))["paths"][path][route.method.lower()][
+        "responses"
+    ]
     return responses
 
 

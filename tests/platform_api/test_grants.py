@@ -7,8 +7,8 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from steelyard.api.routing import Administrator, Grant, Public, Route, Signed
-from steelyard.api.table import routes
+from steelyard.api.http.routing import Administrator, Grant, Public, Route, Signed
+from steelyard.api.routes import routes
 from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS
 from steelyard.types import Json

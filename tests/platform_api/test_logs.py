@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from steelyard.api.logs import FolderPodLogs, _text
+from steelyard.api.workflows.logs import FolderPodLogs, _text
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json

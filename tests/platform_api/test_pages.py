@@ -2,7 +2,7 @@
 
 import re
 
-from steelyard.api.table import routes
+from steelyard.api.routes import routes
 from tests.platform_api.world import World, make_world, model
 
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from steelyard.api.app import Platform
+from steelyard.api.http.app import Platform
 from steelyard.api.settings import ApiSettings
 from steelyard.broker import log as broker
 from steelyard.broker.in_memory import MemoryLog
@@ -224,8 +224,8 @@ import asyncio, sys
 from collections.abc import Sequence
 from pathlib import Path
 from steelyard.accounts.open import open_ledger
-from steelyard.api.app import Platform, make_app
-from steelyard.api.serve import serve
+from steelyard.api.http.app import Platform, make_app
+from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
 from steelyard.schema.ids import random_id

@@ -19,8 +19,8 @@ import websockets
 
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.tokens import bootstrap
-from steelyard.api.app import Platform, make_app
-from steelyard.api.serve import serve
+from steelyard.api.http.app import Platform, make_app
+from steelyard.api.http.serve import serve
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.open import open_log
 from steelyard.schema.ids import random_id

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from steelyard.api.replicas import PORT, Replicas
+from steelyard.api.inference_sessions.replicas import PORT, Replicas
 from steelyard.evaluation.doubles import free_host, free_port, identity_server
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json

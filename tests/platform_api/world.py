@@ -19,8 +19,8 @@ import orjson
 
 from steelyard.accounts.open import Ledger, open_ledger
 from steelyard.accounts.tokens import Tokens, bootstrap
-from steelyard.api.app import App, Platform, make_app
-from steelyard.api.replicas import Replicas
+from steelyard.api.http.app import App, Platform, make_app
+from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.settings import ApiSettings
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, Log, Message

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from steelyard.api.audits import audit, audit_procedure
-from steelyard.api.building import Build
-from steelyard.api.datasets import dataset, model, module
-from steelyard.api.evaluations import evaluation
-from steelyard.api.inference_services import inference_service
-from steelyard.api.inference_sessions import inference_session
-from steelyard.api.reports import report
+from steelyard.api.audits.creation import audit, audit_procedure
+from steelyard.api.datasets.creation import dataset, model, module
+from steelyard.api.entities.creation import Build
+from steelyard.api.evaluations.creation import evaluation
+from steelyard.api.inference_services.creation import inference_service
+from steelyard.api.inference_sessions.sessions import inference_session
+from steelyard.api.reports.creation import report
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ from prometheus_client import CollectorRegistry
 from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import Ledger
 from steelyard.accounts.tokens import Tokens
-from steelyard.api.commands import Commands
-from steelyard.api.completeness import Completeness
-from steelyard.api.entities import Entities
-from steelyard.api.logs import FolderPodLogs, PodLogs
-from steelyard.api.metrics import Metrics
-from steelyard.api.outcomes import Outcomes
-from steelyard.api.quarantine import QuarantineWatch
-from steelyard.api.replicas import Replicas
+from steelyard.api.commands.commands import Commands
+from steelyard.api.commands.outcomes import Outcomes
+from steelyard.api.commands.relay import Settling
+from steelyard.api.entities.completeness import Completeness
+from steelyard.api.entities.reading import Entities
+from steelyard.api.http.metrics import Metrics
+from steelyard.api.inference_sessions.replicas import Replicas
+from steelyard.api.quarantine.administration import QuarantineWatch
 from steelyard.api.settings import ApiSettings
-from steelyard.api.settle import Settling
+from steelyard.api.workflows.logs import FolderPodLogs, PodLogs
 from steelyard.broker.log import Log
 from steelyard.storage.store import Store
 from steelyard.views.view import View

@@ -17,8 +17,8 @@ def verify(
     Says first what cannot be checked and why. Made for what `steelyard audit download ID --evidence DIR` has brought; a
     page that lies alone is checked as far as it goes. Exit status 1 for a fault.
     """
-    from steelyard.report.attest import public_key
-    from steelyard.report.verify_audit import audit_folder_of, verify_audit
+    from steelyard.report.evidence.attestation import public_key
+    from steelyard.report.evidence.verify_audit import audit_folder_of, verify_audit
 
     page = file / "index.html" if file.is_dir() else file
     folder = audit_folder_of(page)

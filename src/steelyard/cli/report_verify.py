@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from steelyard.report.verify import Check, Places
+    from steelyard.report.evidence.verify import Check, Places
 
 MARKS = {"fine": "ok      ", "fault": "FAULT   ", "left out": "left out"}
 KeyOption = Annotated[
@@ -35,8 +35,8 @@ def verify(
     more, and draws the page again. A page that lies alone is checked as far as it goes. Works on a run's folder, and on
     what `steelyard report download ID --evidence DIR` has brought. Exit status 1 for a fault.
     """
-    from steelyard.report.attest import public_key
-    from steelyard.report.verify import folder_of, verify_report
+    from steelyard.report.evidence.attestation import public_key
+    from steelyard.report.evidence.verify import folder_of, verify_report
 
     page = file / "report.html" if file.is_dir() else file
     places = _places(folder_of(page), page.name, results)
@@ -90,7 +90,7 @@ async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
 def _places(folder: Path, page: str, results: Path | None) -> "Places":
     """The folders of a run; without one, `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
-    from steelyard.report.verify import Places
+    from steelyard.report.evidence.verify import Places
 
     base = (results or folder).absolute()
     if results is not None:

@@ -16,8 +16,8 @@ def sign_report(
     sign_key: KeyOption,
 ) -> None:
     """Sign a report that was checked: its attestation says from then on who vouches for its digests."""
-    from steelyard.report.attest_report import statement_of
-    from steelyard.report.verify import folder_of
+    from steelyard.report.evidence.report_statement import statement_of
+    from steelyard.report.evidence.verify import folder_of
 
     folder = folder_of(file / "report.html" if file.is_dir() else file)
     _sign(folder, ("report.html", "report.json"), statement_of, sign_key)
@@ -28,8 +28,8 @@ def sign_audit(
     sign_key: KeyOption,
 ) -> None:
     """Sign an audit that was checked: its attestation says from then on who vouches for its digests."""
-    from steelyard.report.attest_audit import audit_statement
-    from steelyard.report.verify_audit import audit_folder_of
+    from steelyard.report.evidence.audit_statement import audit_statement
+    from steelyard.report.evidence.verify_audit import audit_folder_of
 
     folder = audit_folder_of(file / "index.html" if file.is_dir() else file)
     _sign(folder, ("index.html", "audit.json"), audit_statement, sign_key)
@@ -39,8 +39,8 @@ def _sign(folder: Path, names: tuple[str, str], state: Callable[[bytes, bytes], 
     import asyncio
 
     from steelyard.errors import UsageError
-    from steelyard.report.attest import envelope, key_id, signing_key
-    from steelyard.report.attest_report import ATTESTATION
+    from steelyard.report.evidence.attestation import envelope, key_id, signing_key
+    from steelyard.report.evidence.report_statement import ATTESTATION
     from steelyard.storage.files import FileStore
 
     signer = signing_key(key)

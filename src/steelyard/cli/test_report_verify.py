@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
-from steelyard.report.test_verify import KEY
+from steelyard.report.evidence.test_verify import KEY
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run

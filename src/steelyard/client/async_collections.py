@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from steelyard.client.calls import Calls, Grants, Request
-from steelyard.client.carrying import Progress, quiet
 from steelyard.client.collections import (
     WAIT_SECONDS,
     Accounts,
@@ -21,6 +20,7 @@ from steelyard.client.collections import (
 from steelyard.client.files import Paths, by_name
 from steelyard.client.flows import Bringing, Evidence, Flows
 from steelyard.client.pages import Pages
+from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import AsyncTransport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (

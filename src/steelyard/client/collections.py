@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from steelyard.client.calls import Calls, Grants, Request
-from steelyard.client.carrying import Progress, quiet
 from steelyard.client.files import Paths, by_name
 from steelyard.client.flows import Bringing, Evidence, Flows
 from steelyard.client.pages import Pages
+from steelyard.client.transfer import Progress, quiet
 from steelyard.client.transport import Transport
 from steelyard.schema.account import AccessGrant, Account, APIKey
 from steelyard.schema.answers import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.client.fake import FakePlatform
 from steelyard.client.retries import Retries
+from steelyard.testing.platform import FakePlatform
 
 Ask = Callable[..., Any]
 

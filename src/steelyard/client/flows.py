@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from steelyard.client.calls import Calls, Fields, Request
-from steelyard.client.carrying import Progress, fetch, put, target_of
 from steelyard.client.errors import (
     BadFiles,
     LinkExpired,
@@ -20,6 +19,7 @@ from steelyard.client.files import Paths, artifacts_of, located, named, volume_o
 from steelyard.client.flow import Flow, ask, pause, work
 from steelyard.client.parquet import arrow_schema_of
 from steelyard.client.retries import Retries
+from steelyard.client.transfer import Progress, fetch, put, target_of
 from steelyard.client.waiting import Waiting, is_session
 from steelyard.schema.answers import ArtifactURL, InferenceSessionAndToken
 from steelyard.schema.base import DyffEntity

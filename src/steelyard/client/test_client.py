@@ -18,9 +18,9 @@ from steelyard.client import (
     collections,
 )
 from steelyard.client.conftest import Ask
-from steelyard.client.fake import FakePlatform, refused
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.requests import DatasetCreateRequest
+from steelyard.testing.platform import FakePlatform, refused
 
 FIELDS: dict[str, Any] = {
     "account": "acme",

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from steelyard.client.carrying import target_of
 from steelyard.client.conftest import Ask
 from steelyard.client.errors import (
     BadFiles,
@@ -17,9 +16,10 @@ from steelyard.client.errors import (
     TransferFailed,
     UnexpectedAnswer,
 )
-from steelyard.client.fake import FakePlatform, lost, refused, streamed, unreachable
 from steelyard.client.files import CHUNK
 from steelyard.client.test_client import FIELDS
+from steelyard.client.transfer import target_of
+from steelyard.testing.platform import FakePlatform, lost, refused, streamed, unreachable
 
 BIG = b"0123456789" * (CHUNK // 4)  # some pieces
 MODULE = {"model.py": b"print()", "data/table.csv": b"a,b\n", "empty.txt": b""}

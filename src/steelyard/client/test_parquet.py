@@ -10,8 +10,8 @@ import pytest
 
 from steelyard.client.conftest import Ask
 from steelyard.client.errors import BadFiles, MissingPackage
-from steelyard.client.fake import FakePlatform
 from steelyard.client.test_files import write
+from steelyard.testing.platform import FakePlatform
 
 
 def parquet(path: Path, *columns: str) -> Path:

@@ -9,9 +9,9 @@ import pytest
 
 from steelyard.client.conftest import Ask
 from steelyard.client.errors import ApiError, RateLimited, Unavailable, Unreachable
-from steelyard.client.fake import AT_ONCE, FakePlatform, lost, refused, unreachable
 from steelyard.client.retries import Retries, retry_after
 from steelyard.client.test_client import FIELDS, make_session
+from steelyard.testing.platform import AT_ONCE, FakePlatform, lost, refused, unreachable
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ import pytest
 
 from steelyard.client.conftest import Ask
 from steelyard.client.errors import NotFound, Unreachable, WaitTimeout, WorkflowFailed
-from steelyard.client.fake import FakePlatform, refused, unreachable
 from steelyard.client.retries import Retries
 from steelyard.client.test_client import FIELDS
 from steelyard.client.waiting import AWAY_SECONDS, FIRST_PAUSE, LONGEST_PAUSE, Waiting
 from steelyard.schema.entities import AnyEntity, entity_of
+from steelyard.testing.platform import FakePlatform, refused, unreachable
 
 ONCE = Retries(tries=1)
 

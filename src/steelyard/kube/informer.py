@@ -112,7 +112,7 @@ class Informer:
     def items(self) -> list[Json]:
         return self._shelf.items()
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         """Take the API's answer to a write for known, ahead of the watch, which will bring the same; nobody is told.
 
         Whether the cache shows the object now, or a later state of it. What the watch has passed already stays as the

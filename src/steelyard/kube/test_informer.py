@@ -162,7 +162,7 @@ async def converges(
         apply(cluster, *change)
         if change[0] == "write" and (not selector or change[2] % 2):
             written = cluster.store.get(key_of(CONFIG_MAPS, "default", change[1]))
-            if informer.wrote(written) and informer.get("default", change[1]) == written:
+            if informer.apply_write(written) and informer.get("default", change[1]) == written:
                 told[change[1]] = written["data"]["n"]  # nobody is told, for who wrote it knows
         await turns(10 * change[2])  # 0: the informer sees several changes at once
     cluster.plan.clear()
@@ -332,8 +332,8 @@ async def test_what_was_written_while_a_list_was_made_is_known_from_the_watch_al
         await listed.wait()
         changed = cluster.store.put(config_map("default", "a", {"n": "1"}))
         made = cluster.store.put(config_map("default", "c", {"n": "2"}))
-        assert not following.informer.wrote(changed)
-        assert not following.informer.wrote(made)
+        assert not following.informer.apply_write(changed)
+        assert not following.informer.apply_write(made)
         gate.set()
         await turns()
         assert names(following.informer.items()) == {"a": "1", "b": "0", "c": "2"}
@@ -425,7 +425,7 @@ async def test_what_was_written_is_known_before_the_watch_shows_it_and_not_told(
     cluster = SavedCluster()
     async with Following(cluster) as following:
         made = cluster.store.put(config_map("default", "a", {"n": "0"}))
-        assert following.informer.wrote(made)
+        assert following.informer.apply_write(made)
         assert names(following.informer.items()) == {"a": "0"}
         await turns()
         assert following.told == []
@@ -442,7 +442,7 @@ async def test_what_was_written_and_has_gone_meanwhile_does_not_come_back() -> N
         apply(cluster, "put", "a", 1)
         apply(cluster, "remove", "a", 0)
         await turns()
-        assert not following.informer.wrote(made)
+        assert not following.informer.apply_write(made)
         assert following.informer.items() == []
 
 
@@ -451,8 +451,8 @@ async def test_an_older_answer_does_not_hide_a_newer_one() -> None:
     async with Following(cluster) as following:
         first = cluster.store.put(config_map("default", "a", {"n": "0"}))
         second = cluster.store.put(config_map("default", "a", {"n": "1"}))
-        assert following.informer.wrote(second)
-        assert following.informer.wrote(first)
+        assert following.informer.apply_write(second)
+        assert following.informer.apply_write(first)
         assert names(following.informer.items()) == {"a": "1"}
 
 
@@ -462,7 +462,7 @@ async def test_what_happened_before_a_write_does_not_undo_it() -> None:
         apply(cluster, "put", "a", 0)
         apply(cluster, "remove", "a", 0)
         cluster.store.put(config_map("default", "a", {"n": "1"}))
-        assert following.informer.wrote(cluster.store.put(config_map("default", "a", {"n": "2"})))
+        assert following.informer.apply_write(cluster.store.put(config_map("default", "a", {"n": "2"})))
         await turns()
         assert names(following.informer.items()) == {"a": "2"}
         assert following.told == []

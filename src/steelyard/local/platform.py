@@ -73,9 +73,9 @@ async def _serve(
     stop: asyncio.Event,
     ready: Callable[[], None],
 ) -> None:
-    from steelyard.api.app import Platform, make_app
-    from steelyard.api.replicas import Replicas
-    from steelyard.api.serve import serve
+    from steelyard.api.http.app import Platform, make_app
+    from steelyard.api.http.serve import serve
+    from steelyard.api.inference_sessions.replicas import Replicas
 
     replicas = Replicas(
         {"STEELYARD_HOSTS": str(state.hosts), **os.environ}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from steelyard.operator.children import Children, Outcome, job_outcome, live
-from steelyard.operator.conditions import Attempts, Memory
-from steelyard.operator.desired import Premise, unchanged
+from steelyard.operator.children import Children, JobOutcome, job_outcome, live
+from steelyard.operator.conditions import Attempts, History
+from steelyard.operator.desired import Precondition, unchanged
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import MAX_SECONDS, later
@@ -18,21 +18,21 @@ from steelyard.types import Json
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What to do for a step now: `memory` is what to remember, `outcome` what became of the attempt so far."""
+class StepProgress:
+    """Decision about one step: `history` is what to write down, `outcome` the result of the attempt so far."""
 
     state: Literal["running", "succeeded", "failed"]
-    outcome: Outcome
-    memory: Memory
+    outcome: JobOutcome
+    history: History
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
-    premises: tuple[Premise, ...] = ()
-    next_look: datetime | None = None
+    preconditions: tuple[Precondition, ...] = ()
+    requeue_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Situation:
-    """Everything that a decision is made from."""
+class ReconcileContext:
+    """Everything from which a decision is made."""
 
     resource: Json
     children: Children
@@ -40,107 +40,111 @@ class Situation:
     settings: OperatorSettings
 
 
-def advance(step: Step, memory: Memory, at: Situation) -> Progress:
+def advance(step: Step, history: History, context: ReconcileContext) -> StepProgress:
     """Start the step, follow its attempt, or start the next one."""
-    attempts = memory.attempts.get(step.name, Attempts())
+    attempts = history.attempts.get(step.name, Attempts())
     if attempts.number == 0:
-        memory = replace(memory, started=memory.started or at.now)
-        return _start(step, memory, replace(attempts, started=at.now), at)
-    job = at.children.named("Job", job_name(at.resource, step, attempts.number))
-    outcome = job_outcome(job, at.children, at.now, at.settings)
-    unrecorded = at.children.named("Job", job_name(at.resource, step, attempts.number + 1))
-    if unrecorded is not None:  # the process died after it had made the next attempt
+        history = replace(history, started=history.started or context.now)
+        return _start(step, history, replace(attempts, started=context.now), context)
+    job = context.children.named("Job", job_name(context.resource, step, attempts.number))
+    outcome = job_outcome(job, context.children, context.now, context.settings)
+    unrecorded = context.children.named("Job", job_name(context.resource, step, attempts.number + 1))
+    if unrecorded is not None:  # the process died after it had created the next attempt
         counted = _counted(attempts, outcome)
         uid = unrecorded["metadata"]["uid"]
-        recorded = memory.with_attempts(
+        recorded = history.with_attempts(
             step.name, Attempts(attempts.number + 1, counted, uid=uid, started=attempts.started)
         )
-        progress = advance(step, recorded, at)
-        if progress.create:  # not before this one is on record: if it vanished, the status would know neither
-            return Progress("running", progress.outcome, recorded)
+        progress = advance(step, recorded, context)
+        # Another attempt waits until this one is on record: if its Job vanished, the status would name neither.
+        if progress.create:
+            return StepProgress("running", progress.outcome, recorded)
         return progress
     if job is not None and job["metadata"]["uid"] != attempts.uid:
-        memory = memory.with_attempts(step.name, replace(attempts, uid=job["metadata"]["uid"]))
+        history = history.with_attempts(step.name, replace(attempts, uid=job["metadata"]["uid"]))
     match outcome.state:
         case "succeeded":
-            return Progress("succeeded", outcome, memory)
+            return StepProgress("succeeded", outcome, history)
         case "missing" if not attempts.uid:
-            # Not seen yet: the cache lags and creating it meets it, or the process died before it was made.
-            following = Premise("batch/v1", "Job", job_name(at.resource, step, attempts.number + 1))
-            return replace(_create(step, memory, attempts, at), premises=(following,))
+            # Either the cache lags, and creating the Job again is harmless, or the process died before it created it.
+            following = Precondition("batch/v1", "Job", job_name(context.resource, step, attempts.number + 1))
+            return replace(_create(step, history, attempts, context), preconditions=(following,))
         case "missing":
-            name = job_name(at.resource, step, attempts.number)
-            gone = Outcome("failed", "Disrupted", f"Job {name} was deleted", counted=False)
-            premise = Premise("batch/v1", "Job", name)
-            return replace(_next(step, memory, gone, at), premises=(premise,))
+            name = job_name(context.resource, step, attempts.number)
+            gone = JobOutcome("failed", "Disrupted", f"Job {name} was deleted", counted=False)
+            precondition = Precondition("batch/v1", "Job", name)
+            return replace(_next(step, history, gone, context), preconditions=(precondition,))
         case "failed":
-            return _after_failure(step, memory, outcome, job, at)
+            return _after_failure(step, history, outcome, job, context)
         case _:
-            look = _next_after(at.now, outcome.look_again, _deadline(step, attempts, at))
-            return Progress("running", outcome, memory, next_look=look)
+            times = (outcome.requeue_at, _deadline(step, attempts, context))
+            requeue_at = min((time for time in times if time and time > context.now), default=None)
+            return StepProgress("running", outcome, history, requeue_at=requeue_at)
 
 
-def attempted(step: Step, memory: Memory, at: Situation) -> dict[str, Json | None]:
-    """The Jobs, by name, that may be the last attempt: the one on record, and the one that came after it if the
-    process died before it was recorded.
+def attempted(step: Step, history: History, context: ReconcileContext) -> dict[str, Json | None]:
+    """Return the Jobs, by name, that may be the last attempt.
+
+    These are the Job on record, and the one after it, in case the process died before it recorded that one.
     """
-    number = memory.attempts.get(step.name, Attempts()).number
-    names = [job_name(at.resource, step, each) for each in (number, number + 1) if each]
-    return {name: at.children.named("Job", name) for name in names}
+    number = history.attempts.get(step.name, Attempts()).number
+    names = [job_name(context.resource, step, attempt) for attempt in (number, number + 1) if attempt]
+    return {name: context.children.named("Job", name) for name in names}
 
 
-def as_seen(jobs: dict[str, Json | None]) -> tuple[Premise, ...]:
-    """That the Jobs are, or are missing, as the cache shows them."""
-    return tuple(unchanged(job) if job else Premise("batch/v1", "Job", name) for name, job in jobs.items())
+def all_unchanged(jobs: dict[str, Json | None]) -> tuple[Precondition, ...]:
+    """Require that Jobs, by name, are or are missing as the cache shows them."""
+    return tuple(
+        unchanged(job) if job else Precondition("batch/v1", "Job", name) for name, job in jobs.items()
+    )
 
 
-def _after_failure(step: Step, memory: Memory, outcome: Outcome, job: Json | None, at: Situation) -> Progress:
-    """A Job that still lives is deleted first, and only when it is known to be gone does the next one come.
+def _after_failure(
+    step: Step, history: History, outcome: JobOutcome, job: Json | None, context: ReconcileContext
+) -> StepProgress:
+    """Fail the step, or delete the failed Job, or start the next attempt once the Job is known to be gone.
 
-    Its failure was concluded (a lost node, a missing image), so it must not have succeeded meanwhile.
+    The failure of a Job that still lives was concluded (a lost node, a missing image): a precondition makes sure that
+    the Job has not succeeded meanwhile.
     """
-    attempts = memory.attempts[step.name]
+    attempts = history.attempts[step.name]
     counted = _counted(attempts, outcome)
     alive = live(job)
-    premises = tuple(unchanged(each) for each in alive)
-    if outcome.permanent or counted >= at.settings.max_attempts:
-        return Progress("failed", outcome, memory, premises=premises)
+    preconditions = tuple(unchanged(job) for job in alive)
+    if outcome.permanent or counted >= context.settings.max_attempts:
+        return StepProgress("failed", outcome, history, preconditions=preconditions)
     if alive:
-        return Progress("running", outcome, memory, delete=alive, premises=premises)
-    return _next(step, memory, outcome, at)
+        return StepProgress("running", outcome, history, delete=alive, preconditions=preconditions)
+    return _next(step, history, outcome, context)
 
 
-def _next(step: Step, memory: Memory, outcome: Outcome, at: Situation) -> Progress:
-    """The next attempt, unless the step's time is over."""
-    attempts = memory.attempts[step.name]
-    if at.now >= _deadline(step, attempts, at):
+def _next(step: Step, history: History, outcome: JobOutcome, context: ReconcileContext) -> StepProgress:
+    """Start the next attempt, unless the step's time is over."""
+    attempts = history.attempts[step.name]
+    if context.now >= _deadline(step, attempts, context):
         message = f"not done after {step.deadline} s; last: {outcome.message}"
-        return Progress("failed", Outcome("failed", "Timeout", message, permanent=True), memory)
+        return StepProgress("failed", JobOutcome("failed", "Timeout", message, permanent=True), history)
     counted = _counted(attempts, outcome)
-    return replace(_start(step, memory, replace(attempts, counted=counted), at), outcome=outcome)
+    return replace(_start(step, history, replace(attempts, counted=counted), context), outcome=outcome)
 
 
-def _counted(attempts: Attempts, outcome: Outcome) -> int:
+def _counted(attempts: Attempts, outcome: JobOutcome) -> int:
     return attempts.counted + (outcome.state == "failed" and outcome.counted)
 
 
-def _start(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
+def _start(step: Step, history: History, attempts: Attempts, context: ReconcileContext) -> StepProgress:
     following = replace(attempts, number=attempts.number + 1, uid="")
-    return _create(step, memory.with_attempts(step.name, following), following, at)
+    return _create(step, history.with_attempts(step.name, following), following, context)
 
 
-def _create(step: Step, memory: Memory, attempts: Attempts, at: Situation) -> Progress:
-    deadline = _deadline(step, attempts, at)
-    seconds = min(int((deadline - at.now).total_seconds()), MAX_SECONDS)
-    made = job_and_config(at.resource, step, attempts.number, seconds, at.settings)
-    return Progress("running", Outcome("running"), memory, create=made, next_look=deadline)
+def _create(step: Step, history: History, attempts: Attempts, context: ReconcileContext) -> StepProgress:
+    deadline = _deadline(step, attempts, context)
+    seconds = min(int((deadline - context.now).total_seconds()), MAX_SECONDS)
+    objects = job_and_config(context.resource, step, attempts.number, seconds, context.settings)
+    return StepProgress("running", JobOutcome("running"), history, create=objects, requeue_at=deadline)
 
 
-def _deadline(step: Step, attempts: Attempts, at: Situation) -> datetime:
-    """The machine's sleep since the start does not count."""
-    started = attempts.started or at.now
-    return later(started, step.deadline + at.settings.sleeps.since(started))
-
-
-def _next_after(now: datetime, *times: datetime | None) -> datetime | None:
-    return min((each for each in times if each is not None and each > now), default=None)
+def _deadline(step: Step, attempts: Attempts, context: ReconcileContext) -> datetime:
+    """The end of the step's time; what the machine slept since its start does not count."""
+    started = attempts.started or context.now
+    return later(started, step.deadline + context.settings.sleeps.since(started))

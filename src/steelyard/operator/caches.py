@@ -6,6 +6,7 @@ from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Change, Informer, drop_managed_fields
+from steelyard.kube.objects import labels_of, status_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -26,27 +27,27 @@ from steelyard.types import Json
 CHILDREN = (CONFIG_MAPS, DEPLOYMENTS, JOBS, SERVICES)
 _TRAINING = frozenset(TRAINING)
 BY_OWNER = "owner"
-BY_STANDING = "standing"
+BY_STATE = "state"
 
 
 class Watcher(Protocol):
-    """Who is told of changes."""
+    """Receiver of changes in the caches."""
 
     def changed(self, key: Key) -> None:
-        """A resource has changed, or a child of one."""
+        """Take note that a resource or a child of it has changed."""
         ...
 
     def replica_changed(self, key: Key, replicas: int) -> None:
-        """A child of a training job, which has about so many."""
+        """Take note that a child of a training job has changed; `replicas` is about how many it has."""
         ...
 
     def pod_changed(self, key: Key, old: Json | None, new: Json) -> None:
-        """A Pod of a training job."""
+        """Take note that a Pod of a training job has changed."""
         ...
 
 
 class InformerCaches:
-    """All that the operator sees of the cluster."""
+    """All objects of the cluster that the operator reads."""
 
     def __init__(
         self,
@@ -58,24 +59,24 @@ class InformerCaches:
         self._watcher = watcher
         self._owners: dict[str, Key] = {}
         namespace = settings.namespace
-        self._resources = {each: self._of_resources(cluster, each, namespace) for each in resources}
-        self._children = {each: self._of_children(cluster, each, namespace) for each in (*CHILDREN, PODS)}
+        self._resources = {kind: self._resource_informer(cluster, kind, namespace) for kind in resources}
+        self._children = {kind: self._child_informer(cluster, kind, namespace) for kind in (*CHILDREN, PODS)}
         self._training = TrainingCaches(cluster, self._resources, settings, self._owners, watcher)
 
-    def _of_resources(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
+    def _resource_informer(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
         training = kind in _TRAINING
         return Informer(
             cluster,
             kind,
             namespace=namespace,
-            indexes={BY_OWNER: _owner, BY_STANDING: _standing, **(JOB_INDEXES if training else {})},
+            indexes={BY_OWNER: _owner, BY_STATE: _state, **(JOB_INDEXES if training else {})},
             transform=slim_job if training else drop_managed_fields,
             on_change=self._resource_changed(kind),
             optional=True,
             packed=training,
         )
 
-    def _of_children(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
+    def _child_informer(self, cluster: Cluster, kind: Resource, namespace: str | None) -> Informer:
         return Informer(
             cluster,
             kind,
@@ -100,17 +101,17 @@ class InformerCaches:
         for informer in self._informers():
             await informer.synced.wait()
 
-    # ---- what the edge reads
+    # ---- objects that the edge reads
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._resources[resource].get(namespace, name)
 
-    def standings(self) -> Mapping[tuple[str, str], int]:
-        """How many resources there are, by kind and by where they stand."""
+    def state_counts(self) -> Mapping[tuple[str, str], int]:
+        """Count the resources by kind and state."""
         return {
-            (resource.kind, standing): count
+            (resource.kind, state): count
             for resource, informer in self._resources.items()
-            for standing, count in informer.counts(BY_STANDING).items()
+            for state, count in informer.counts(BY_STATE).items()
         }
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
@@ -126,17 +127,20 @@ class InformerCaches:
     def settings(self) -> OperatorSettings:
         return self._training.settings()
 
-    def wrote(self, obj: Json) -> bool:
-        """Of training jobs, which are many and have many children; the others wait for the watch."""
+    def apply_write(self, obj: Json) -> bool:
+        """Show a write of a training job or its children at once, because it may have thousands of them.
+
+        All other kinds wait for the watch.
+        """
         kind = resource_of(obj)
         if kind in _TRAINING:
-            return self._resources[kind].wrote(obj)
-        return kind not in self._resources and self._training.wrote(kind, obj)
+            return self._resources[kind].apply_write(obj)
+        return kind not in self._resources and self._training.apply_write(kind, obj)
 
-    # ---- what changes
+    # ---- changes
 
     def _resource_changed(self, resource: Resource) -> Change:
-        def told(old: Json | None, new: Json | None) -> None:
+        def changed(old: Json | None, new: Json | None) -> None:
             metadata = (new or old or {})["metadata"]
             key = Key(resource, metadata["namespace"], metadata["name"])
             if new is None:
@@ -146,7 +150,7 @@ class InformerCaches:
             self._watcher.changed(key)
             self._child_changed(old, new)  # a session is a child too, of its evaluation
 
-        return told
+        return changed
 
     def _child_changed(self, old: Json | None, new: Json | None) -> None:
         for uid in {*_owner(old or {}), *_owner(new or {})}:
@@ -155,20 +159,20 @@ class InformerCaches:
 
 
 def _owner(obj: Json) -> Iterable[str]:
-    uid = (obj.get("metadata", {}).get("labels") or {}).get(OWNER)
+    uid = labels_of(obj).get(OWNER) if obj else None
     return (uid,) if uid else ()
 
 
-def _standing(obj: Json) -> Iterable[str]:
-    """In one word; of a training job its last condition."""
-    status = obj.get("status") or {}
+def _state(obj: Json) -> Iterable[str]:
+    """Where a resource stands, in one word: its status word, or a training job's last condition."""
+    status = status_of(obj)
     if "status" in status or "conditions" not in status:
         return (str(status.get("status") or "Created"),)
     return (str(status["conditions"][-1]["type"]) if status["conditions"] else "Created",)
 
 
 def slim(obj: Json) -> Json:
-    """Children without what no decision reads: thousands of them are kept."""
+    """Remove from a child what no decision reads: thousands of children are kept in memory."""
     obj["metadata"].pop("managedFields", None)
     obj["metadata"].pop("annotations", None)
     obj.pop("spec", None)

@@ -1,4 +1,4 @@
-"""The status of a resource: conditions of every type, always; a terminal one sticks.
+"""The status of a resource: always with conditions of every type; a terminal condition never changes again.
 
 `status.status` and `status.reason` are copies for people; no decision reads them.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from steelyard.kube.objects import status_of, true_condition
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
@@ -16,8 +17,8 @@ State = Literal["progressing", "ready", "complete", "failed", "expired"]
 
 @dataclass(frozen=True)
 class Attempts:
-    """Of one step: the number of the last attempt, the failures that count, the last Job that was seen, and when
-    the first attempt began.
+    """Attempts of one step: the number of the last one, the failures that count, the uid of the last Job that was
+    seen, and when the first attempt began.
     """
 
     number: int = 0
@@ -27,23 +28,23 @@ class Attempts:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What the operator remembers in the status, and reads again."""
+class History:
+    """What happened to a resource so far: the operator writes it into the status, and reads it again."""
 
     attempts: Mapping[str, Attempts]
     milestones: tuple[str, ...] = ()
     started: datetime | None = None
 
-    def reached(self, milestone: str) -> "Memory":
+    def reached(self, milestone: str) -> "History":
         return replace(self, milestones=(*self.milestones, milestone))
 
-    def with_attempts(self, step: str, attempts: Attempts) -> "Memory":
+    def with_attempts(self, step: str, attempts: Attempts) -> "History":
         return replace(self, attempts={**self.attempts, step: attempts})
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Where the workflow stands, why in one word, and why in a sentence."""
+    """State of a workflow, with its reason in one word and in a sentence."""
 
     state: State
     reason: str
@@ -55,80 +56,76 @@ def time_text(when: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """A time without a zone is UTC's."""
+    """Parse a time of the API; one without a zone is UTC."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def memory_of(resource: Json) -> Memory:
-    status = resource.get("status") or {}
-    attempts = {name: _attempts(each) for name, each in (status.get("attempts") or {}).items()}
-    return Memory(attempts, tuple(status.get("milestones") or ()), _time(status.get("firstStart")))
+def history_of(resource: Json) -> History:
+    """Read the history that earlier reconciliations wrote into the status."""
+    status = status_of(resource)
+    attempts = {
+        step: Attempts(
+            entry["number"], entry["counted"], entry["uid"], _optional_time(entry.get("firstStart"))
+        )
+        for step, entry in (status.get("attempts") or {}).items()
+    }
+    return History(attempts, tuple(status.get("milestones") or ()), _optional_time(status.get("firstStart")))
 
 
-def _attempts(written: Json) -> Attempts:
-    return Attempts(written["number"], written["counted"], written["uid"], _time(written.get("firstStart")))
-
-
-def _time(text: str | None) -> datetime | None:
+def _optional_time(text: str | None) -> datetime | None:
     return parse_time(text) if text else None
 
 
-def condition(resource: Json, kind: str) -> Json | None:
-    """The condition of a type, if it is True."""
-    conditions = (resource.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
-
-
 def finished_since(resource: Json) -> datetime | None:
-    found = condition(resource, "Finished")
-    return parse_time(found["lastTransitionTime"]) if found else None
+    finished = true_condition(resource, "Finished")
+    return parse_time(finished["lastTransitionTime"]) if finished else None
 
 
 def failed(reason: str, message: str) -> Phase:
     return Phase("failed", reason, message)
 
 
-def status_of(
-    resource: Json, phase: Phase, memory: Memory, now: datetime, *, ready_replicas: int | None = None
+def make_status(
+    resource: Json, phase: Phase, history: History, now: datetime, *, ready_replicas: int | None = None
 ) -> Json:
-    """The whole status. Once the resource has finished, the one that it has."""
-    before = resource.get("status") or {}
-    if condition(resource, "Finished"):
+    """Make the whole status. A resource that has finished keeps the status that it has."""
+    before = status_of(resource)
+    if true_condition(resource, "Finished"):
         return dict(before)
     kind = RESOURCES[resource["kind"]]
     generation = resource["metadata"].get("generation", 1)
-    known = {each["type"]: each for each in before.get("conditions") or ()}
+    known = {condition["type"]: condition for condition in before.get("conditions") or ()}
     status: Json = {
         "status": _entity_status(resource["kind"], phase),
         "reason": phase.reason,
         "observedGeneration": generation,
         "conditions": [
-            _condition(known.get(each), each, _holds(each, phase, resource["kind"]), phase, generation, now)
-            for each in kind.conditions
+            _condition(known.get(type), type, _holds(type, phase, resource["kind"]), phase, generation, now)
+            for type in kind.conditions
         ],
-        "milestones": list(memory.milestones),
-        "attempts": {name: _written(each) for name, each in sorted(memory.attempts.items())},
+        "milestones": list(history.milestones),
+        "attempts": {step: _attempts_json(attempts) for step, attempts in sorted(history.attempts.items())},
     }
-    if memory.started:
-        status["firstStart"] = time_text(memory.started)
+    if history.started:
+        status["firstStart"] = time_text(history.started)
     if ready_replicas is not None:
         status["readyReplicas"] = ready_replicas
     return status
 
 
-def _written(attempts: Attempts) -> Json:
-    written: Json = {"number": attempts.number, "counted": attempts.counted, "uid": attempts.uid}
-    return written | ({"firstStart": time_text(attempts.started)} if attempts.started else {})
+def _attempts_json(attempts: Attempts) -> Json:
+    entry: Json = {"number": attempts.number, "counted": attempts.counted, "uid": attempts.uid}
+    return entry | ({"firstStart": time_text(attempts.started)} if attempts.started else {})
 
 
 def _condition(
-    before: Json | None, kind: str, holds: bool, phase: Phase, generation: int, now: datetime
+    before: Json | None, type: str, holds: bool, phase: Phase, generation: int, now: datetime
 ) -> Json:
     word = "True" if holds else "False"
     unchanged = before is not None and before["status"] == word
     return {
-        "type": kind,
+        "type": type,
         "status": word,
         "reason": phase.reason,
         "message": phase.message,
@@ -137,9 +134,10 @@ def _condition(
     }
 
 
-def _holds(kind: str, phase: Phase, resource_kind: str) -> bool:
-    ends_when_ready = resource_kind in {"Model", "InferenceService"}
-    match kind:
+def _holds(type: str, phase: Phase, kind: str) -> bool:
+    """Whether a condition of a type is True in a phase of a resource of this kind."""
+    ends_when_ready = kind in {"Model", "InferenceService"}
+    match type:
         case "Progressing":
             return phase.state == "progressing"
         case "Finished":
@@ -147,7 +145,7 @@ def _holds(kind: str, phase: Phase, resource_kind: str) -> bool:
                 phase.state == "ready" and ends_when_ready
             )
         case _:
-            return phase.state == kind.lower()
+            return phase.state == type.lower()
 
 
 def _entity_status(kind: str, phase: Phase) -> str:

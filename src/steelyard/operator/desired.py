@@ -1,4 +1,4 @@
-"""What a decision is: the children that should exist, those that should not, the status, the next look."""
+"""The result of a reconciliation: the children that should exist, those that should not, the status, the events."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,8 +8,8 @@ from steelyard.types import Json
 
 
 @dataclass(frozen=True)
-class Premise:
-    """Something that a decision rests on: the child is as the cache shows it; without a version, it is gone."""
+class Precondition:
+    """State of a child that a decision rests on: it has this resourceVersion or, without a version, does not exist."""
 
     api_version: str
     kind: str
@@ -17,9 +17,10 @@ class Premise:
     version: str = ""
 
 
-def unchanged(child: Json) -> Premise:
+def unchanged(child: Json) -> Precondition:
+    """Require that a child is still as the cache shows it."""
     metadata = child["metadata"]
-    return Premise(child["apiVersion"], child["kind"], metadata["name"], metadata["resourceVersion"])
+    return Precondition(child["apiVersion"], child["kind"], metadata["name"], metadata["resourceVersion"])
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Told:
-    """An event about the resource, recorded once its decision is carried out."""
+class Event:
+    """A Kubernetes Event about the resource, recorded once its decision is carried out."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -43,17 +44,17 @@ class Told:
 class Desired:
     """The answer of every `reconcile`. The edge patches, creates, deletes, then writes the status, in this order.
 
-    `premises` are checked at the API itself before anything is done, because the cache may lag: they stand where
+    `preconditions` are checked at the API itself before anything is done, because the cache may lag: they stand where
     a decision could not be taken back (another attempt beside a live one, a failure in place of a success).
     """
 
     status: Json
     create: tuple[Json, ...] = ()
     delete: tuple[Json, ...] = ()
-    premises: tuple[Premise, ...] = ()
-    next_look: datetime | None = None
+    preconditions: tuple[Precondition, ...] = ()
+    requeue_at: datetime | None = None
     delete_resource: bool = False
     patch: tuple[Patch, ...] = ()
     force_delete: tuple[Json, ...] = ()
-    """Children that are being deleted and will not end by themselves: their node is lost. Without a grace period."""
-    tell: tuple[Told, ...] = ()
+    """Children to delete without a grace period: they are being deleted, and their node is lost."""
+    events: tuple[Event, ...] = ()

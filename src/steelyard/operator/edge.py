@@ -1,4 +1,4 @@
-"""What the edge needs of its surroundings: caches to read, somebody to tell; and what may come between."""
+"""What the edge needs from its environment (caches, a recorder), and the errors that may interrupt it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,26 +6,26 @@ from typing import Protocol
 
 from steelyard.kube.errors import ApiError
 from steelyard.kube.resource import Resource
-from steelyard.operator.desired import Told
+from steelyard.operator.desired import Event
 from steelyard.operator.settings import OperatorSettings
 from steelyard.types import Json
 
 
 class Stale(Exception):
-    """The cache was behind the API: look again later. Nothing was lost, the decision is made anew."""
+    """The cache was behind the API. Nothing is lost: reconcile again later, from newer objects."""
 
 
 class NameTaken(Exception):
-    """A child's name belongs to something that is not the resource's."""
+    """The name of a child belongs to an object of another owner."""
 
 
 class Refused(Exception):
-    """The API will never take a child as it is."""
+    """The API will never accept a child as it is."""
 
 
 class HeldUp(Exception):
-    """The API does not take a child now, by its own rules and not because it is busy: a quota, a webhook, a right that
-    the operator has not. `error` is its answer.
+    """The API does not accept a child for now, by its own rules and not because it is busy: a quota, a webhook, a right
+    that the operator lacks. `error` is its answer.
     """
 
     def __init__(self, child: Json, error: ApiError) -> None:
@@ -34,12 +34,12 @@ class HeldUp(Exception):
 
 
 class Defect(Exception):
-    """An unexpected error: the resource says so by now, and is reconciled again later."""
+    """An unexpected error. The resource's status names it by now; the resource is reconciled again later."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One resource to look at."""
+    """Name of one resource to reconcile."""
 
     resource: Resource
     namespace: str
@@ -48,43 +48,46 @@ class Key:
 
 @dataclass(frozen=True)
 class Synced:
-    """What a sync did: when to look again, and whether at once, because what it wrote calls for more."""
+    """Result of a sync: when to reconcile again, and whether at once, because its own writes call for more."""
 
-    next_look: datetime | None = None
+    requeue_at: datetime | None = None
     more: bool = False
 
 
 class Caches(Protocol):
-    """What the edge reads. It may lag behind the API."""
+    """Objects that the edge reads. They may lag behind the API."""
 
     def resource(self, resource: Resource, namespace: str, name: str) -> Json | None: ...
 
     def children(self, resource: Json) -> tuple[list[Json], list[Json]]:
-        """The objects and the Pods that are a resource's own, or may become so."""
+        """Return the objects and the Pods that belong to a resource, or that it may adopt."""
         ...
 
     def settings(self) -> OperatorSettings:
-        """With the frameworks that the cluster has."""
+        """Return the settings with the frameworks that the cluster has now."""
         ...
 
-    def wrote(self, obj: Json) -> bool:
-        """An object as the API answered a write of it, which the watch will show: whether the cache shows it now."""
+    def apply_write(self, obj: Json) -> bool:
+        """Take over an object that the API returned for a write, before the watch shows it.
+
+        Returns whether the cache shows the object now.
+        """
         ...
 
 
-class Log(Protocol):
-    """Whom the edge tells what it did."""
+class Recorder(Protocol):
+    """Receiver of what the edge did: writes for the metrics, events for people."""
 
-    def wrote(self, verb: str, owner: Json, obj: Json) -> None: ...
+    def record_write(self, verb: str, owner: Json, obj: Json) -> None: ...
 
-    def told(self, resource: Json, told: Told) -> None: ...
+    def record_event(self, resource: Json, event: Event) -> None: ...
 
 
-class Silent:
-    """Nobody."""
+class NullRecorder:
+    """Recorder that keeps nothing."""
 
-    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+    def record_write(self, verb: str, owner: Json, obj: Json) -> None:
         pass
 
-    def told(self, resource: Json, told: Told) -> None:
+    def record_event(self, resource: Json, event: Event) -> None:
         pass

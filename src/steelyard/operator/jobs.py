@@ -1,4 +1,4 @@
-"""Builds a step's Job and the ConfigMap that tells it what to do."""
+"""The Job of a step, and the ConfigMap from which the step reads what to do."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from steelyard.types import Json
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a workflow: the middle of its Jobs' names, its module, its longest time in seconds."""
+    """One step of a workflow: the middle part of its Jobs' names, its module, its longest time in seconds."""
 
     name: str
     module: str
@@ -29,7 +29,7 @@ def job_name(resource: Json, step: Step, attempt: int) -> str:
 def job_and_config(
     resource: Json, step: Step, attempt: int, seconds: int, settings: OperatorSettings
 ) -> tuple[Json, Json]:
-    """The ConfigMap and the Job of an attempt, in the order in which they are made."""
+    """Make the ConfigMap and the Job of an attempt, in the order in which they must be created."""
     metadata = child_metadata(resource, job_name(resource, step, attempt), step.name)
     secret = (resource["spec"].get("storage") or {}).get("secret")
     job = {
@@ -64,7 +64,7 @@ def child_metadata(resource: Json, name: str, component: str) -> Json:
 
 def config_map(metadata: Json, config: StepConfig) -> Json:
     values = config.model_dump(mode="json", exclude_none=True)
-    # As short as the entity itself: a ConfigMap holds 1 MiB, and escapes would make six bytes of two.
+    # A ConfigMap holds 1 MiB: escapes of non-ASCII characters would make six bytes of two.
     content = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.json": content}}
 
@@ -86,14 +86,14 @@ def step_config(
 
 
 def complete_spec(spec: Json, storage: str) -> Json:
-    """The spec with every storage location a URL. Raises ValueError, which names the location."""
+    """Complete every storage location of a spec to a URL. Raises ValueError, which names the location."""
     locations = spec.get("storage")
     if not locations:
         return spec
     completed = dict(locations)
     if locations.get("inputs"):
         completed["inputs"] = {
-            key: complete_location(each, storage) for key, each in locations["inputs"].items()
+            key: complete_location(location, storage) for key, location in locations["inputs"].items()
         }
     if locations.get("output"):
         completed["output"] = complete_location(locations["output"], storage)

@@ -17,11 +17,10 @@ from steelyard.kube.workqueue import WorkQueue, spare_worker
 from steelyard.monitoring import Address, served
 from steelyard.operator.caches import InformerCaches
 from steelyard.operator.controller import Controller
-from steelyard.operator.desired import Told
+from steelyard.operator.desired import Event
 from steelyard.operator.edge import Key, Stale, Synced
 from steelyard.operator.metrics import Metrics
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import events
 from steelyard.operator.workflow import workflows
 from steelyard.types import Json
 
@@ -30,11 +29,12 @@ _log = logging.getLogger(__name__)
 LEASE = "steelyard-operator"
 METRICS_SECONDS = 5.0
 DAY = 86_400.0
-"""Longest pause to a reconciliation that is due: a timer cannot wait for the end of the calendar."""
+"""Longest pause before a reconciliation: a timer cannot wait for the end of the calendar."""
 SETTLE_SECONDS = 0.05
-SETTLE_SECONDS_EACH = 0.001
-"""For each replica that a job has: its status grows with them."""
-TRAINING_KINDS = frozenset(each.kind for each in TRAINING)
+"""Pause after the first change of a replica, so that one reconciliation sees replicas that begin and end together."""
+SETTLE_SECONDS_PER_REPLICA = 0.001
+"""Further pause for each replica of the job, whose status grows with their number."""
+TRAINING_KINDS = frozenset(resource.kind for resource in TRAINING)
 
 
 async def run_operator(
@@ -49,8 +49,8 @@ async def run_operator(
 ) -> None:
     """Lead, and reconcile, until `stop`. Raises LeaseLost when the lease cannot be kept: the process should end.
 
-    `listening` is called with the address of the metrics, where they are served. What the machine slept by `sleeps`
-    counts for no deadline.
+    `listening` is called with the address of the metrics, where they are served. Time that the machine slept, as
+    `sleeps` measures it, counts for no deadline.
     """
     operator = Operator(cluster, settings, candidate.clock.now, sleeps)
     elector = LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
@@ -62,7 +62,7 @@ async def run_operator(
 
 
 class Operator:
-    """The caches, the queue and the workers of a leader."""
+    """Caches, work queue and workers of a leader."""
 
     def __init__(
         self,
@@ -79,19 +79,20 @@ class Operator:
         )
         self._events = EventRecorder(cluster, component="steelyard-operator", now=now)
         self.ready = True
-        """Whether the process does its part: as the leader, once its caches are full; else it stands by."""
-        self._caches = InformerCaches(cluster, workflows(settings), settings, self)
+        """Whether the process does its part: a leader once its caches are full, another always."""
+        self._workflows = workflows(settings)
+        self._caches = InformerCaches(cluster, self._workflows, settings, self)
         self._controller = Controller(cluster, self._caches, self, sleeps)
 
     async def work(self) -> None:
-        """Until cancelled."""
+        """Fill the caches, then reconcile until cancelled."""
         self.metrics.leading.set(1)
         self.ready = False
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._caches.run())
                 tasks.create_task(self._events.run())
-                tasks.create_task(self._count())
+                tasks.create_task(self._update_gauges())
                 await self._caches.synced()
                 self.ready = True
                 for _ in range(self._settings.workers):
@@ -100,20 +101,21 @@ class Operator:
             self.metrics.leading.set(0)
             self._queue.close()
 
-    # ---- what the caches tell
+    # ---- changes that the caches report
 
     def changed(self, key: Key) -> None:
         self._queue.add(key)
 
     def replica_changed(self, key: Key, replicas: int) -> None:
-        """Replicas begin and end together: one look, shortly after the first, sees all of them."""
-        self._queue.add_after(key, SETTLE_SECONDS + replicas * SETTLE_SECONDS_EACH)
+        self._queue.add_after(key, SETTLE_SECONDS + replicas * SETTLE_SECONDS_PER_REPLICA)
 
     def pod_changed(self, key: Key, old: Json | None, new: Json) -> None:
-        told = tuple(events.abnormal(old, new))
-        owner = self._caches.resource(key.resource, key.namespace, key.name) if told else None
-        for each in told if owner else ():
-            self.told(owner or {}, each)
+        child_events = self._workflows[key.resource].child_events
+        events = tuple(child_events.pod_trouble(old, new)) if child_events else ()
+        owner = self._caches.resource(key.resource, key.namespace, key.name) if events else None
+        if owner:
+            for event in events:
+                self.record_event(owner, event)
 
     # ---- the workers
 
@@ -121,11 +123,11 @@ class Operator:
         while True:
             key = await self._queue.get()
             try:
-                await self._look(key)
+                await self._reconcile(key)
             finally:
                 self._queue.done(key)
 
-    async def _look(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> None:
         kind, began = key.resource.kind, time.perf_counter()
         try:
             synced = await self._controller.sync(key, self._now())
@@ -136,39 +138,39 @@ class Operator:
             _log.warning("%s %s/%s: trying again: %s", kind, key.namespace, key.name, error)
             self._retry(key, "error")
         except Exception:  # noqa: BLE001 - the outermost edge: one resource's defect must not stop the others
-            _log.exception("%s %s/%s: a defect; trying again", kind, key.namespace, key.name)
+            _log.exception("%s %s/%s: unexpected error; trying again", kind, key.namespace, key.name)
             self._retry(key, "defect")
         else:
             self._queue.forget(key)
-            self._settle(key, synced)
+            self._requeue(key, synced)
         self.metrics.seconds.labels(kind).observe(time.perf_counter() - began)
 
     def _retry(self, key: Key, result: str) -> None:
         self.metrics.syncs.labels(key.resource.kind, result).inc()
         self._queue.retry(key)
 
-    def _settle(self, key: Key, synced: Synced) -> None:
+    def _requeue(self, key: Key, synced: Synced) -> None:
         self.metrics.syncs.labels(key.resource.kind, "done").inc()
-        if synced.next_look:
-            seconds = (synced.next_look - self._now()).total_seconds()
+        if synced.requeue_at:
+            seconds = (synced.requeue_at - self._now()).total_seconds()
             self._queue.add_after(key, min(max(0.05, seconds), DAY))
-        if synced.more:  # the cache shows it already, so that no watch tells of it
+        if synced.more:  # the cache shows the write already, so that no watch announces it
             self._queue.add(key)
 
-    # ---- what the edge tells
+    # ---- what the edge records
 
-    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+    def record_write(self, verb: str, owner: Json, obj: Json) -> None:
         self.metrics.writes.labels(verb).inc()
         if owner["kind"] in TRAINING_KINDS:
-            self.metrics.training.wrote(verb, owner, obj)
+            self.metrics.training.record_write(verb, owner, obj)
 
-    def told(self, resource: Json, told: Told) -> None:
-        self._events.record(resource, told.type, told.reason, told.message)
+    def record_event(self, resource: Json, event: Event) -> None:
+        self._events.record(resource, event.type, event.reason, event.message)
 
-    async def _count(self) -> None:
+    async def _update_gauges(self) -> None:
         while True:
             self.metrics.queue.set(len(self._queue))
-            self.metrics.count(self._caches.standings())
+            self.metrics.set_resource_counts(self._caches.state_counts())
             await asyncio.sleep(METRICS_SECONDS)
 
 

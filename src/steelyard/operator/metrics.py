@@ -1,4 +1,4 @@
-"""What the operator counts, in Prometheus' form, on `/metrics`."""
+"""Metrics of the operator for Prometheus, served on `/metrics`."""
 
 from collections.abc import Mapping
 
@@ -9,16 +9,19 @@ from steelyard.operator.training.metrics import TrainingMetrics
 
 
 class Metrics:
-    """A registry of its own, so that two operators in one process do not share numbers."""
+    """Metrics in a registry of their own, so that two operators in one process do not share numbers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.syncs = Total(
-            "steelyard_operator_syncs", "Looks at a resource.", ["kind", "result"], registry=self.registry
+            "steelyard_operator_syncs",
+            "Reconciliations of a resource.",
+            ["kind", "result"],
+            registry=self.registry,
         )
         self.seconds = Histogram(
             "steelyard_operator_sync_seconds",
-            "Duration of a look at a resource.",
+            "Duration of a reconciliation in seconds.",
             ["kind"],
             registry=self.registry,
         )
@@ -37,7 +40,8 @@ class Metrics:
 
         self.training = TrainingMetrics(self.registry)
 
-    def count(self, standings: Mapping[tuple[str, str], int]) -> None:
+    def set_resource_counts(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Publish how many resources there are by kind and status."""
         self._resources.clear()
-        for (kind, standing), number in standings.items():
-            self._resources.labels(kind, standing).set(number)
+        for (kind, status), count in counts.items():
+            self._resources.labels(kind, status).set(count)

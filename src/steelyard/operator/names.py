@@ -1,4 +1,4 @@
-"""Names and labels of children: short enough for a Pod's name, and one way from a resource to them."""
+"""Names and labels of children: short enough for a Pod's name, and always the same for the same resource."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ import re
 from steelyard.types import Json
 
 CHILD_LIMIT = 57
-"""Characters: a Job's Pod adds six, and 63 is the limit of a DNS label."""
+"""Longest name of a child: a Job's Pod adds six characters, and a DNS label has at most 63."""
 
 ENTITY = "steelyard/entity"
 OWNER = "steelyard/owner-uid"
@@ -14,7 +14,7 @@ COMPONENT = "app.kubernetes.io/component"
 
 
 def child_name(name: str, suffix: str = "") -> str:
-    """The name of a child: what is too long, or no DNS label, is cut and gets 8 hex digits of the whole's hash."""
+    """Make the name of a child. A name that is too long, or no DNS label, is cut and gets 8 digits of its hash."""
     plain = re.sub(r"[^a-z0-9-]", "-", name.lower())
     if plain == name and len(name) + len(suffix) <= CHILD_LIMIT and name[0].isalpha():
         return name + suffix
@@ -25,7 +25,7 @@ def child_name(name: str, suffix: str = "") -> str:
 
 
 def labels(resource: Json, component: str) -> dict[str, str]:
-    """What every child and its Pods carry."""
+    """Make the labels of every child and of its Pods."""
     return {
         ENTITY: resource["spec"]["id"],
         OWNER: resource["metadata"]["uid"],
@@ -36,7 +36,7 @@ def labels(resource: Json, component: str) -> dict[str, str]:
 
 
 def owner_reference(resource: Json) -> Json:
-    """Makes a child the resource's own: it is collected with it, and counts only for it."""
+    """Make the reference by which a resource controls a child: the child is garbage-collected with it."""
     return {
         "apiVersion": resource["apiVersion"],
         "kind": resource["kind"],
@@ -45,12 +45,3 @@ def owner_reference(resource: Json) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def controller_of(obj: Json) -> Json | None:
-    """The owner that controls the object, if one does."""
-    found: Json
-    for found in obj["metadata"].get("ownerReferences") or ():
-        if found.get("controller"):
-            return found
-    return None

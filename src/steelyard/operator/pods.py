@@ -1,4 +1,4 @@
-"""Parts of the Pods that the operator makes: hardened, with limits, without a service account's token."""
+"""Parts of the Pods that the operator creates: hardened, with limits, without a service account's token."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ CONTAINER_SECURITY: Json = {
 }
 POD_IP: Json = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 POD_UID: Json = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
-"""Under this name a step keeps its log in storage."""
+"""Environment variable with the Pod's uid, under which a step keeps its log in storage."""
 
 
 def step_container(name: str, module: str, settings: OperatorSettings, secret: str | None) -> Json:
-    """A container that runs one of our steps with the Pod's configuration file."""
+    """Make a container that runs one of our steps with the Pod's configuration file."""
     container: Json = {
         "name": name,
         "image": settings.images.steps,
@@ -30,7 +30,9 @@ def step_container(name: str, module: str, settings: OperatorSettings, secret: s
         "env": [
             POD_IP,
             POD_UID,
-            *_values(STEELYARD_TERMINATION_LOG=TERMINATION_LOG, TMPDIR="/tmp", HOME="/tmp"),
+            {"name": "STEELYARD_TERMINATION_LOG", "value": TERMINATION_LOG},
+            {"name": "TMPDIR", "value": "/tmp"},
+            {"name": "HOME", "value": "/tmp"},
         ],
         "resources": step_resources(settings),
         "securityContext": CONTAINER_SECURITY,
@@ -64,7 +66,3 @@ def pod_spec(containers: list[Json], volumes: list[Json], **more: Any) -> Json:
         "volumes": volumes,
         **more,
     }
-
-
-def _values(**values: str) -> list[Json]:
-    return [{"name": name, "value": value} for name, value in values.items()]

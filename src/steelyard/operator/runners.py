@@ -1,7 +1,8 @@
-"""From a runner in a manifest to the container that serves: image, command, arguments, readiness.
+"""The container that serves a model, from a runner in a manifest: image, command, arguments, readiness.
 
-Whose command it is, his is the image. A mock runs a program of ours, so it runs in our image, whatever image its runner
-names: clients of the published API have to name one. vLLM's command runs in the runner's image, which has to hold vLLM.
+The image belongs to whoever the command belongs to. A mock runs a program of ours, so it runs in our image, whatever
+image its runner names (clients of the published API have to name one). vLLM's command runs in the runner's image,
+which has to contain vLLM.
 """
 
 from dataclasses import dataclass
@@ -17,14 +18,14 @@ VLLM_MODEL = "/dyff/mnt/volume"
 
 @dataclass(frozen=True)
 class RunnerFault:
-    """Why a runner cannot be started."""
+    """Reason and message for a runner that cannot be started."""
 
     reason: str
     message: str
 
 
 def runner_fault(service: Json) -> RunnerFault | None:
-    """What is wrong with the service's runner, if anything is."""
+    """Find what is wrong with a service's runner; None if it can be started."""
     runner = service.get("runner")
     if not runner:
         return RunnerFault("BadImage", "runner: is missing, and there is nothing else to start")
@@ -47,7 +48,7 @@ def runner_fault(service: Json) -> RunnerFault | None:
 
 
 def runner_container(service: Json, settings: OperatorSettings) -> Json:
-    """The container `runner` of a session's Pod. It listens on the Pod's own address."""
+    """Make the container `runner` of a session's Pod, which listens on the Pod's own address."""
     runner = service["runner"]
     container: Json = {
         "name": "runner",
@@ -59,7 +60,7 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
             {"name": "PORT", "value": str(PORT)},
             {"name": "TMPDIR", "value": "/tmp"},
             {"name": "HOME", "value": "/tmp"},
-            *({"name": each["name"], "value": each["value"]} for each in runner.get("env") or ()),
+            *({"name": variable["name"], "value": variable["value"]} for variable in runner.get("env") or ()),
         ],
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {
@@ -74,7 +75,7 @@ def runner_container(service: Json, settings: OperatorSettings) -> Json:
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts(runner)],
     }
     command, args = _command(service)
-    # A folder of the image that the runner names; a mock's image, ours, need not have it.
+    # The folder lies in the image that the runner names; our own image, which a mock runs in, need not have it.
     folder = runner.get("workingDir") if runner["kind"] != "mock" else None
     optional = (("command", command), ("args", args), ("workingDir", folder))
     return container | {name: value for name, value in optional if value}
@@ -92,16 +93,18 @@ def mounts(runner: Json) -> list[Json]:
 
 
 def volumes(runner: Json) -> list[Json]:
-    """A data mount is an emptyDir too: the init container fills it from storage."""
+    """Make the volumes of a runner. Those of data mounts are filled from storage by the init container."""
     return [
-        {"name": f"volume-{number}", "emptyDir": _limit(mount)}
+        {"name": f"volume-{number}", "emptyDir": _empty_dir(mount)}
         for number, mount in enumerate(runner.get("volumeMounts") or ())
     ]
 
 
 def vllm_command(service: Json) -> tuple[list[str], list[str]]:
-    """vLLM's OpenAI server: the model from its mount, or by the name that the model's cache has; then the user's
-    arguments, last, so that they win.
+    """Make command and arguments of vLLM's OpenAI server.
+
+    The model comes from its mount, or by the name that the model's cache has. The user's arguments are last, so that
+    they win.
     """
     runner = service["runner"]
     mounted = data_mounts(runner)
@@ -119,7 +122,7 @@ def vllm_command(service: Json) -> tuple[list[str], list[str]]:
         "$(POD_IP)",
         "--port",
         str(PORT),
-        # Published clients ask vLLM below /openai. Paths without it go on to work.
+        # Published clients ask vLLM below /openai; paths without the prefix work as well.
         "--root-path",
         "/openai",
         *parallel,
@@ -150,15 +153,15 @@ def _image(runner: Json, settings: OperatorSettings) -> str:
 
 
 def _resources(runner: Json, settings: OperatorSettings) -> Json:
-    """Memory is limited to what was asked for; processors are not, a replica may use what is idle."""
-    asked = runner["resources"]
+    """Make requests and limits. Memory is limited to its request; processors are not, so that idle ones are used."""
+    requested = runner["resources"]
     gpu = (runner.get("accelerator") or {}).get("gpu")
     gpus = {gpu["hardwareTypes"][0].partition("/")[0] + "/gpu": str(gpu.get("count", 1))} if gpu else {}
-    requests = {"cpu": asked.get("cpu") or "100m", "memory": asked.get("memory") or "256Mi"}
-    limits = {"memory": asked.get("memory") or settings.step_resources.memory_limit}
+    requests = {"cpu": requested.get("cpu") or "100m", "memory": requested.get("memory") or "256Mi"}
+    limits = {"memory": requested.get("memory") or settings.step_resources.memory_limit}
     return {"requests": requests | gpus, "limits": limits | gpus}
 
 
-def _limit(mount: Json) -> Json:
+def _empty_dir(mount: Json) -> Json:
     scratch = mount.get("scratch")
     return {"sizeLimit": scratch["capacity"]} if scratch else {}

@@ -1,4 +1,4 @@
-"""Builds what a session consists of: ConfigMap, headless Service, Deployment."""
+"""The objects that a session consists of: ConfigMap, headless Service, Deployment."""
 
 from steelyard.operator.jobs import child_metadata, config_map, step_config
 from steelyard.operator.names import OWNER, child_name
@@ -11,7 +11,7 @@ IDENTITY_PORT = 8001
 
 
 def session_objects(session: Json, settings: OperatorSettings) -> tuple[Json, ...]:
-    """In the order in which they are made."""
+    """Make a session's objects, in the order in which they must be created."""
     metadata = child_metadata(session, child_name(session["metadata"]["name"]), "session")
     return (
         config_map(metadata, step_config(session, "fetch_volume", settings)),
@@ -63,7 +63,7 @@ def _deployment(session: Json, metadata: Json, settings: OperatorSettings) -> Js
 
 
 def _identity(session: Json, settings: OperatorSettings) -> Json:
-    """Says whose replica this is, so that an address that was used again never scores another model."""
+    """Make the container that names the Pod's session, so that a reused address never answers for another model."""
     module = "steelyard.steps.session_identity"
     return {
         "name": "session",

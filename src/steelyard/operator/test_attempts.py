@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
+from steelyard.kube.objects import true_condition
 from steelyard.kube.resource import EVALUATIONS, JOBS
-from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key
 from steelyard.operator.simulation import environment as env
@@ -50,7 +50,7 @@ def names(bench: Bench) -> list[str]:
 
 def end(bench: Bench) -> tuple[str, str]:
     resource = bench.resource() or {}
-    found = condition(resource, "Finished") or {"reason": resource["status"]["reason"], "message": ""}
+    found = true_condition(resource, "Finished") or {"reason": resource["status"]["reason"], "message": ""}
     return found["reason"], found["message"]
 
 

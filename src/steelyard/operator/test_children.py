@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
-from steelyard.operator.children import Outcome, job_outcome, last_words, observe
+from steelyard.operator.children import JobOutcome, job_outcome, observe, termination_message
 from steelyard.operator.names import OWNER, labels, owner_reference
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import make_evaluation
@@ -64,7 +64,7 @@ def unready(ago: timedelta, reason: str = "NodeNotReady") -> Json:
     return {"phase": "Running", "conditions": [ready]}
 
 
-def outcome(job: Json | None, *pods: Json) -> Outcome:
+def outcome(job: Json | None, *pods: Json) -> JobOutcome:
     return job_outcome(job, observe(EVALUATION, [job] if job else [], pods), NOW, SETTINGS)
 
 
@@ -129,7 +129,7 @@ def test_a_pod_deleted_by_hand_is_a_disruption() -> None:
 def test_a_failed_job_without_a_pod_is_a_disruption_once_the_pod_had_time_to_show() -> None:
     early = outcome(make_job(FAILED, since=timedelta(seconds=1)))
     assert early.state == "waiting"
-    assert early.look_again == NOW + timedelta(seconds=4)
+    assert early.requeue_at == NOW + timedelta(seconds=4)
     late = outcome(make_job(FAILED, since=timedelta(seconds=5)))
     assert (late.state, late.counted) == ("failed", False)
     ahead = outcome(make_job(FAILED, since=timedelta(hours=-5)))
@@ -152,14 +152,14 @@ def test_no_failure_is_concluded_from_time_that_the_machine_slept() -> None:
 )
 def test_an_image_may_be_missing_for_ten_minutes(reason: str) -> None:
     early = outcome(make_job(), make_pod(timedelta(minutes=9), **waiting(reason)))
-    assert (early.state, early.look_again) == ("waiting", NOW + timedelta(minutes=1))
+    assert (early.state, early.requeue_at) == ("waiting", NOW + timedelta(minutes=1))
     late = outcome(make_job(), make_pod(timedelta(minutes=10), **waiting(reason)))
     assert (late.state, late.code, late.permanent) == ("failed", "BadImage", True)
 
 
 def test_a_node_may_be_silent_for_two_minutes() -> None:
     found = outcome(make_job(), make_pod(**unready(timedelta(seconds=90))))
-    assert (found.state, found.look_again) == ("running", NOW + timedelta(seconds=30))
+    assert (found.state, found.requeue_at) == ("running", NOW + timedelta(seconds=30))
 
 
 def test_a_job_that_is_gone_or_ended_well_or_waits_for_a_node() -> None:
@@ -171,10 +171,10 @@ def test_a_job_that_is_gone_or_ended_well_or_waits_for_a_node() -> None:
 
 
 def test_last_words_name_the_row_and_survive_what_is_not_json() -> None:
-    assert last_words({"message": BAD_ROW}) == ("BadRequest", "the row is refused (row 17)")
-    assert last_words({"message": "Traceback …"}) == ("", "Traceback …")
-    assert last_words({"message": "[1]"}) == ("", "[1]")
-    assert last_words({}) == ("", "")
+    assert termination_message({"message": BAD_ROW}) == ("BadRequest", "the row is refused (row 17)")
+    assert termination_message({"message": "Traceback …"}) == ("", "Traceback …")
+    assert termination_message({"message": "[1]"}) == ("", "[1]")
+    assert termination_message({}) == ("", "")
 
 
 def test_only_children_that_the_resource_controls_count() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid, Unreachable
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import true_condition
 from steelyard.kube.resource import DEPLOYMENTS, JOBS, Resource, resource_of
-from steelyard.operator.conditions import condition
 from steelyard.operator.controller import Controller
-from steelyard.operator.desired import Told
+from steelyard.operator.desired import Event
 from steelyard.operator.edge import Defect, Key, Synced
 from steelyard.operator.simulation.lagging_caches import LaggingCaches
 from steelyard.operator.simulation.resources import (
@@ -31,7 +31,7 @@ class Stage:
 
     def __init__(self, resource: Json) -> None:
         self.now = BEGIN
-        self.events: list[Told] = []
+        self.events: list[Event] = []
         self.cluster = MemoryCluster(lambda: self.now)
         self.kind = resource_of(resource)
         self.name = resource["metadata"]["name"]
@@ -45,11 +45,11 @@ class Stage:
         self._caches.seen = dict(self.cluster.store.snapshot().objects)
         return await self._controller.sync(self._key, self.now)
 
-    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+    def record_write(self, verb: str, owner: Json, obj: Json) -> None:
         pass
 
-    def told(self, resource: Json, told: Told) -> None:
-        self.events.append(told)
+    def record_event(self, resource: Json, event: Event) -> None:
+        self.events.append(event)
 
     @property
     def resource(self) -> Json:
@@ -103,7 +103,7 @@ async def test_an_unexpected_error_is_a_condition_of_the_resource(resource: Json
     assert (progressing["status"], progressing["reason"]) == ("True", "Error")
     assert progressing["message"].startswith(("KeyError: ", "ValueError: "))
     assert stage.resource["status"]["reason"] == "Error"
-    assert condition(stage.resource, "Finished") is None
+    assert true_condition(stage.resource, "Finished") is None
     assert [(event.type, event.reason) for event in stage.events] == [("Warning", "Error")]
 
 
@@ -169,15 +169,15 @@ async def test_no_time_of_a_stored_resource_overflows(seconds: int) -> None:
     synced = await stage.sync()
     (job,) = stage.cluster.store.objects(JOBS)
     assert job["spec"]["activeDeadlineSeconds"] == 2**31 - 1
-    assert synced.next_look
-    assert synced.next_look > stage.now
+    assert synced.requeue_at
+    assert synced.requeue_at > stage.now
 
 
 async def test_a_session_that_expires_at_the_end_of_the_calendar_runs() -> None:
     session = make_session(expires="9999-12-31T23:59:59-23:59")
     session["status"] = {"observedGeneration": 1}
     stage = Stage(session)
-    assert (await stage.sync()).next_look
+    assert (await stage.sync()).requeue_at
     assert stage.resource["status"]["reason"] == "Starting"
     assert stage.cluster.store.objects(DEPLOYMENTS)
 

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from steelyard.awake import Sleep, Sleeps
+from steelyard.kube.objects import true_condition
 from steelyard.kube.resource import resource_of
 from steelyard.operator.children import Children
-from steelyard.operator.conditions import Memory, Phase, condition, status_of
+from steelyard.operator.conditions import History, Phase, make_status
 from steelyard.operator.desired import Desired
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.resources import (
@@ -118,7 +119,7 @@ def test_a_transition_has_the_time_at_which_it_happened() -> None:
     session["status"] = look(session).status
     later = look(session, NOW + timedelta(minutes=1)).status
     assert later == session["status"]
-    ready = status_of(session, Phase("ready", "Ready"), Memory({}), NOW + timedelta(minutes=2))
+    ready = make_status(session, Phase("ready", "Ready"), History({}), NOW + timedelta(minutes=2))
     times = {each["type"]: each["lastTransitionTime"] for each in ready["conditions"]}
     assert times["Ready"] == times["Progressing"] == "2026-01-01T01:02:00Z"
     assert times["Failed"] == "2026-01-01T01:00:00Z"
@@ -126,10 +127,10 @@ def test_a_transition_has_the_time_at_which_it_happened() -> None:
 
 def test_an_end_stays_whatever_comes() -> None:
     evaluation = make_evaluation()
-    evaluation["status"] = status_of(evaluation, Phase("failed", "ClientFailed"), Memory({}), NOW)
-    again = status_of(evaluation, Phase("complete", "Verified"), Memory({}), NOW)
+    evaluation["status"] = make_status(evaluation, Phase("failed", "ClientFailed"), History({}), NOW)
+    again = make_status(evaluation, Phase("complete", "Verified"), History({}), NOW)
     assert again == evaluation["status"]
-    assert condition(evaluation, "Failed")
+    assert true_condition(evaluation, "Failed")
     assert look(evaluation).create == ()
 
 
@@ -139,13 +140,13 @@ def test_the_resource_goes_when_its_time_is_over(ttl: int | None, seconds: int, 
     model["status"] = look(model).status
     want = look(model, NOW + timedelta(seconds=seconds))
     assert want.delete_resource is gone
-    assert want.next_look == (NOW + timedelta(seconds=60) if ttl else None)
+    assert want.requeue_at == (NOW + timedelta(seconds=60) if ttl else None)
 
 
 def test_a_session_looks_again_at_its_deadlines() -> None:
-    assert look(make_session()).next_look == NOW + timedelta(minutes=30)
+    assert look(make_session()).requeue_at == NOW + timedelta(minutes=30)
     soon = make_session(expires="2026-01-01T01:10:00Z")
-    assert look(soon).next_look == NOW + timedelta(minutes=10)
+    assert look(soon).requeue_at == NOW + timedelta(minutes=10)
 
 
 def test_a_sessions_start_deadline_counts_time_awake() -> None:
@@ -156,7 +157,7 @@ def test_a_sessions_start_deadline_counts_time_awake() -> None:
     assert look(begun, sleep.until).status["status"] == "Error"
     want = look(begun, sleep.until, slept)
     assert want.status["status"] != "Error"
-    assert want.next_look == NOW + timedelta(minutes=30, hours=7.9)
+    assert want.requeue_at == NOW + timedelta(minutes=30, hours=7.9)
 
 
 def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
@@ -172,5 +173,5 @@ def test_a_session_that_was_ready_once_has_no_start_deadline_any_more() -> None:
     session["status"] = workflow.reconcile(session, Children(pods=(pod,)), NOW, SETTINGS).status
     assert session["status"]["reason"] == "Ready"
     again = look(session, NOW + timedelta(days=1))
-    assert (again.status["reason"], again.next_look) == ("Starting", None)
-    assert condition({"status": again.status}, "Failed") is None
+    assert (again.status["reason"], again.requeue_at) == ("Starting", None)
+    assert true_condition({"status": again.status}, "Failed") is None

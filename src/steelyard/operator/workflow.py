@@ -1,4 +1,4 @@
-"""A workflow: how the operator looks after one kind of resource. The edge is the same for all of them."""
+"""Workflows: how the operator looks after one kind of resource. The edge is the same for all of them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from steelyard.kube.resource import (
 )
 from steelyard.operator import conditions, trouble
 from steelyard.operator.children import Children, observe
-from steelyard.operator.desired import Desired, Patch, Told
+from steelyard.operator.desired import Desired, Event, Patch
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import dl_job, events, status
 from steelyard.operator.training import trouble as training_trouble
@@ -35,70 +35,73 @@ Reconcile = Callable[[Json, Children, datetime, OperatorSettings], Desired]
 
 
 @dataclass(frozen=True)
+class ChildEvents:
+    """Events that a resource gets when its children are created, deleted, or in trouble."""
+
+    created: Callable[[Json], Event]
+    not_created: Callable[[Json, str], Event]
+    """Takes the child and the API's message."""
+    deleted: Callable[[Json], Event]
+    pod_trouble: Callable[[Json | None, Json], Iterable[Event]]
+    """Takes a Pod before, if it was known, and after a change."""
+
+
+@dataclass(frozen=True)
 class Workflow:
-    """What differs from kind to kind. All of it is pure."""
+    """Everything in which the reconciliation of one kind differs from that of another. All functions are pure."""
 
     reconcile: Reconcile
     observe: Callable[[Json, Iterable[Json], Iterable[Json]], Children]
     name_taken: Callable[[Json, str, datetime], Json]
-    """The status when a child's name is another's."""
+    """Makes the status for a child whose name belongs to somebody else."""
     refused: Callable[[Json, str, datetime], Json]
-    """The status when the API found a child invalid."""
+    """Makes the status for a child that the API called invalid."""
     held_up: Callable[[Json, str, datetime], Json] | None
-    """The status, from the one that was decided on, while the API does not take a child; None: events say it."""
+    """Makes the status, from the desired one, while the API does not accept a child; None where events say it."""
     errored: Callable[[Json, str, datetime], Json]
-    """The status after an unexpected error."""
+    """Makes the status after an unexpected error."""
     recovered: Callable[[Json], Json]
-    """The status that was decided on, without what an earlier error left in it."""
-    told: Callable[[Json, Json, Json], Iterable[Told]]
-    """The events of a change of status, from the resource, the status before and after."""
+    """Makes the status from the desired one, without what an earlier error left in it."""
+    status_events: Callable[[Json, Json, Json], Iterable[Event]]
+    """Makes the events of a change of status, from the resource and the status before and after."""
     follows: Callable[[Json, Json], bool]
-    """Whether, after this change of status, there may be more to do, of which no watch will tell."""
+    """Says whether a change of status, from before to after, calls for more work that no watch will announce."""
     release: Callable[[Json, Json], Patch | None]
-    """How a child is let go that the resource controls, and that is not its own any more; None: it is."""
-    tells_children: bool
-    """Whether each child that is made or deleted is an event."""
+    """Makes the patch that releases a child which has lost the resource's labels; None for one that stays."""
+    expired: Callable[[Json], Event]
+    """Makes the event of the resource's own deletion, after its time to live."""
+    child_events: ChildEvents | None
+    """Events about children, for kinds that announce them."""
 
 
 def _name_taken(resource: Json, message: str, now: datetime) -> Json:
     phase = conditions.failed("NameConflict", message)
-    return conditions.status_of(resource, phase, conditions.memory_of(resource), now)
+    return conditions.make_status(resource, phase, conditions.history_of(resource), now)
 
 
 def _refused(reason: str) -> Callable[[Json, str, datetime], Json]:
     def refused(resource: Json, message: str, now: datetime) -> Json:
         phase = conditions.failed(reason, message)
-        return conditions.status_of(resource, phase, conditions.memory_of(resource), now)
+        return conditions.make_status(resource, phase, conditions.history_of(resource), now)
 
     return refused
 
 
-def _unchanged(status: Json) -> Json:
-    """Every decision writes all conditions anew."""
-    return status
-
-
-def _told(resource: Json, before: Json, after: Json) -> Iterable[Told]:
-    """An event for each change of where a resource stands."""
+def _status_events(resource: Json, before: Json, after: Json) -> Iterable[Event]:
+    """An event for each change of a resource's status word or reason."""
     if (before.get("status"), before.get("reason")) == (after["status"], after["reason"]):
         return
     messages = (
-        each["message"] for each in after["conditions"] if each["status"] == "True" and each["message"]
+        condition["message"]
+        for condition in after["conditions"]
+        if condition["status"] == "True" and condition["message"]
     )
     bad = after["status"] in {"Failed", "Error"} or after["reason"] in {trouble.ERROR, trouble.NOT_MADE}
-    yield Told("Warning" if bad else "Normal", after["reason"], next(messages, ""))
-
-
-def _told_by_watch(before: Json, after: Json) -> bool:
-    return False
-
-
-def _kept(resource: Json, child: Json) -> None:
-    return None
+    yield Event("Warning" if bad else "Normal", after["reason"], next(messages, ""))
 
 
 def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
-    """`invalid` is the reason of a failure for a child that the API found invalid."""
+    """Return the workflow of an evaluation kind; `invalid` is the failure's reason when the API refuses a child."""
     return Workflow(
         reconcile=reconcile,
         observe=observe,
@@ -106,11 +109,12 @@ def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
         refused=_refused(invalid),
         held_up=trouble.held_up,
         errored=trouble.errored,
-        recovered=_unchanged,
-        told=_told,
-        follows=_told_by_watch,
-        release=_kept,
-        tells_children=False,
+        recovered=lambda desired: desired,  # every reconciliation makes all conditions anew
+        status_events=_status_events,
+        follows=lambda before, after: False,  # the watch announces every change
+        release=lambda resource, child: None,
+        expired=events.expired,
+        child_events=None,
     )
 
 
@@ -122,10 +126,16 @@ TRAINING_WORKFLOW = Workflow(
     held_up=None,
     errored=training_trouble.errored,
     recovered=training_trouble.recovered,
-    told=events.told,
+    status_events=events.status_events,
     follows=status.follows,
     release=ownership.release,
-    tells_children=True,
+    expired=events.expired,
+    child_events=ChildEvents(
+        created=events.created,
+        not_created=events.not_created,
+        deleted=events.deleted,
+        pod_trouble=events.pod_trouble,
+    ),
 )
 
 WORKFLOWS: Mapping[Resource, Workflow] = {
@@ -140,6 +150,10 @@ WORKFLOWS: Mapping[Resource, Workflow] = {
 
 
 def workflows(settings: OperatorSettings) -> Mapping[Resource, Workflow]:
-    """Those of the kinds that this operator looks after."""
+    """Return the workflows of the kinds that this operator looks after."""
     kinds = frozenset(settings.training.kinds)
-    return {each: how for each, how in WORKFLOWS.items() if each not in TRAINING or each.kind in kinds}
+    return {
+        resource: workflow
+        for resource, workflow in WORKFLOWS.items()
+        if resource not in TRAINING or resource.kind in kinds
+    }

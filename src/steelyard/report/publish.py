@@ -2,13 +2,13 @@
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from steelyard.report.attest import BadAttestation, envelope, key_ids, payload_of
-from steelyard.report.attest_audit import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
-from steelyard.report.attest_report import ATTESTATION, statement_of
-from steelyard.report.audit import Audit
-from steelyard.report.document import RUBRIC_FOLDER
+from steelyard.report.audit.make import Audit
+from steelyard.report.evidence.attestation import BadAttestation, envelope, key_ids, payload_of
+from steelyard.report.evidence.audit_statement import AUDIT_NUMBERS, AUDIT_PAGE, audit_statement
+from steelyard.report.evidence.report_statement import ATTESTATION, statement_of
+from steelyard.report.page.document import RUBRIC_FOLDER
+from steelyard.report.page.row_pages import FOLDER
 from steelyard.report.report import NUMBERS, PAGE, SCORES, Report
-from steelyard.report.rows_pages import FOLDER
 from steelyard.storage.store import ObjectMissing, Store
 
 

@@ -21,21 +21,21 @@ from steelyard.evaluation.adapters import AdapterSpec
 from steelyard.evaluation.errors import EvaluationFailed
 from steelyard.evaluation.manifest import FileEntry, Manifest
 from steelyard.evaluation.recount import check_complete
-from steelyard.report.document import RUBRIC_FOLDER, Found, Subject, make_document
+from steelyard.report.answers import Questions, local_copy, make_view, mapped
 from steelyard.report.errors import ReportFailed
-from steelyard.report.failures import describe, indexes_shown, texts_of, wrong_questions
-from steelyard.report.joined import Questions, local_copy, make_view, mapped
-from steelyard.report.page import Section, numbers_json, page
-from steelyard.report.reducers import check_reducers
-from steelyard.report.report_files import copy_rubric_files, described, further_files
+from steelyard.report.evidence.inputs import copy_rubric_files, described, further_files
+from steelyard.report.page.document import RUBRIC_FOLDER, Found, Subject, make_document
+from steelyard.report.page.failures import describe, indexes_shown, texts_of, wrong_questions
+from steelyard.report.page.page import Section, numbers_json, page
+from steelyard.report.page.row_columns import Drawn, drawn
+from steelyard.report.page.row_errors import Records, keys_of, keys_shown, read_records, row_errors
+from steelyard.report.page.row_pages import MOST_PAGED, RowPages
+from steelyard.report.page.row_scan import Reading, asked
+from steelyard.report.page.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
 from steelyard.report.results import Results, Rubric
-from steelyard.report.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
-from steelyard.report.rows_drawn import Drawn, drawn
-from steelyard.report.rows_errors import Records, keys_of, keys_shown, read_records, row_errors
-from steelyard.report.rows_pages import MOST_PAGED, RowPages
-from steelyard.report.rows_read import Reading, asked
 from steelyard.report.rubrics import alias, find_rubric
 from steelyard.report.scoring import Grouping, Output, Progress, score_output, summarise
+from steelyard.report.statistics.reducers import check_reducers
 from steelyard.storage.store import ObjectMissing, Store
 
 SCORES = "scores.parquet"

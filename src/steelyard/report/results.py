@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import pyarrow as pa
 from markupsafe import Markup
 
-from steelyard.report.statistics import Estimate
+from steelyard.report.statistics.intervals import Estimate
 from steelyard.types import Json
 
 Unit: TypeAlias = Literal["share", "number"]

@@ -15,13 +15,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from steelyard.evaluation.manifest import Manifest
+from steelyard.report.answers import Questions, View, answers, local_copy
 from steelyard.report.errors import ReportFailed
-from steelyard.report.groups import GROUP, columns_of, group_figure, group_numbers, group_table, grouped
-from steelyard.report.joined import Questions, View, answers, local_copy
-from steelyard.report.power import power_line, power_numbers
-from steelyard.report.reducers import reduced, right_or_wrong
 from steelyard.report.results import Answer, Bounds, Counts, Metric, Results, Rubric, ScoresTogether
 from steelyard.report.rubrics.rows import text_of
+from steelyard.report.statistics.groups import (
+    GROUP,
+    columns_of,
+    group_figure,
+    group_numbers,
+    group_table,
+    grouped,
+)
+from steelyard.report.statistics.power import power_line, power_numbers
+from steelyard.report.statistics.reducers import reduced, right_or_wrong
 from steelyard.report.status import COLUMN as STATUS
 from steelyard.report.status import counted, counts_of, settled, with_status
 from steelyard.report.wording import counted as counted_as

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from steelyard.report.results import Answer, Counts, Rubric
-from steelyard.report.statistics import Floats
+from steelyard.report.statistics.intervals import Floats
 
 Status: TypeAlias = Literal["scored", "failed", "left out"]
 SCORED: Status = "scored"

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report import figures
+from steelyard.report.page import figures
 from steelyard.report.results import Metric, Results
-from steelyard.report.statistics import Estimate, Integers, Scale, clusters_of, mean, proportion
+from steelyard.report.statistics.intervals import Estimate, Integers, Scale, clusters_of, mean, proportion
 from steelyard.report.status import SCORED, has_status
 from steelyard.report.status import counted as counted_rows
 from steelyard.report.wording import count, counted, interval, percent, unanswered

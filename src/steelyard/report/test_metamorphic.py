@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from steelyard.report.comparison import Comparison, Scored, compare
+from steelyard.report.comparison.reports import Comparison, Scored, compare
 from steelyard.report.results import Results
 from steelyard.report.rubrics.text import ExactMatch, TokenF1
 from steelyard.report.scoring import summarise

@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.report.classification import Classification
+from steelyard.report.answers import Questions, View
 from steelyard.report.errors import ReportFailed
 from steelyard.report.example import make_outputs, make_verified
-from steelyard.report.joined import Questions, View
+from steelyard.report.rubrics.classification import Classification
 from steelyard.report.scoring import Grouping, Output, score_output, summarise
 from steelyard.storage.files import FileStore
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.report.statistics import exact
+from steelyard.report.statistics.intervals import exact
 from steelyard.report.summary import What, summarise_scores
 
 

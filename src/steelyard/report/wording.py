@@ -1,6 +1,6 @@
 """Numbers as people read them: thousands apart, percentages with one digit, intervals as "96.2 to 97.8 %"."""
 
-from steelyard.report.statistics import Estimate
+from steelyard.report.statistics.intervals import Estimate
 
 
 def count(number: int) -> str:

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX
-from steelyard.report.comparison import NotComparable, Scored, compare
-from steelyard.report.comparison_runs import Against, Compared, Side, compared_page
-from steelyard.report.joined import sha256_of
-from steelyard.report.page import Evidence
+from steelyard.report.answers import sha256_of
+from steelyard.report.comparison.reports import NotComparable, Scored, compare
+from steelyard.report.comparison.runs import Against, Compared, Side, compared_page
+from steelyard.report.page.page import Evidence
 from steelyard.report.report import SCORES
 from steelyard.report.results import Unit
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import CLUSTER
-from steelyard.report.statistics import holm
+from steelyard.report.statistics.intervals import holm
 from steelyard.runs.folder import Run, open_run
 from steelyard.types import JsonValue
 

@@ -1,4 +1,4 @@
-"""What a run takes from outside, and how it ends."""
+"""The surroundings of a run (clock, environment, listener, stop) and its result."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ class RunFailed(SteelyardError):
 
 
 class Interrupted(SteelyardError):
-    """Somebody asked to stop; what was answered is kept."""
+    """The run was stopped by a signal; what was answered is kept."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class Listener(Protocol):
-    """Where a run says what happens."""
+    """A receiver of what happens in a run: a display, or a test."""
 
     def begins(self, folder: RunFolder, total: int, done: int) -> None: ...
     def progress(self, snapshot: Mapping[str, JsonValue]) -> None: ...
@@ -54,49 +54,49 @@ class Silence:
 
 
 @dataclass(frozen=True)
-class World:
-    """Time, chance, the environment, a listener, and the wish to stop."""
+class RunContext:
+    """Clocks, randomness, environment variables, the listener and the stop event of one run."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     chance: Callable[[], float] = random.random
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     listener: Listener = field(default_factory=Silence)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to make no more calls; those in flight are awaited, and what was answered is kept."""
+    """The event to set for no more calls; those in flight are awaited, and what was answered is kept."""
     clock: Callable[[], float] = time.monotonic
     ends_at: float | None = None
-    """The moment, by `clock`, at which the time of the whole run is up, its judges included."""
+    """Deadline of the whole run with its judges, in seconds of `clock`; None without a limit."""
     others: Others = field(default_factory=Others)
-    """What others have taken from the budget of this run."""
+    """Tokens and cost that others have taken from the budget of this run."""
 
-    def limited(self, seconds: float | None) -> "World":
-        """The same, with `seconds` from now on; where an end is fixed already, that stays."""
+    def limited(self, seconds: float | None) -> "RunContext":
+        """Return the context with a deadline in `seconds` from now; a deadline that is fixed already stays."""
         if seconds is None or self.ends_at is not None:
             return self
         return replace(self, ends_at=self.clock() + seconds)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a run ended, other than by an error."""
+class RunResult:
+    """The end of a run, other than by an error."""
 
     folder: RunFolder
     manifest: Manifest | None
-    """None when it stopped at a cap."""
+    """The manifest of the verified output; None when the run stopped at a cap."""
     resumed: int = 0
-    """Rows that were there already."""
+    """Number of rows that earlier attempts had answered."""
     headlines: tuple[tuple[str, str], ...] = ()
-    """Each rubric and its headline, the leading one first."""
+    """Pairs of a rubric and its headline, the leading rubric first."""
     stopped: str | None = None
-    """Which cap was reached, in a sentence."""
+    """The cap that was reached, in a sentence."""
     spending: Mapping[str, JsonValue] | None = None
     """Tokens and cost of the model, of each judge and in total, as report.json has them."""
     judge_errors: int = 0
-    """Answers that a judge gave no verdict on."""
+    """Number of answers without a verdict of a judge."""
 
     @property
     def headline(self) -> str | None:
-        """Headline of the rubric that leads."""
+        """The headline of the leading rubric."""
         return self.headlines[0][1] if self.headlines else None
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from aiohttp import web
 
-from steelyard.runs.context import World
+from steelyard.runs.context import RunContext
 from steelyard.runs.request import Limits, RunRequest, SourceSpec
 from steelyard.types import JsonValue
 
@@ -40,13 +40,13 @@ def echo(prompt: str) -> str:
     return prompt.rsplit(maxsplit=1)[-1]
 
 
-def stopping(world: World, after: int) -> Callable[[str], str]:
+def stopping(context: RunContext, after: int) -> Callable[[str], str]:
     """Answers; the last one before the end of patience says stop."""
     left = iter(range(after, -1, -1))
 
     def answer(prompt: str) -> str:
         if next(left, 0) == 0:
-            world.stop.set()
+            context.stop.set()
         return echo(prompt)
 
     return answer
@@ -65,8 +65,8 @@ async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator
 
     async def handle(request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        asked.bodies.append(body)
-        asked.headers.append(request.headers)
+        server.bodies.append(body)
+        server.headers.append(request.headers)
         if seconds:
             await asyncio.sleep(seconds)
         said = answer(prompt_of(body))
@@ -81,9 +81,9 @@ async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    asked = Endpoint(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+    server = Endpoint(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
     try:
-        yield asked
+        yield server
     finally:
         await runner.cleanup()
 

@@ -14,8 +14,8 @@ from steelyard.evaluation.resume import resume
 from steelyard.evaluation.shape import INDEX
 from steelyard.evaluation.source import open_source
 from steelyard.runs.plan import plan_of
-from steelyard.runs.prompts.inputs import asked as rows_asked
-from steelyard.runs.resolve import Asked, check_unchanged
+from steelyard.runs.prompts.inputs import selected_batches
+from steelyard.runs.resolve import ResolvedRequest, check_unchanged
 from steelyard.types import JsonValue
 
 BYTES_PER_TOKEN = 4
@@ -39,14 +39,16 @@ class Estimate:
     """At most; None without prices or without max_tokens."""
 
 
-def estimate(asked: Asked, *, fresh: bool = False) -> Estimate:
+def estimate(resolved: ResolvedRequest, *, fresh: bool = False) -> Estimate:
     """Blocking; UsageError as the run itself would raise it."""
-    request = asked.request
-    plan = plan_of(request, asked.identity, asked.columns, None)
-    done = asyncio.run(_done(asked, plan.replications)) if not fresh and check_unchanged(asked) else None
+    request = resolved.request
+    plan = plan_of(request, resolved.identity, resolved.columns, None)
+    done = (
+        asyncio.run(_done(resolved, plan.replications)) if not fresh and check_unchanged(resolved) else None
+    )
     faults: list[str] = []
     calls = size = fault_count = ordinal = 0
-    for batch in rows_asked(asked.rows, asked.source):
+    for batch in selected_batches(resolved.rows, resolved.source):
         indexes = batch.column(0).to_pylist()
         for index, row in zip(indexes, batch.drop_columns([INDEX]).to_pylist(), strict=True):
             left = request.replications - (0 if done is None else int(done[ordinal].sum()))
@@ -70,12 +72,14 @@ def estimate(asked: Asked, *, fresh: bool = False) -> Estimate:
     return Estimate(calls, finished, tuple(faults), fault_count, prompt, completion, cost)
 
 
-async def _done(asked: Asked, replications: tuple[str, ...]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+async def _done(
+    resolved: ResolvedRequest, replications: tuple[str, ...]
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Of each question and replication, whether it is answered."""
-    source = await open_source(asked.folder.inputs)
+    source = await open_source(resolved.folder.inputs)
     indexes = await asyncio.to_thread(IndexMap, source)
     total = source.rows * len(replications)
-    found = await resume(asked.folder.outputs, indexes, replications, total)
+    found = await resume(resolved.folder.outputs, indexes, replications, total)
     done = np.zeros(total, dtype=np.bool_)
     for start, stop in found.rows.ranges():
         done[start:stop] = True

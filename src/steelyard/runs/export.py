@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.shape import INDEX, REPLICATION, RESPONSE_INDEX, RESPONSES
-from steelyard.report.beside import Beside
+from steelyard.report.row_scores import Beside
 from steelyard.report.status import unit_of
 from steelyard.runs.folder import Run
 from steelyard.runs.queries import score_files

@@ -19,9 +19,9 @@ from steelyard.evaluation.completions import CompletionsClient, Tokenizer
 from steelyard.evaluation.openai import reader
 from steelyard.evaluation.plan import Plan
 from steelyard.evaluation.stops import stops_of
-from steelyard.runs.context import RunFailed, World
+from steelyard.runs.context import RunContext, RunFailed
 from steelyard.runs.prompts.render import CONTEXT, GENERATE, KIND, ROLLING
-from steelyard.runs.resolve import Asked
+from steelyard.runs.resolve import ResolvedRequest
 from steelyard.types import JsonValue
 
 CONTEXT_TEXT, REST_TEXT = "The answer to the first question is", " four"
@@ -34,25 +34,27 @@ PAUSE_SECONDS = 1.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
-async def prepared(asked: Asked, plan: Plan, world: World) -> Plan:
+async def prepare_plan(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> Plan:
     """The plan with the client that its rows need. UsageError says what this endpoint cannot be asked."""
-    prompt, most = asked.request.prompt, asked.request.limits.max_stops
+    prompt, most = resolved.request.prompt, resolved.request.limits.max_stops
     if prompt.api != "loglikelihood":
         if not stops_of(prompt.sampling) and prompt.settings is None:
             return plan
         return replace(plan, around=lambda at: CompletionsClient(at(plan.endpoint), most_stops=most))
-    kinds = _kinds(asked)
+    kinds = _kinds(resolved)
     tokenizer = None
     if kinds.likelihood:
-        async with _Endpoint(asked.request.urls[0], plan, asked.request.model, world.stop) as endpoint:
-            tokenizer = await endpoint.tokenizer(asked)
-            if not await _check_echo(endpoint, tokenizer, world):
+        async with _Endpoint(
+            resolved.request.urls[0], plan, resolved.request.model, context.stop
+        ) as endpoint:
+            tokenizer = await endpoint.tokenizer(resolved)
+            if not await _check_echo(endpoint, tokenizer, context):
                 tokenizer = None
         if kinds.whole and (tokenizer is None or tokenizer.prefix is None):
-            raise UsageError(_needs_tokenizer(asked, tokenizer))
+            raise UsageError(_needs_tokenizer(resolved, tokenizer))
         if tokenizer is None:
-            world.listener.warning(
-                f"{asked.request.urls[0]}: has no /tokenize; where the border between question and answer lies "
+            context.listener.warning(
+                f"{resolved.request.urls[0]}: has no /tokenize; where the border between question and answer lies "
                 "inside a token, the whole token counts, and the report says how many rows that concerns"
             )
 
@@ -72,8 +74,8 @@ class _Kinds:
     """Whole texts, or texts after nothing: every token counts."""
 
 
-def _kinds(asked: Asked) -> _Kinds:
-    table = pq.read_table(asked.folder.inputs_file, columns=[KIND, CONTEXT])
+def _kinds(resolved: ResolvedRequest) -> _Kinds:
+    table = pq.read_table(resolved.folder.inputs_file, columns=[KIND, CONTEXT])
     asks = {
         (row[KIND], row[CONTEXT] > 0) for row in table.group_by([KIND, CONTEXT]).aggregate([]).to_pylist()
     }
@@ -83,15 +85,15 @@ def _kinds(asked: Asked) -> _Kinds:
     )
 
 
-def _needs_tokenizer(asked: Asked, tokenizer: Tokenizer | None) -> str:
-    name = asked.request.source.stem
+def _needs_tokenizer(resolved: ResolvedRequest, tokenizer: Tokenizer | None) -> str:
+    name = resolved.request.source.stem
     if tokenizer is None:
         return (
             f"{name}: asks for the likelihood of whole texts, which needs an endpoint with /tokenize; "
-            f"{asked.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
+            f"{resolved.request.urls[0]} has none. Run it by lm-eval itself, with the model's tokenizer"
         )
     return (
-        f"{name}: asks for the likelihood of whole texts, and {asked.request.urls[0]} does not tell which token "
+        f"{name}: asks for the likelihood of whole texts, and {resolved.request.urls[0]} does not tell which token "
         "stands before a text. Name it: --task 'lm_eval:NAME?prefix_token_id=N' (the model's BOS, else its EOS)"
     )
 
@@ -147,9 +149,9 @@ class _Endpoint:
             except orjson.JSONDecodeError:
                 return response.status, None
 
-    async def tokenizer(self, asked: Asked) -> Tokenizer | None:
+    async def tokenizer(self, resolved: ResolvedRequest) -> Tokenizer | None:
         """What it tells of its tokens; None where it has no `/tokenize`."""
-        prompt = asked.request.prompt
+        prompt = resolved.request.prompt
         for path in PATHS:
             if not await self.tokens(path, REST_TEXT, special=True):
                 continue  # llama.cpp takes another field, and tells no tokens of nothing
@@ -192,7 +194,7 @@ class _Endpoint:
         return MAX_LENGTH
 
 
-async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: World) -> bool:
+async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, context: RunContext) -> bool:
     """True where the tokenizer counts the tokens that the endpoint lists.
 
     UsageError unless one small request shows that continuations can be found in this endpoint's answers.
@@ -215,7 +217,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
     offsets = answer["choices"][0]["logprobs"].get("text_offset")
     if not isinstance(offsets, list) or any(not isinstance(place, int) or place < 0 for place in offsets):
         lacks = "tells no places of tokens (text_offset is -1 or missing)"
-        world.listener.warning(
+        context.listener.warning(
             f"{endpoint.url}: {lacks}; continuations are found by the texts of the tokens, and a row whose tokens "
             "do not spell its text has no score"
         )
@@ -224,7 +226,7 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
     whole = await endpoint.tokens(tokenizer.path, prompt, special=True) or []
     counted = len(whole) == tokens.prompt_end(answer["choices"][0]["logprobs"]["tokens"], prompt)
     if not counted:
-        world.listener.warning(
+        context.listener.warning(
             f"{endpoint.url}: /tokenize counts other tokens than /completions; it is not used"
         )
     return counted
@@ -232,8 +234,8 @@ async def _check_echo(endpoint: _Endpoint, tokenizer: Tokenizer | None, world: W
 
 def _fault(prompt: str, answer: JsonValue) -> str | None:
     """Why the likelihood of the end of the probe's prompt cannot be read."""
-    asked = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
-    reply = {"asked": asked, "context_tokens": None, "answers": [answer]}
+    resolved = {"prompt": prompt, "context": len(CONTEXT_TEXT)}
+    reply = {"asked": resolved, "context_tokens": None, "answers": [answer]}
     try:
         (response,) = reader("loglikelihood")(orjson.dumps(reply))
         kept = orjson.loads(response["text"])

@@ -1,7 +1,7 @@
-"""Is it the rows that are refused, or whoever asks? A wrong key, model, path or parameter refuses every row alike.
+"""Refusals of every row alike: a wrong key, model, path or parameter, and not the rows, is their cause.
 
-Rows that are refused are recorded, and asked no more. Where an attempt got nothing else, by a status that is about no
-row, its record would only be in the way of the next one: so it is taken back.
+A row that is refused is recorded, and not asked again. Where an attempt got nothing but refusals that are about no row,
+its record would keep the next attempt from asking: so the record is removed.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ STATUSES = {
     405: "the path",
     407: "the proxy",
 }
-"""Statuses that are about the endpoint, and what to look at."""
+"""HTTP statuses that are about the endpoint, with what a person should check."""
 
 
 WRONG = frozenset({400, 422})
-"""Statuses that are about a request."""
+"""HTTP statuses that are about one request."""
 LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "min_tokens", "truncate_prompt_tokens"})
 """Parameters that may be wrong for one row and right for another: it depends on the length of its prompt."""
 
@@ -52,7 +52,7 @@ def refused_parameter(body: str) -> str | None:
 
 @dataclass
 class Refusals:
-    """Of one attempt, whose files have `epoch` in their names."""
+    """The refusals of one attempt, whose files have `epoch` in their names."""
 
     folder: RunFolder
     epoch: str
@@ -62,15 +62,15 @@ class Refusals:
     _done: int = 0
 
     def begins(self, progress: Progress) -> None:
-        """The rows that are done now were done before."""
+        """Note which rows earlier attempts have done."""
         self.progress, self._done = progress, progress.done
 
     def nothing_else(self) -> bool:
-        """Whether this attempt got nothing but row errors so far."""
+        """Return whether this attempt got nothing but row errors so far."""
         return self.progress is not None and 0 < self.progress.done - self._done == self.progress.row_errors
 
-    def said(self) -> str | None:
-        """What the endpoint says to every row, when it is about no row; else None. Blocking."""
+    def explanation(self) -> str | None:
+        """Return why the endpoint refuses every row; None where its answers are about rows. Blocking."""
         errors = self._errors(f"*-{self.epoch}-*.parquet")
         if not errors:
             return None
@@ -89,10 +89,7 @@ class Refusals:
         return None
 
     def _parameter(self) -> str | None:
-        """The one parameter for which every row so far was refused, in this attempt and before it.
-
-        One that all requests share is judged from the first rows; any other one only after the last row.
-        """
+        """The one parameter for which every row so far was refused, in this attempt and in earlier ones."""
         errors = self._errors("*.parquet")
         progress = self.progress
         if progress is None or len(errors) < progress.done or any(e["status"] not in WRONG for e in errors):
@@ -100,6 +97,7 @@ class Refusals:
         parameters = {refused_parameter(error["body"] or "") for error in errors}
         if len(parameters) != 1 or (parameter := parameters.pop()) is None:
             return None
+        # The first rows show what a parameter of all requests does. Any other may be right for a later row.
         shared = parameter in self.shared and parameter not in LENGTHS
         return parameter if shared or progress.done == progress.total else None
 
@@ -112,18 +110,20 @@ class Refusals:
         ]
 
     async def take_back(self) -> None:
-        """Forget what this attempt recorded. Fenced where a later one counts on it by now."""
+        """Remove what this attempt recorded; Fenced where a later attempt relies on it by now."""
         await Epoch(self.folder.outputs, self.epoch).check()
         await asyncio.to_thread(self._remove)
 
     def _remove(self) -> None:
-        if self._done == 0 or self._parameter() is not None:  # nothing was ever answered
+        nothing_was_ever_answered = self._done == 0 or self._parameter() is not None
+        if nothing_was_ever_answered:
             shutil.rmtree(self.folder.outputs.root)
             return
-        for path in [*self._files(layout.PARTS), *self._files(layout.ERRORS)]:  # a row set alone says nothing
+        # A crash in between leaves a row set without its part, which counts for nothing; never the other way round.
+        for path in [*self._files(layout.PARTS), *self._files(layout.ERRORS)]:
             path.unlink()
 
     def _files(self, prefix: str) -> Iterator[Path]:
-        """Parts before their row sets."""
-        found = Path(self.folder.outputs.root, prefix).glob(f"*-{self.epoch}-*.parquet*")
-        yield from sorted(found, key=lambda path: (path.suffix != ".parquet", path.name))
+        """The attempt's files under `prefix`, parts before their row sets."""
+        paths = Path(self.folder.outputs.root, prefix).glob(f"*-{self.epoch}-*.parquet*")
+        yield from sorted(paths, key=lambda path: (path.suffix != ".parquet", path.name))

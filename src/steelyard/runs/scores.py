@@ -9,12 +9,12 @@ import orjson
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.manifest import Manifest
-from steelyard.report.attest import signing_key
+from steelyard.report.evidence.attestation import signing_key
 from steelyard.report.publish import publish
-from steelyard.report.reducers import check_reducers
 from steelyard.report.report import Request, make_report
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.rubrics.columns import named, optional, present
+from steelyard.report.statistics.reducers import check_reducers
 from steelyard.runs.folder import RUN_FILE, RunFolder, request_text
 from steelyard.runs.judge.evidence import check_judged, judged_from
 from steelyard.runs.judge.output import judged_output

@@ -28,8 +28,8 @@ async def make_run(folder: Path, prompts: Path, wrong: tuple[int, ...] = (), **c
         number = int(prompt.split()[1])
         return f"{number} <i>" if number in wrong else str(number)
 
-    async with endpoint(answer) as asked:
-        await run(make_request(prompts, asked.url, **({"rubrics": BOTH[:1]} | changes)), folder)
+    async with endpoint(answer) as server:
+        await run(make_request(prompts, server.url, **({"rubrics": BOTH[:1]} | changes)), folder)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +126,8 @@ def test_what_cannot_be_compared_is_said(
 
 
 def test_rows_that_hang_together_count_as_one(made: Made) -> None:
-    asked = compare_runs(made("b", "clustered"), cluster_by="topic")
-    assert (asked.cluster, asked.others[0].found.clusters) == ("topic", 2)
+    compared = compare_runs(made("b", "clustered"), cluster_by="topic")
+    assert (compared.cluster, compared.others[0].found.clusters) == ("topic", 2)
     as_scored = compare_runs(made("clustered", "b"))
     assert (as_scored.cluster, as_scored.others[0].found.clusters) == ("weight", 4)
     assert as_scored.others[0].found.chance.method.endswith("(3 clusters differ)")

@@ -8,24 +8,24 @@ import pytest
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.doubles import free_port
-from steelyard.runs.context import Interrupted, RunFailed, World
+from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import endpoint, make_request, stopping, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.request import Limits, RubricSpec, SourceSpec
-from steelyard.runs.resolve import ask
+from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 
 
 async def test_answers_of_another_endpoint_are_not_reused(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
     nowhere = f"http://127.0.0.1:{free_port()}/v1"
     elsewhere = replace(make_request(prompts, nowhere), limits=Limits(wait_for_server=0.1))
     with pytest.raises(UsageError, match=rf"another endpoint .*--same-model-at {nowhere}; .*--fresh"):
         await run(elsewhere, tmp_path / "run")
-    assert ask(elsewhere).folder != ask(make_request(prompts, asked.url)).folder
+    assert resolve(elsewhere).folder != resolve(make_request(prompts, server.url)).folder
     with pytest.raises(
         RunFailed, match=r"no connection for 0\.1 s"
     ):  # where nobody listens, nothing is answered
@@ -33,64 +33,64 @@ async def test_answers_of_another_endpoint_are_not_reused(tmp_path: Path) -> Non
 
 
 async def test_a_run_goes_on_where_the_same_model_is_said_to_be(tmp_path: Path) -> None:
-    prompts, world = write_prompts(tmp_path / "p.parquet", 60), World()
-    async with endpoint(stopping(world, 20)) as first:
+    prompts, context = write_prompts(tmp_path / "p.parquet", 60), RunContext()
+    async with endpoint(stopping(context, 20)) as first:
         request = make_request(prompts, first.url, rubrics=(RubricSpec("exact-match"),))
         with pytest.raises(Interrupted):
-            await run(request, tmp_path / "run", world)
+            await run(request, tmp_path / "run", context)
         before = len(first.bodies)
     async with endpoint() as second:
         moved = replace(RunFolder(tmp_path / "run").request(), same_model_at=(second.url,))
         assert (await run(moved, tmp_path / "run")).resumed == before
         assert (await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")).exit_code == 0
     assert len(second.bodies) == 60 - before
-    asked = {first.url: before, second.url: 60 - before}
-    assert open_run(tmp_path / "run").manifest.asked == asked
+    calls = {first.url: before, second.url: 60 - before}
+    assert open_run(tmp_path / "run").manifest.asked == calls
     page = (tmp_path / "run" / "report.html").read_text()
     assert f"Asked at {first.url}" in page
     assert f"Asked at {second.url}" in page
-    assert orjson.loads((tmp_path / "run" / "report.json").read_bytes())["calls"]["asked"] == asked
+    assert orjson.loads((tmp_path / "run" / "report.json").read_bytes())["calls"]["asked"] == calls
 
 
 async def test_a_fresh_run_sets_the_one_that_is_there_aside(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run")
-    async with endpoint() as asked:
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run", fresh=True)
-    assert (outcome.exit_code, len(asked.bodies)) == (0, 4)
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
+    async with endpoint() as server:
+        result = await run(make_request(prompts, server.url), tmp_path / "run", fresh=True)
+    assert (result.exit_code, len(server.bodies)) == (0, 4)
     assert open_run(tmp_path / "run.before-1").manifest.rows.present == 4  # nothing is deleted
-    assert list(open_run(tmp_path / "run").manifest.asked) == [asked.url]
+    assert list(open_run(tmp_path / "run").manifest.asked) == [server.url]
 
 
 async def test_rows_that_are_only_in_the_folder_are_not_set_aside(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
         prompts.unlink()
-        with pytest.raises(UsageError, match="no longer there to be asked anew"):
+        with pytest.raises(UsageError, match="no longer exists, so its rows cannot be asked again"):
             await run(RunFolder(tmp_path / "run").request(), tmp_path / "run", fresh=True)
     assert (tmp_path / "run").is_dir()
 
 
 async def test_a_judge_beside_the_model_moves_with_it(tmp_path: Path) -> None:
-    prompts, world = write_prompts(tmp_path / "p.parquet", 8), World()
+    prompts, context = write_prompts(tmp_path / "p.parquet", 8), RunContext()
 
     async with endpoint(lambda _: "VERDICT: correct") as first:
         request = make_request(prompts, first.url)
-        await run(request, tmp_path / "run", world)
+        await run(request, tmp_path / "run", context)
     async with endpoint(lambda _: "VERDICT: correct") as second:
         judged = replace(request, judges=(JudgeSpec("j"),), rubrics=(RubricSpec("judge.Verdict"),))
-        outcome = await run(replace(judged, same_model_at=(second.url,)), tmp_path / "run")
-    assert (outcome.exit_code, len(second.bodies)) == (0, 8)
+        result = await run(replace(judged, same_model_at=(second.url,)), tmp_path / "run")
+    assert (result.exit_code, len(second.bodies)) == (0, 8)
 
 
 async def test_a_folder_of_a_version_that_did_not_count_the_endpoint_goes_on(tmp_path: Path) -> None:
     """Its answers' names are made of an identity without it; who was asked stands beside it."""
     prompts = write_prompts(tmp_path / "p.parquet", 4)
     folder = RunFolder(tmp_path / "run")
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
         await run(request, folder.path)
         record = orjson.loads(folder.run_json.read_bytes())
         del record["identity"]["endpoint"]
@@ -98,5 +98,5 @@ async def test_a_folder_of_a_version_that_did_not_count_the_endpoint_goes_on(tmp
         assert (await run(request, folder.path)).exit_code == 0
         with pytest.raises(UsageError, match="another endpoint"):
             await run(replace(request, urls=("http://127.0.0.1:1/v1",)), folder.path)
-    assert "endpoint" not in ask(request, folder.path).identity
+    assert "endpoint" not in resolve(request, folder.path).identity
     assert request.source == SourceSpec(str(prompts))

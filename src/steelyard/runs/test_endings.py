@@ -23,10 +23,10 @@ async def test_answers_that_the_servers_end_cut_short_are_asked_again(tmp_path: 
         cut = tries[prompt] == 1 and int(echo(prompt)) % 4 == 0
         return ended_by("abort", echo(prompt)[:-1]) if cut else echo(prompt)
 
-    async with endpoint(answer) as asked:
-        request = make_request(prompts, asked.url, prompt=PromptSpec(api))
-        outcome = await run(request, tmp_path / "run")
-    assert outcome.exit_code == 0
+    async with endpoint(answer) as server:
+        request = make_request(prompts, server.url, prompt=PromptSpec(api))
+        result = await run(request, tmp_path / "run")
+    assert result.exit_code == 0
     rows = list(open_run(tmp_path / "run").rows())
     assert all(row.responses and row.responses[0]["text"] == str(row.index) for row in rows)
     assert {row.responses[0]["finish_reason"] for row in rows if row.responses} == {"stop"}
@@ -45,8 +45,8 @@ async def test_an_answer_in_pieces_is_read_as_one(tmp_path: Path) -> None:
         body = b"".join(b"data: " + orjson.dumps(piece) + b"\n\n" for piece in pieces)
         return web.Response(body=body, content_type="text/event-stream")
 
-    async with endpoint(answer) as asked:
-        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
+    async with endpoint(answer) as server:
+        assert (await run(make_request(prompts, server.url), tmp_path / "run")).exit_code == 0
     texts = {row.index: (row.responses or [{}])[0].get("text") for row in open_run(tmp_path / "run").rows()}
     assert texts == {number: str(number) for number in range(6)}
 
@@ -57,11 +57,11 @@ async def test_a_reason_that_nobody_knows_is_counted_on_the_page(tmp_path: Path)
     def answer(prompt: str) -> JsonValue:
         return ended_by("budget", echo(prompt)) if echo(prompt) in "012" else echo(prompt)
 
-    async with endpoint(answer) as asked:
-        request = make_request(prompts, asked.url, rubrics=(RubricSpec("exact-match"),))
+    async with endpoint(answer) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-match"),))
         assert (await run(request, tmp_path / "run")).exit_code == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Ended by budget" in page
     assert "3 answers (an unknown reason" in page
     numbers = orjson.loads((tmp_path / "run" / "report.json").read_bytes())
-    assert numbers["calls"] == {"asked": {asked.url: 6}, "unknownEndings": {"budget": 3}}
+    assert numbers["calls"] == {"asked": {server.url: 6}, "unknownEndings": {"budget": 3}}

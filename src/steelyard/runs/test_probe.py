@@ -13,7 +13,7 @@ from aiohttp import web
 from steelyard.errors import UsageError
 from steelyard.evaluation.model_servers import BOS, ModelServer, generated
 from steelyard.runs import probe
-from steelyard.runs.context import Silence, World
+from steelyard.runs.context import RunContext, Silence
 from steelyard.runs.doubles import make_request
 from steelyard.runs.folder import open_run
 from steelyard.runs.request import PromptSpec
@@ -64,7 +64,7 @@ async def answers(
     server: ModelServer,
     rows: Sequence[Mapping[str, JsonValue]],
     folder: Path,
-    world: World | None = None,
+    context: RunContext | None = None,
     **prompt: JsonValue,
 ) -> list[dict[str, JsonValue]]:
     """The first response to each of these rows."""
@@ -74,8 +74,8 @@ async def answers(
         request = make_request(
             path, url, prompt=PromptSpec(api="loglikelihood", settings="settings", **prompt)
         )
-        outcome = await run(request, folder / "run", world)
-    answered = await asyncio.to_thread(lambda: list(open_run(outcome.folder.path).rows()))
+        result = await run(request, folder / "run", context)
+    answered = await asyncio.to_thread(lambda: list(open_run(result.folder.path).rows()))
     return [row.responses[0] for row in sorted(answered, key=lambda row: row.index) if row.responses]
 
 
@@ -113,7 +113,9 @@ async def test_a_continuation_is_the_same_whatever_a_server_calls_its_places(
     server: ModelServer, tmp_path: Path
 ) -> None:
     warned = Warned()
-    (response,) = await answers(replace(server, bodies=[]), [LIKELIHOOD], tmp_path, World(listener=warned))
+    (response,) = await answers(
+        replace(server, bodies=[]), [LIKELIHOOD], tmp_path, RunContext(listener=warned)
+    )
     assert "".join(orjson.loads(response["text"])["tokens"]) == " stone"
     assert any("tells no places of tokens" in said for said in warned.said) is (server.kind == "sglang")
     assert any("has no /tokenize" in said for said in warned.said) is not server.tokenize
@@ -125,7 +127,7 @@ async def test_a_server_that_is_busy_is_asked_again_and_not_taken_for_one_withou
     monkeypatch.setattr(probe, "PAUSE_SECONDS", 0.01)
     warned = Warned()
     (response,) = await answers(
-        ModelServer(busy=3, bodies=[]), [LIKELIHOOD], tmp_path, World(listener=warned)
+        ModelServer(busy=3, bodies=[]), [LIKELIHOOD], tmp_path, RunContext(listener=warned)
     )
     assert orjson.loads(response["text"])["context_tokens"] == 5
     assert not warned.said
@@ -138,8 +140,8 @@ async def test_stops_beyond_the_endpoint_s_end_an_answer_of_any_run(tmp_path: Pa
     stops = ["one", "two", "three", "four", "five", "\n"]
     async with serving(server) as url:
         prompt = PromptSpec(sampling={"stop": stops, "max_tokens": 40})
-        outcome = await run(make_request(path, url, prompt=prompt), tmp_path / "run")
-    (row,) = await asyncio.to_thread(lambda: list(open_run(outcome.folder.path).rows()))
+        result = await run(make_request(path, url, prompt=prompt), tmp_path / "run")
+    (row,) = await asyncio.to_thread(lambda: list(open_run(result.folder.path).rows()))
     assert row.responses is not None
     (response,) = row.responses
     assert response["uncut"] == generated("Q: 7 + 8\nA:")

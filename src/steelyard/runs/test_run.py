@@ -13,7 +13,7 @@ from aiohttp import web
 
 from steelyard.errors import SteelyardError, UsageError
 from steelyard.evaluation.doubles import until
-from steelyard.runs.context import Interrupted, RunFailed, World
+from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import echo, endpoint, make_request, stopping, write_prompts
 from steelyard.runs.dry_run import estimate
 from steelyard.runs.export import exported
@@ -22,7 +22,7 @@ from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.plan import new_epoch
 from steelyard.runs.queries import wrong_answers
 from steelyard.runs.request import Limits, PromptSpec, RubricSpec, SourceSpec
-from steelyard.runs.resolve import ask
+from steelyard.runs.resolve import resolve
 from steelyard.runs.run import run
 from steelyard.runs.scores import score_again
 from steelyard.storage.files import FileStore
@@ -36,11 +36,11 @@ def refused(number: int) -> Callable[[str], Any]:
 
 async def test_every_row_is_asked_once_and_joined_with_its_question(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url, replications=2)
-        outcome = await run(request, tmp_path / "run")
-    assert outcome.exit_code == 0
-    assert sorted(asked.prompts) == sorted(2 * [f"say {number}" for number in range(20)])
+    async with endpoint() as server:
+        request = make_request(prompts, server.url, replications=2)
+        result = await run(request, tmp_path / "run")
+    assert result.exit_code == 0
+    assert sorted(server.prompts) == sorted(2 * [f"say {number}" for number in range(20)])
     rows = list(open_run(tmp_path / "run").rows())
     assert len(rows) == 40
     assert {(row.index, row.replication) for row in rows} == {(i, r) for i in range(20) for r in range(2)}
@@ -53,41 +53,41 @@ async def test_every_row_is_asked_once_and_joined_with_its_question(tmp_path: Pa
 
 async def test_a_finished_run_asks_nothing_again(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run")
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
-    assert len(asked.bodies) == 20
-    assert (outcome.exit_code, outcome.resumed) == (0, 20)
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
+        result = await run(make_request(prompts, server.url), tmp_path / "run")
+    assert len(server.bodies) == 20
+    assert (result.exit_code, result.resumed) == (0, 20)
 
 
 async def test_a_stopped_run_awaits_its_calls_and_goes_on_from_there(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 200)
-    world = World()
-    async with endpoint(stopping(world, 30)) as asked:
+    context = RunContext()
+    async with endpoint(stopping(context, 30)) as server:
         with pytest.raises(Interrupted, match="to go on: steelyard eval run"):
-            await run(make_request(prompts, asked.url), tmp_path / "run", world)
-        before = len(asked.bodies)
+            await run(make_request(prompts, server.url), tmp_path / "run", context)
+        before = len(server.bodies)
         assert 0 < before < 200
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
-    assert outcome.resumed == before
-    assert len(asked.bodies) == 200  # nothing was paid twice
+        result = await run(make_request(prompts, server.url), tmp_path / "run")
+    assert result.resumed == before
+    assert len(server.bodies) == 200  # nothing was paid twice
 
 
 async def test_a_run_goes_on_from_its_folder_alone(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 200)
-    world = World()
-    async with endpoint(stopping(world, 30)) as asked:
+    context = RunContext()
+    async with endpoint(stopping(context, 30)) as server:
         source = SourceSpec(str(prompts), columns={"text": "prompt"}, sample=150)
-        request = make_request(prompts, asked.url, source=source, prompt=PromptSpec(template="{{ text }}"))
+        request = make_request(prompts, server.url, source=source, prompt=PromptSpec(template="{{ text }}"))
         with pytest.raises(Interrupted):
-            await run(request, tmp_path / "run", world)
+            await run(request, tmp_path / "run", context)
         prompts.unlink()
-        outcome = await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")
-        assert outcome.exit_code == 0
+        result = await run(RunFolder(tmp_path / "run").request(), tmp_path / "run")
+        assert result.exit_code == 0
         scored = replace(request, rubrics=(RubricSpec("exact-match"),))
         assert (await run(scored, tmp_path / "run")).headline
         assert (await run(request, tmp_path / "run")).headline  # by what it was scored before
-    assert len(asked.bodies) == 150
+    assert len(server.bodies) == 150
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -103,18 +103,18 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("fault", CHANGES)
 async def test_a_folder_takes_no_answers_to_other_questions(tmp_path: Path, fault: str) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
         await run(request, tmp_path / "run")
         with pytest.raises(UsageError, match=fault):
             await run(CHANGES[fault](request), tmp_path / "run")
-    assert len(asked.bodies) == 4
+    assert len(server.bodies) == 4
 
 
 async def test_a_folder_takes_no_answers_to_another_file(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 4)
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
         await run(request, tmp_path / "run")
         write_prompts(prompts, 5)
         with pytest.raises(UsageError, match="another prompt file"):
@@ -123,11 +123,11 @@ async def test_a_folder_takes_no_answers_to_another_file(tmp_path: Path) -> None
 
 async def test_inputs_that_were_changed_in_the_folder_are_found(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 50)
-    world = World()
-    async with endpoint(stopping(world, 10)) as asked:
-        request = make_request(prompts, asked.url)
+    context = RunContext()
+    async with endpoint(stopping(context, 10)) as server:
+        request = make_request(prompts, server.url)
         with pytest.raises(Interrupted):
-            await run(request, tmp_path / "run", world)
+            await run(request, tmp_path / "run", context)
         inputs = RunFolder(tmp_path / "run").inputs_file
         table = pq.read_table(inputs)
         pq.write_table(table.set_column(2, "target", table["prompt"]), inputs)
@@ -137,10 +137,10 @@ async def test_inputs_that_were_changed_in_the_folder_are_found(tmp_path: Path) 
 
 async def test_a_newer_command_takes_a_run_over(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 300)
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
         older = asyncio.create_task(run(request, tmp_path / "run"))
-        await until(lambda: len(asked.bodies) >= 20)
+        await until(lambda: len(server.bodies) >= 20)
         newer = await run(request, tmp_path / "run")
         with pytest.raises(RunFailed, match="another command has taken this run over"):
             await older
@@ -150,29 +150,29 @@ async def test_a_newer_command_takes_a_run_over(tmp_path: Path) -> None:
 
 async def test_an_epoch_outranks_those_before_whatever_the_clocks_say(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
-    world = World()
+    context = RunContext()
     await store.create(".steelyard/epoch/9000000000-aaaaaaaa-0001", b"")
-    assert await new_epoch(store, world.now()) > "9000000001"
+    assert await new_epoch(store, context.now()) > "9000000001"
 
 
 async def test_a_cap_stops_a_run_that_can_go_on(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 60)
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url)
+    async with endpoint() as server:
+        request = make_request(prompts, server.url)
         capped = replace(request, limits=Limits(concurrency=4, max_tokens_total=240))
-        outcome = await run(capped, tmp_path / "run")
-        assert (outcome.exit_code, outcome.manifest) == (4, None)
-        assert "240 tokens" in (outcome.stopped or "")
-        assert len(asked.bodies) <= 20
+        result = await run(capped, tmp_path / "run")
+        assert (result.exit_code, result.manifest) == (4, None)
+        assert "240 tokens" in (result.stopped or "")
+        assert len(server.bodies) <= 20
         assert (await run(request, tmp_path / "run")).exit_code == 0
-    assert len(asked.bodies) == 60
+    assert len(server.bodies) == 60
 
 
 async def test_a_refused_row_is_recorded_and_the_rest_done(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
-    async with endpoint(refused(7)) as asked:
-        outcome = await run(make_request(prompts, asked.url), tmp_path / "run")
-    assert outcome.exit_code == 3
+    async with endpoint(refused(7)) as server:
+        result = await run(make_request(prompts, server.url), tmp_path / "run")
+    assert result.exit_code == 3
     done = open_run(tmp_path / "run")
     assert [row.index for row in done.rows() if row.responses is None] == [7]
     ((key, error),) = done.row_errors.items()
@@ -182,33 +182,33 @@ async def test_a_refused_row_is_recorded_and_the_rest_done(tmp_path: Path) -> No
 
 async def test_under_abort_a_refused_row_ends_the_run_and_names_itself(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
-    async with endpoint(refused(7)) as asked:
-        request = make_request(prompts, asked.url, policy="Abort")
+    async with endpoint(refused(7)) as server:
+        request = make_request(prompts, server.url, policy="Abort")
         with pytest.raises(RunFailed, match=r"index 7.*too long.*--bad-rows skip"):
             await run(request, tmp_path / "run")
         assert (await run(replace(request, policy="Skip"), tmp_path / "run")).exit_code == 3
-    assert asked.prompts.count("say 3") == 1
+    assert server.prompts.count("say 3") == 1
 
 
 async def test_a_run_that_is_cancelled_calls_no_more(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 500)
-    async with endpoint() as asked:
-        running = asyncio.create_task(run(make_request(prompts, asked.url), tmp_path / "run"))
-        await until(lambda: len(asked.bodies) >= 10)
+    async with endpoint() as server:
+        running = asyncio.create_task(run(make_request(prompts, server.url), tmp_path / "run"))
+        await until(lambda: len(server.bodies) >= 10)
         running.cancel()
         await asyncio.wait([running])
-        before = len(asked.bodies)
+        before = len(server.bodies)
         await asyncio.sleep(0.05)
-        assert len(asked.bodies) == before
-        assert (await run(make_request(prompts, asked.url), tmp_path / "run")).exit_code == 0
+        assert len(server.bodies) == before
+        assert (await run(make_request(prompts, server.url), tmp_path / "run")).exit_code == 0
 
 
 async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
-    async with endpoint(refused(1)) as asked:
-        world = World(environment={"MY_KEY": "sk-secret-1234"})
-        await run(make_request(prompts, asked.url, api_key_env="MY_KEY"), tmp_path / "run", world)
-    assert {headers["Authorization"] for headers in asked.headers} == {"Bearer sk-secret-1234"}
+    async with endpoint(refused(1)) as server:
+        context = RunContext(environment={"MY_KEY": "sk-secret-1234"})
+        await run(make_request(prompts, server.url, api_key_env="MY_KEY"), tmp_path / "run", context)
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret-1234"}
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert b"sk-secret" not in written
 
@@ -216,15 +216,15 @@ async def test_the_key_is_sent_and_never_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["Skip", "Abort"])
 async def test_a_key_that_the_service_repeats_is_not_written(tmp_path: Path, policy: str) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 2)
-    world = World(environment={"OPENAI_API_KEY": "sk-secret-1234"})
+    context = RunContext(environment={"OPENAI_API_KEY": "sk-secret-1234"})
     said = {"say 0": web.Response(status=400, text="who is sk-secret-1234?")}
-    async with endpoint(lambda prompt: said.get(prompt, "1")) as asked:
-        request = make_request(prompts, asked.url, policy=policy)
+    async with endpoint(lambda prompt: said.get(prompt, "1")) as server:
+        request = make_request(prompts, server.url, policy=policy)
         if policy == "Abort":
             with pytest.raises(RunFailed, match=r"who is \[the key\]\?"):
-                await run(request, tmp_path / "run", world)
+                await run(request, tmp_path / "run", context)
             return
-        await run(request, tmp_path / "run", world)
+        await run(request, tmp_path / "run", context)
     ((_, error),) = open_run(tmp_path / "run").row_errors.items()
     assert error["body"] == "who is [the key]?"
 
@@ -243,34 +243,34 @@ async def test_a_password_in_a_url_is_refused_before_it_is_written(tmp_path: Pat
 
 async def test_without_a_key_none_is_sent(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 1)
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run", World(environment={}))
-    assert "Authorization" not in asked.headers[0]
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run", RunContext(environment={}))
+    assert "Authorization" not in server.headers[0]
 
 
 async def test_a_column_to_group_by_that_there_is_not_is_told_before_the_first_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
-    async with endpoint() as asked:
+    async with endpoint() as server:
         for change, flag in (
             ({"group_by": ("topic",)}, "--group-by"),
             ({"cluster_by": "topic"}, "--cluster-by"),
         ):
             with pytest.raises(UsageError, match=f"{flag} topic: .* has prompt, target"):
-                await run(make_request(prompts, asked.url, **change), tmp_path / "run")
-    assert asked.bodies == []
+                await run(make_request(prompts, server.url, **change), tmp_path / "run")
+    assert server.bodies == []
 
 
 async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 10)
-    async with endpoint(lambda prompt: "8" if prompt == "say 7" else f"{echo(prompt)}") as asked:
+    async with endpoint(lambda prompt: "8" if prompt == "say 7" else f"{echo(prompt)}") as server:
         request = make_request(
-            prompts, asked.url, rubrics=(RubricSpec("exact-match"), RubricSpec("contains"))
+            prompts, server.url, rubrics=(RubricSpec("exact-match"), RubricSpec("contains"))
         )
-        outcome = await run(request, tmp_path / "run")
-    assert outcome.exit_code == 0
-    assert "90.0 %" in (outcome.headline or "")
+        result = await run(request, tmp_path / "run")
+    assert result.exit_code == 0
+    assert "90.0 %" in (result.headline or "")
     done = open_run(tmp_path / "run")
-    assert (done.numbers or {})["headline"] == outcome.headline
+    assert (done.numbers or {})["headline"] == result.headline
     assert [score["_index_"] for score in wrong_answers(done, 5)] == [7]
     assert [row["scores"]["correct"] for row in rows_of(done)] == [index != 7 for index in range(10)]
     again = replace(request, rubrics=(RubricSpec("contains?target=prompt"),))
@@ -279,7 +279,7 @@ async def test_a_run_is_scored_and_scored_again_without_a_call(tmp_path: Path) -
     assert "0 % were right" in made.headlines[0][1]
     assert done.folder.request() == again
     assert "0 % were right" in ((await run(replace(request, rubrics=()), tmp_path / "run")).headline or "")
-    assert len(asked.bodies) == 10
+    assert len(server.bodies) == 10
 
 
 def rows_of(done: Run) -> list[dict[str, Any]]:
@@ -290,46 +290,46 @@ def rows_of(done: Run) -> list[dict[str, Any]]:
 
 async def test_a_rubric_may_read_no_column(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "[1]"}, {"prompt": "x"}])
-    async with endpoint() as asked:
+    async with endpoint() as server:
         schema = RubricSpec('structure.JsonSchema?schema={"type": "array"}')
-        outcome = await run(make_request(prompts, asked.url, rubrics=(schema,)), tmp_path / "run")
-    assert "50" in (outcome.headline or "")
+        result = await run(make_request(prompts, server.url, rubrics=(schema,)), tmp_path / "run")
+    assert "50" in (result.headline or "")
 
 
 async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 500)
-    async with endpoint(seconds=0.02) as asked:
-        request = make_request(prompts, asked.url, rubrics=(RubricSpec("exact-match?target=answr"),))
+    async with endpoint(seconds=0.02) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-match?target=answr"),))
         with pytest.raises(UsageError, match=r"--rubric .* reads the column 'answr'; .* has prompt, target"):
             await run(request, tmp_path / "run")
-    assert len(asked.bodies) < 500
-    kept = await asyncio.to_thread(estimate, ask(request, tmp_path / "run"))
-    assert kept.done <= len(asked.bodies)  # none, where the rubric was read before the first answer came
+    assert len(server.bodies) < 500
+    kept = await asyncio.to_thread(estimate, resolve(request, tmp_path / "run"))
+    assert kept.done <= len(server.bodies)  # none, where the rubric was read before the first answer came
 
 
 async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 3)
-    async with endpoint() as asked:
-        request = make_request(prompts, asked.url, rubrics=(RubricSpec("exact-mach"),))
+    async with endpoint() as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-mach"),))
         with pytest.raises(UsageError, match="there is no rubric 'exact-mach'"):
             await run(request, tmp_path / "run")
-    assert asked.bodies == []
+    assert server.bodies == []
 
 
 async def test_a_key_to_sign_with_that_is_none_is_told_before_the_first_call(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet")
     (tmp_path / "key.pem").write_text("no key")
-    async with endpoint() as asked:
+    async with endpoint() as server:
         with pytest.raises(UsageError, match=r"--sign-key .*key\.pem"):
-            await run(make_request(prompts, asked.url), tmp_path / "run", sign_key=tmp_path / "key.pem")
-    assert asked.bodies == []
+            await run(make_request(prompts, server.url), tmp_path / "run", sign_key=tmp_path / "key.pem")
+    assert server.bodies == []
 
 
 def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "x" * 400}, {"prompt": None}])
     prompt = PromptSpec(sampling={"max_tokens": 50})
     request = make_request(prompts, "http://127.0.0.1:1/v1", replications=2, prompt=prompt)
-    found = estimate(ask(request, tmp_path / "run"))
+    found = estimate(resolve(request, tmp_path / "run"))
     assert (found.calls, found.fault_count, found.completion_tokens) == (2, 1, 100)
     assert 200 <= found.prompt_tokens <= 250
     assert not (tmp_path / "run").exists()
@@ -337,8 +337,8 @@ def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> 
 
 async def test_a_run_says_where_it_came_from(tmp_path: Path) -> None:
     prompts = write_prompts(tmp_path / "p.parquet", 2)
-    async with endpoint() as asked:
-        await run(make_request(prompts, asked.url), tmp_path / "run")
+    async with endpoint() as server:
+        await run(make_request(prompts, server.url), tmp_path / "run")
     record = orjson.loads(RunFolder(tmp_path / "run").run_json.read_bytes())
     assert record["identity"]["model"] == "m"
-    assert record["settings"]["urls"] == [asked.url]
+    assert record["settings"]["urls"] == [server.url]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.runs.context import RunFailed, World
+from steelyard.runs.context import RunContext, RunFailed
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.request import RubricSpec
 from steelyard.runs.run import run
@@ -29,8 +29,8 @@ async def test_a_finished_run_keeps_its_request_when_a_rubric_cannot_score_it(
     tmp_path: Path, fault: str
 ) -> None:
     folder = tmp_path / "run"
-    async with endpoint() as asked:
-        request = make_request(write_prompts(tmp_path / "p.parquet"), asked.url)
+    async with endpoint() as server:
+        request = make_request(write_prompts(tmp_path / "p.parquet"), server.url)
         await run(request, folder)
         before = (folder / "run.yaml").read_text()
         with pytest.raises(UsageError, match=fault):
@@ -39,11 +39,11 @@ async def test_a_finished_run_keeps_its_request_when_a_rubric_cannot_score_it(
 
 
 async def test_a_rubric_of_verdicts_without_a_judge_costs_nothing(tmp_path: Path) -> None:
-    async with endpoint() as asked:
-        request = make_request(write_prompts(tmp_path / "p.parquet"), asked.url)
+    async with endpoint() as server:
+        request = make_request(write_prompts(tmp_path / "p.parquet"), server.url)
         with pytest.raises(UsageError, match="--judge-model"):
             await run(replace(request, rubrics=(RubricSpec("verdict"),)), tmp_path / "run")
-    assert not asked.bodies
+    assert not server.bodies
 
 
 async def test_a_host_that_there_is_not_is_told_and_not_waited_for(tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ async def test_a_host_that_there_is_not_is_told_and_not_waited_for(tmp_path: Pat
 
 
 async def test_a_key_that_was_named_has_to_be_set_while_there_are_calls_to_make(tmp_path: Path) -> None:
-    async with endpoint() as asked:
-        request = make_request(write_prompts(tmp_path / "p.parquet"), asked.url, api_key_env="MY_KEY")
+    async with endpoint() as server:
+        request = make_request(write_prompts(tmp_path / "p.parquet"), server.url, api_key_env="MY_KEY")
         with pytest.raises(UsageError, match="--api-key-env MY_KEY: is not set"):
-            await run(request, tmp_path / "run", World(environment={}))
-        await run(request, tmp_path / "run", World(environment={"MY_KEY": "k"}))
-        assert (await run(request, tmp_path / "run", World(environment={}))).resumed == 20
+            await run(request, tmp_path / "run", RunContext(environment={}))
+        await run(request, tmp_path / "run", RunContext(environment={"MY_KEY": "k"}))
+        assert (await run(request, tmp_path / "run", RunContext(environment={}))).resumed == 20
 
 
 async def test_a_file_is_no_folder_for_a_run(tmp_path: Path) -> None:

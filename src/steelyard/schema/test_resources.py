@@ -12,7 +12,6 @@ from steelyard.schema.ids import replication_id
 from steelyard.schema.inference_service import ContainerImageSource, VolumeMount, VolumeMountScratch
 from steelyard.schema.locations import LOCATION_PATTERN, check_location, complete_location
 from steelyard.schema.resources import EvaluationResourceSpec, ReportResourceSpec
-from steelyard.schema.status import KINDS, TERMINAL, allows, statuses, transitions
 from steelyard.schema.steps import epoch
 
 REPORT = {
@@ -134,14 +133,3 @@ def test_replications_and_epochs_are_as_published() -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
     assert epoch(created, "abcdef01-2345", 3) == "1767225600-abcdef01-0003"
     assert epoch(created, "f", 9) < epoch(datetime(2026, 1, 2, tzinfo=UTC), "a", 1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_terminal_statuses_stick_and_deleted_is_the_end(kind: str) -> None:
-    for change in transitions(kind):
-        assert {change.before, change.after} <= {*statuses(kind), "Terminated"}
-        assert change.before != "Deleted"
-        if change.before in TERMINAL:
-            assert change.after == "Deleted"
-    assert not allows(kind, "orchestrator", "Admitted", "Admitted")
-    assert not allows(kind, "informer", "Deleted", statuses(kind)[-3])

@@ -14,7 +14,6 @@ from steelyard.broker.contract import everything
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import OUTCOMES, STATE, Message
 from steelyard.schema.base import DyffEntity
-from steelyard.services.aggregator.test_run import judged
 from steelyard.services.identity import (
     IDENTITY,
     LogRefused,
@@ -25,7 +24,7 @@ from steelyard.services.identity import (
     inspect,
     next_epoch,
 )
-from steelyard.services.simulation.commands import create, labels, message
+from steelyard.services.simulation.commands import aggregate, create, labels, message
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation, make_model
 from steelyard.services.sinks.restore import Restored, restore
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
@@ -85,7 +84,7 @@ def store() -> Store:
 
 async def log_of(*entities: DyffEntity, id: str = "0123456789", epoch: int = 1) -> MemoryLog:
     log = MemoryLog(id=id, epoch=epoch)
-    await judged(log, *(message(create(entity)) for entity in entities))
+    await aggregate(log, *(message(create(entity)) for entity in entities))
     return log
 
 
@@ -95,7 +94,7 @@ async def used() -> AsyncIterator[Installation]:
     ledger = await open_ledger("memory:")
     made = Installation(MemoryLog(id="0123456789"), MemoryView(), ledger, store(), store())
     await made.enter()
-    await judged(made.log, *(message(create(entity)) for entity in (EVALUATION, MODEL, DATASET)))
+    await aggregate(made.log, *(message(create(entity)) for entity in (EVALUATION, MODEL, DATASET)))
     await made.follow()
     yield made
     await ledger.close()
@@ -271,7 +270,7 @@ async def test_a_lost_log_is_rebuilt_from_the_backup_and_goes_on(used: Installat
     assert await restored(rebuilt) == Restored(3, ())
     assert await states(rebuilt.log) == await states(used.log)
     await rebuilt.enter()
-    await judged(rebuilt.log, message(labels(MODEL, a="1")))
+    await aggregate(rebuilt.log, message(labels(MODEL, a="1")))
     await rebuilt.follow()
     stored = await rebuilt.view.find(MODEL.id)
     assert stored
@@ -279,7 +278,7 @@ async def test_a_lost_log_is_rebuilt_from_the_backup_and_goes_on(used: Installat
 
 
 async def test_of_an_older_copy_the_backup_knows_better(used: Installation) -> None:
-    await judged(used.log, message(labels(EVALUATION, a="1")))
+    await aggregate(used.log, message(labels(EVALUATION, a="1")))
     await used.follow()
     older = replace(used, log=await log_of(EVALUATION))
     assert await restored(older) == Restored(3, ())
@@ -287,7 +286,7 @@ async def test_of_an_older_copy_the_backup_knows_better(used: Installation) -> N
 
 
 async def test_what_the_log_has_beyond_the_backup_stays(used: Installation) -> None:
-    await judged(used.log, message(labels(EVALUATION, a="1")))
+    await aggregate(used.log, message(labels(EVALUATION, a="1")))
     await used.backup.delete(f"entities/models/{MODEL.id}.json")
     before = await states(used.log)
     assert await restored(used) == Restored(0, ())
@@ -303,11 +302,11 @@ async def test_an_object_that_is_no_entity_keeps_no_other_back(used: Installatio
 async def test_a_rebuilt_log_knows_the_last_command_of_each_entity(used: Installation) -> None:
     """One that is sent again changes nothing."""
     again = message(create(make_model("m2")))
-    await judged(used.log, again)
+    await aggregate(used.log, again)
     await used.follow()
     rebuilt = replace(used, log=MemoryLog(id="9876543210"))
     assert await restored(rebuilt) == Restored(4, ())
-    await judged(rebuilt.log, again)
+    await aggregate(rebuilt.log, again)
     outcomes = [orjson.loads(record.value or b"") for record in await everything(rebuilt.log, OUTCOMES)]
     assert [outcome["reason"] for outcome in outcomes] == ["Repeated"]
 

@@ -18,9 +18,8 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.dead_letters import waiting_of
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
-from steelyard.services.aggregator.test_run import judged
 from steelyard.services.reaper.run import DELETED_FOR, reap
-from steelyard.services.simulation.commands import create, message, status
+from steelyard.services.simulation.commands import aggregate, create, message, status
 from steelyard.services.simulation.entities import START, make_evaluation
 
 ENTITIES = 6 * PIECE
@@ -96,7 +95,7 @@ def _waiters(number: int) -> list[Message]:
 async def _states(number: int) -> list[Message]:
     """States of deleted entities, with which the reaper has most to do."""
     small, entity = MemoryLog(1, clock=lambda: START), make_evaluation()
-    await judged(small, message(create(entity)), message(status(entity, "Deleted")))
+    await aggregate(small, message(create(entity)), message(status(entity, "Deleted")))
     (state,) = await small.read(STATE, 0, 0)
     return [Message(STATE, f"k{n}", state.value, state.headers, 0) for n in range(number)]
 

@@ -10,8 +10,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from steelyard.report.audit import Audit, Request, make_audit
-from steelyard.report.audit_subject import Subject
+from steelyard.report.audit.make import Audit, Request, make_audit
+from steelyard.report.audit.subject import Subject
 from steelyard.report.errors import ReportFailed
 from steelyard.report.publish import publish_audit
 from steelyard.schema.resources import AuditResourceSpec

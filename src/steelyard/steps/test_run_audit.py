@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.report.audit_example import SERVICE, make_stored_report
+from steelyard.report.audit.example import SERVICE, make_stored_report
 from steelyard.schema.steps import EXIT_OK, EXIT_PERMANENT, EXIT_RETRY
 from steelyard.steps.common import Log, execute
 from steelyard.steps.example import ID, make_config

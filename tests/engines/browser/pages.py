@@ -9,10 +9,10 @@ import pyarrow as pa
 from steelyard.evaluation import layout
 from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
 from steelyard.report import example
-from steelyard.report.audit import Audit, make_audit
-from steelyard.report.audit import Request as AuditRequest
-from steelyard.report.audit_example import SERVICE, make_stored_report
-from steelyard.report.audit_subject import Subject
+from steelyard.report.audit.example import SERVICE, make_stored_report
+from steelyard.report.audit.make import Audit, make_audit
+from steelyard.report.audit.make import Request as AuditRequest
+from steelyard.report.audit.subject import Subject
 from steelyard.report.publish import publish
 from steelyard.report.report import Request, make_report
 from steelyard.runs.compare import compare_runs, page
@@ -130,8 +130,8 @@ async def comparison(root: Path) -> Path:
             number = int(prompt.split()[1])
             return "<i>" if number in wrong else str(number)
 
-        async with endpoint(said) as asked:
-            await run(make_request(prompts, asked.url, rubrics=(RubricSpec("exact-match"),)), root / name)
+        async with endpoint(said) as server:
+            await run(make_request(prompts, server.url, rubrics=(RubricSpec("exact-match"),)), root / name)
         folders.append(root / name)
     compared = compare_runs(folders)
     path = root / "comparison.html"

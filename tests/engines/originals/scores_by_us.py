@@ -6,9 +6,9 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from steelyard.report.classification import Classification
 from steelyard.report.results import Answer, Results, Rubric
 from steelyard.report.rubrics.choice import MultipleChoice
+from steelyard.report.rubrics.classification import Classification
 from steelyard.report.rubrics.contract import scores_of
 from steelyard.report.rubrics.judge import kappa_estimate
 from steelyard.report.rubrics.numeric import Close

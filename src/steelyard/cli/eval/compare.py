@@ -8,7 +8,7 @@ import typer
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
-    from steelyard.report.comparison_runs import Against, Compared
+    from steelyard.report.comparison.runs import Against, Compared
 
 FORMS = ("table", "json")
 MOST_LISTED = 20
@@ -58,14 +58,14 @@ def _write(path: Path, page: bytes) -> None:
 
 
 def _json(compared: "Compared") -> str:
-    from steelyard.report.comparison_runs import compared_numbers
-    from steelyard.report.page import numbers_json
+    from steelyard.report.comparison.runs import compared_numbers
+    from steelyard.report.page.page import numbers_json
 
     return numbers_json(compared_numbers(compared)).decode().rstrip()
 
 
 def _table(compared: "Compared") -> str:
-    from steelyard.report.comparison_runs import limits, overview
+    from steelyard.report.comparison.runs import limits, overview
 
     table = overview(compared)
     rows = [tuple(column for column in table.columns), *(tuple(map(str, row)) for row in table.rows)]
@@ -79,7 +79,7 @@ def _table(compared: "Compared") -> str:
 
 
 def _told(compared: "Compared", each: "Against") -> list[str]:
-    from steelyard.report.comparison_runs import sentence, verdict
+    from steelyard.report.comparison.runs import sentence, verdict
 
     found = each.found
     lines = [f"{sentence(each, compared.first, compared.unit)}: {verdict(each)}."]

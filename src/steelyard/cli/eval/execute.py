@@ -13,13 +13,13 @@ from typing import Any
 from steelyard.cli.eval.display import Shown, open_shown
 from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard.errors import SteelyardError
-from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, Outcome, World
+from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
 from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
 
-Going = Callable[..., Coroutine[Any, Any, Outcome]]
-"""`run` with all its arguments but the world."""
+Going = Callable[..., Coroutine[Any, Any, RunResult]]
+"""`run` with all its arguments but the context."""
 
 
 def go(
@@ -34,7 +34,7 @@ def go(
     shown = open_shown(display)
     began = time.monotonic()
     try:
-        outcome = _run(shown, partial(run, request, folder, sign_key=sign_key, fresh=fresh))
+        result = _run(shown, partial(run, request, folder, sign_key=sign_key, fresh=fresh))
     except Interrupted as error:
         shown.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
         return EXIT_INTERRUPTED
@@ -45,21 +45,21 @@ def go(
     finally:
         shown.close()
     seconds = time.monotonic() - began
-    shown.ends(_result(outcome, seconds), _words(outcome, seconds))
-    return outcome.exit_code
+    shown.ends(_result(result, seconds), _words(result, seconds))
+    return result.exit_code
 
 
 def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh: bool = False) -> int:
     """Say what it would cost."""
     from steelyard.runs.dry_run import BYTES_PER_TOKEN, as_json, estimate
-    from steelyard.runs.resolve import ask
+    from steelyard.runs.resolve import resolve
 
     shown = open_shown(display)
-    asked = ask(request, folder)
-    estimated = estimate(asked, fresh=fresh)
-    lines = [f"{asked.folder.path}: {count(estimated.calls, 'call')} to make, none was made"]
+    resolved = resolve(request, folder)
+    estimated = estimate(resolved, fresh=fresh)
+    lines = [f"{resolved.folder.path}: {count(estimated.calls, 'call')} to make, none was made"]
     if estimated.done:
-        lines.append(f"{count(estimated.done)} of {count(asked.total)} are answered already")
+        lines.append(f"{count(estimated.done)} of {count(resolved.total)} are answered already")
     if estimated.fault_count:
         lines += [f"{count(estimated.fault_count, 'row')} cannot be asked:", *estimated.faults]
     lines.append(
@@ -77,7 +77,7 @@ def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh:
     return 0
 
 
-def _run(shown: Shown, going: Going) -> Outcome:
+def _run(shown: Shown, going: Going) -> RunResult:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_interruptible(shown, going))
 
@@ -90,47 +90,47 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-async def _interruptible(shown: Shown, going: Going) -> Outcome:
+async def _interruptible(shown: Shown, going: Going) -> RunResult:
     """The first signal stops the run once what was answered is kept, the second one ends the process."""
-    world = World(listener=shown)
+    context = RunContext(listener=shown)
 
     def interrupt() -> None:
-        if world.stop.is_set():
+        if context.stop.is_set():
             shown.close()
             print("\nsteelyard: stopped at once", file=sys.stderr, flush=True)
             os._exit(EXIT_INTERRUPTED)
-        world.stop.set()
+        context.stop.set()
         shown.warning("stopping once the calls in flight are answered; Ctrl-C again stops at once")
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        return await going(world=world)
+        return await going(context=context)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
 
 
-def _result(outcome: Outcome, seconds: float) -> dict[str, JsonValue]:
-    rows = None if outcome.manifest is None else outcome.manifest.rows.model_dump()
+def _result(result: RunResult, seconds: float) -> dict[str, JsonValue]:
+    rows = None if result.manifest is None else result.manifest.rows.model_dump()
     return {
-        "exit": outcome.exit_code,
-        "folder": str(outcome.folder.path),
+        "exit": result.exit_code,
+        "folder": str(result.folder.path),
         "rows": rows,
-        "resumed": outcome.resumed,
-        "headline": outcome.headline,
-        "headlines": dict(outcome.headlines),
-        "stopped": outcome.stopped,
-        "spending": outcome.spending,
-        "report": str(outcome.folder.page) if outcome.headlines else None,
+        "resumed": result.resumed,
+        "headline": result.headline,
+        "headlines": dict(result.headlines),
+        "stopped": result.stopped,
+        "spending": result.spending,
+        "report": str(result.folder.page) if result.headlines else None,
         "seconds": round(seconds, 3),
     }
 
 
-def _spent(outcome: Outcome) -> list[str]:
+def _spent(result: RunResult) -> list[str]:
     """One line: tokens and cost in total, and of each account where there are several."""
-    spending = outcome.spending
+    spending = result.spending
     if not spending or not spending["tokens"]:
         return []
     accounts = spending["accounts"]
@@ -145,27 +145,27 @@ def _amount(account: Mapping[str, JsonValue]) -> str:
     return f"{count(account['tokens'], 'token')}{cost}"
 
 
-def _words(outcome: Outcome, seconds: float) -> str:
+def _words(result: RunResult, seconds: float) -> str:
     """The last lines: what came of it, and what to do next."""
-    path = outcome.folder.path
-    if outcome.manifest is None:
-        lines = [f"stopped: {outcome.stopped}", *_spent(outcome)]
+    path = result.folder.path
+    if result.manifest is None:
+        lines = [f"stopped: {result.stopped}", *_spent(result)]
         return "\n".join([*lines, f"to go on: steelyard eval run {path}, with a higher cap"])
-    rows = outcome.manifest.rows
-    new = rows.present - outcome.resumed
-    new_rows = f", {count(new)} of them new" if outcome.resumed else ""
+    rows = result.manifest.rows
+    new = rows.present - result.resumed
+    new_rows = f", {count(new)} of them new" if result.resumed else ""
     lines = [f"{count(rows.present, 'answer')} in {duration(seconds)}{new_rows}"]
     if rows.errors:
         lines.append(f"{count(rows.errors, 'row')} without an answer: steelyard eval show {path} --errors")
-    if outcome.judge_errors:
+    if result.judge_errors:
         judges = path / "judges"
         lines.append(
-            f"{count(outcome.judge_errors, 'verdict')} of the judges could not be read: their reasons are in the "
+            f"{count(result.judge_errors, 'verdict')} of the judges could not be read: their reasons are in the "
             f"rows of the page; what a judge was asked: steelyard eval show {judges}/NAME --row N"
         )
-    lines += _spent(outcome)
-    if outcome.headlines:
-        lines += [*headline_lines(outcome.headlines), f"report: {outcome.folder.page}"]
+    lines += _spent(result)
+    if result.headlines:
+        lines += [*headline_lines(result.headlines), f"report: {result.folder.page}"]
     else:
         lines.append(f"to score: steelyard eval score {path} --rubric exact-match")
     return "\n".join(lines)

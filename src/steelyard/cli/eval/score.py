@@ -99,10 +99,10 @@ def score(
 
     async def judge_and_score() -> Made:
         if judge_model:
-            from steelyard.runs.context import World
+            from steelyard.runs.context import RunContext
             from steelyard.runs.judge.judge import judge
 
-            judged = await judge(done, request.judges, World())
+            judged = await judge(done, request.judges, RunContext())
             if judged.stopped:
                 typer.echo(f"stopped: {judged.stopped}\nto go on: the same command with a higher cap")
                 raise typer.Exit(EXIT_CAP)

@@ -20,8 +20,8 @@ async def make_run(folder: Path, wrong: tuple[int, ...], prompt: PromptSpec) -> 
         number = int(prompt.split()[1])
         return "<i>" if number in wrong else str(number)
 
-    async with endpoint(answer) as asked:
-        request = make_request(prompts, asked.url, prompt=prompt, rubrics=(RubricSpec("exact-match"),))
+    async with endpoint(answer) as server:
+        request = make_request(prompts, server.url, prompt=prompt, rubrics=(RubricSpec("exact-match"),))
         await run(request, folder)
     return str(folder)
 

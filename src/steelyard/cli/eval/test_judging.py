@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from steelyard.cli.eval.request import Flags, request_of
 from steelyard.cli.main import app
 from steelyard.errors import UsageError
-from steelyard.runs.context import World
+from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.run import run
@@ -27,17 +27,17 @@ async def test_a_finished_run_can_be_judged_afterwards_from_the_command_line(tmp
     (tmp_path / "prompt.txt").write_text(
         "Grade:\n[Answer to grade]\n{{ response }}\n[Criteria] {{ criteria }}"
     )
-    async with endpoint(model_and_judge) as asked:
-        request = make_request(write_prompts(tmp_path / "p.parquet", 4), asked.url)
-        await run(request, tmp_path / "run", World(environment={}))
+    async with endpoint(model_and_judge) as server:
+        request = make_request(write_prompts(tmp_path / "p.parquet", 4), server.url)
+        await run(request, tmp_path / "run", RunContext(environment={}))
         options = ["--judge-model", "j", "--judge-prompt", str(tmp_path / "prompt.txt")]
         command = ["eval", "score", str(tmp_path / "run"), *options]
         wrong = await asyncio.to_thread(CliRunner().invoke, app, [*command, "--rubric", "exact-mach"])
         assert "there is no rubric 'exact-mach'" in str(wrong.exception)
-        assert len(asked.prompts) == 4  # no judge was asked
+        assert len(server.prompts) == 4  # no judge was asked
         done = await asyncio.to_thread(CliRunner().invoke, app, command)
         assert done.exit_code == 0, done.output
-        assert asked.prompts[4].startswith("Grade:\n")
+        assert server.prompts[4].startswith("Grade:\n")
     assert "Judged of 4 answers: 50.0 %" in done.output
     assert RunFolder(tmp_path / "run").request().judges[0].model == "j"
 
@@ -63,14 +63,14 @@ def test_a_wrong_url_of_a_judge_is_named_by_its_flag() -> None:
 
 
 async def test_judges_of_a_finished_run_spend_from_its_budget(tmp_path: Path) -> None:
-    async with endpoint(model_and_judge) as asked:
-        request = make_request(write_prompts(tmp_path / "p.parquet", 20), asked.url)
-        await run(request, tmp_path / "run", World(environment={}))
+    async with endpoint(model_and_judge) as server:
+        request = make_request(write_prompts(tmp_path / "p.parquet", 20), server.url)
+        await run(request, tmp_path / "run", RunContext(environment={}))
         command = ["eval", "score", str(tmp_path / "run"), "--judge-model", "j", "--max-tokens-total"]
         capped = await asyncio.to_thread(CliRunner().invoke, app, [*command, "360"])
-        assert (capped.exit_code, len(asked.prompts) <= 30) == (4, True)
+        assert (capped.exit_code, len(server.prompts) <= 30) == (4, True)
         assert "stopped: the cap of 360 tokens is reached" in capped.output
         done = await asyncio.to_thread(CliRunner().invoke, app, [*command, "100000"])
         assert done.exit_code == 0, done.output
-    assert len(asked.prompts) == 40
+    assert len(server.prompts) == 40
     assert "Used in total" in (tmp_path / "run" / "report.html").read_text()

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from steelyard.cli.eval.wording import headline_lines
 from steelyard.cli.main import app
-from steelyard.report.attest import key_ids
-from steelyard.runs.context import World
+from steelyard.report.evidence.attestation import key_ids
+from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
 from steelyard.runs.request import RubricSpec
@@ -22,11 +22,11 @@ from steelyard.runs.run import run
 @pytest.fixture
 async def scored(tmp_path: Path) -> Path:
     """A run of four rows, scored by exact-match."""
-    async with endpoint() as asked:
+    async with endpoint() as server:
         request = make_request(
-            write_prompts(tmp_path / "p.parquet", 4), asked.url, rubrics=(RubricSpec("exact-match"),)
+            write_prompts(tmp_path / "p.parquet", 4), server.url, rubrics=(RubricSpec("exact-match"),)
         )
-        await run(request, tmp_path / "run", World(environment={}))
+        await run(request, tmp_path / "run", RunContext(environment={}))
     return tmp_path / "run"
 
 
@@ -69,9 +69,9 @@ async def test_only_the_rubrics_that_are_named_where_that_is_asked_for(scored: P
 
 async def test_a_repeated_run_keeps_the_rubrics_and_prints_all(scored: Path) -> None:
     request = replace(RunFolder(scored).request(), rubrics=(RubricSpec("contains"),))
-    outcome = await run(request, scored, World(environment={}))
-    assert [rubric for rubric, _ in outcome.headlines] == ["exact-match", "contains"]
-    first, second = headline_lines(outcome.headlines)
+    result = await run(request, scored, RunContext(environment={}))
+    assert [rubric for rubric, _ in result.headlines] == ["exact-match", "contains"]
+    first, second = headline_lines(result.headlines)
     assert first.startswith("exact-match: Of 4 answers")
     assert second.startswith("contains: Of 4 answers")
 

@@ -12,6 +12,7 @@ from steelyard.cli.train import framework_file, program, register, wording
 from steelyard.cli.train.cluster import ClusterOptions, Place, on, short
 from steelyard.cli.train.foreground import EXIT_INTERRUPTED, Ended, Session
 from steelyard.cli.train.screen import Screen, open_screen
+from steelyard.clusters.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.frameworks import BY_NAME, TrainingFramework
 from steelyard.clusters.training.manifest import (
@@ -23,7 +24,6 @@ from steelyard.clusters.training.manifest import (
     fresh_name,
     manifest,
 )
-from steelyard.clusters.training.names import OUTPUT_CLAIM, OUTPUT_MODEL, OUTPUT_REGISTER
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import wait
 from steelyard.errors import SteelyardError, UsageError

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.cli.train.cluster import Place
+from steelyard.clusters.names import CODE_DIGEST, PROGRAM
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, imported, imports
 from steelyard.clusters.training.manifest import CODE, Program
-from steelyard.clusters.training.names import CODE_DIGEST, PROGRAM
 from steelyard.errors import UsageError
 from steelyard.types import Json
 

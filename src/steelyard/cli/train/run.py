@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.train.cluster import ClusterOptions, on_cluster
-from steelyard.clusters.training.names import MAX_NUMBER, MAX_REPLICAS
+from steelyard.clusters.names import MAX_NUMBER, MAX_REPLICAS
 
 Text = str | None
 Many = list[str] | None

@@ -10,7 +10,8 @@ import pytest
 from steelyard.cli.train import describe, listing, logs, register, wording
 from steelyard.cli.train.follower import Follower
 from steelyard.cli.train.screen import Plain
-from steelyard.clusters.training import frameworks, names, records, view
+from steelyard.clusters import names
+from steelyard.clusters.training import frameworks, records, view
 from steelyard.clusters.training.doubles import condition, make_job
 from steelyard.clusters.training.following import Changed, PodsChanged
 from steelyard.clusters.training.logs import Line

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from steelyard.clusters.names import ATTEMPT, JOB_NAME, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.frameworks import BY_NAME
 from steelyard.clusters.training.manifest import JobRequest, Program
-from steelyard.clusters.training.names import ATTEMPT, JOB_NAME, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import LogLine
 from steelyard.kube.memory import MemoryCluster

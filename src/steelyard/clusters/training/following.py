@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from steelyard.clusters.names import JOB_NAME
 from steelyard.clusters.training import jobs
 from steelyard.clusters.training.errors import JobDeleted
 from steelyard.clusters.training.logs import (
@@ -17,7 +18,6 @@ from steelyard.clusters.training.logs import (
     has_started,
     written,
 )
-from steelyard.clusters.training.names import JOB_NAME
 from steelyard.clusters.training.view import JobView
 from steelyard.clusters.training.watching import changes
 from steelyard.kube.errors import ApiError, NotFound

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from steelyard.clusters.names import MAX_REPLICAS
 from steelyard.clusters.training.errors import BadJob
-from steelyard.clusters.training.names import MAX_REPLICAS
 from steelyard.kube.resource import (
     DL_JOBS,
     JAX_JOBS,

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
+from steelyard.clusters.names import JOB_NAME
 from steelyard.clusters.training.errors import BadJob, NoSuchJob
 from steelyard.clusters.training.frameworks import BY_NAME, KNOWN, TrainingFramework, of_resource
-from steelyard.clusters.training.names import JOB_NAME
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.errors import AlreadyExists, BadRequest, Invalid, NotFound

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from steelyard.clusters.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.frameworks import KNOWN
-from steelyard.clusters.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from steelyard.clusters.training.view import JobView
 from steelyard.kube.cluster import Cluster, LogLine, PodLogs
 from steelyard.kube.errors import ApiError, NotFound

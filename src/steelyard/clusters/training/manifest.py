@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from steelyard.clusters.names import MAX_NUMBER, NAME_LIMIT, RESTART_SCOPE
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import TrainingFramework
-from steelyard.clusters.training.names import MAX_NUMBER, NAME_LIMIT, RESTART_SCOPE
 from steelyard.types import Json
 
 RestartPolicy = Literal["ExitCode", "OnFailure", "Never", "Always"]

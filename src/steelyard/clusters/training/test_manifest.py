@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.clusters.names import MAX_NUMBER, MAX_REPLICAS
 from steelyard.clusters.training.doubles import make_request
 from steelyard.clusters.training.errors import BadJob
 from steelyard.clusters.training.frameworks import imported, of_resource
 from steelyard.clusters.training.manifest import Program, fresh_name, manifest
-from steelyard.clusters.training.names import MAX_NUMBER, MAX_REPLICAS
 from steelyard.schema.training import common
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property
 
-from steelyard.clusters.training.names import MAX_REPLICAS, OUTPUT_MODEL, PROGRAM
+from steelyard.clusters.names import MAX_REPLICAS, OUTPUT_MODEL, PROGRAM
 from steelyard.clusters.training.records import (
     FailureView,
     ReplicaView,

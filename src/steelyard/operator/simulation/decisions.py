@@ -103,18 +103,18 @@ def _decision(resource: Json, children: Children, want: Desired) -> Decision:
         [_identity(child) for child in want.delete],
         [_identity(child) for child in want.force_delete],
         [
-            (premise.api_version, premise.kind, premise.name, bool(premise.version))
-            for premise in want.premises
+            (precondition.api_version, precondition.kind, precondition.name, bool(precondition.version))
+            for precondition in want.preconditions
         ],
         want.delete_resource,
-        want.next_look,
+        want.requeue_at,
         bool(want.create),
     )
     guards = [_guard(resource), *(_guard(patch.child) for patch in want.patch)]
-    for premise in want.premises:
-        if premise.version:
-            kind = resource_of({"apiVersion": premise.api_version, "kind": premise.kind})
-            guards.append((Key(kind, namespace, premise.name), int(premise.version)))
+    for precondition in want.preconditions:
+        if precondition.version:
+            kind = resource_of({"apiVersion": precondition.api_version, "kind": precondition.kind})
+            guards.append((Key(kind, namespace, precondition.name), int(precondition.version)))
     return Decision(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), tuple(guards))
 
 

@@ -5,10 +5,11 @@ Each function does one thing to the objects of a `Bench`, as a controller, a kub
 
 from typing import Any
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import JOBS, PODS, REPLICA_SETS, Resource, resource_of
 from steelyard.operator.children import live
 from steelyard.operator.conditions import parse_time, time_text
-from steelyard.operator.names import controller_of, owner_reference
+from steelyard.operator.names import owner_reference
 from steelyard.operator.simulation.resources import NAMESPACE
 from steelyard.operator.simulation.simulator import Bench, seconds
 from steelyard.types import Json

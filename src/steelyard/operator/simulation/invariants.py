@@ -1,11 +1,11 @@
 """What must hold throughout the exploration, as checks of a change: each answers what is wrong, or nothing."""
 
+from steelyard.kube.objects import controller_of, true_condition
 from steelyard.kube.resource import EVALUATIONS, JOBS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.children import live
-from steelyard.operator.conditions import condition
 from steelyard.operator.edge import Key
-from steelyard.operator.names import COMPONENT, controller_of
+from steelyard.operator.names import COMPONENT
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Bench, State
@@ -27,7 +27,7 @@ def steps_taken_back(before: State, bench: Bench, key: Key) -> str:
     if not new or not old or old["metadata"]["uid"] != new["metadata"]["uid"]:
         return ""
     was, is_now = old.get("status") or {}, new.get("status") or {}
-    if condition(old, "Finished") and was != is_now:
+    if true_condition(old, "Finished") and was != is_now:
         return f"the end was changed: {was} became {is_now}"
     milestones = was.get("milestones") or []
     if (is_now.get("milestones") or [])[: len(milestones)] != milestones:
@@ -52,7 +52,7 @@ def made_too_late(before: State, bench: Bench, changed: set[StoreKey]) -> str:
         owner = owners.get((controller_of(made) or {}).get("uid", ""))
         if owner is None:
             return f"{key.name} was made for nobody"
-        if condition(owner, "Finished"):
+        if true_condition(owner, "Finished"):
             return f"{key.name} was made for what has finished"
         asks = made["metadata"].get("labels", {}).get(COMPONENT) in {"client", "session"}
         milestones = (owner.get("status") or {}).get("milestones") or ()

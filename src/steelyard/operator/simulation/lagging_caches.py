@@ -60,7 +60,7 @@ class LaggingCaches:
     def settings(self) -> OperatorSettings:
         return SETTINGS
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         return False
 
     def watched(self, obj: Json) -> bool:

@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from steelyard.kube.objects import controller_of, true_condition
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -15,9 +16,8 @@ from steelyard.kube.resource import (
     resource_of,
 )
 from steelyard.kube.store import Key as StoreKey
-from steelyard.operator.conditions import condition
 from steelyard.operator.edge import Key
-from steelyard.operator.names import COMPONENT, ENTITY, OWNER, controller_of
+from steelyard.operator.names import COMPONENT, ENTITY, OWNER
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.invariants import (
@@ -151,7 +151,7 @@ class ResourceWorld:
         resource = bench.resource()
         if resource is None:
             return "the resource is gone"
-        end = condition(resource, "Finished")
+        end = true_condition(resource, "Finished")
         if not end:
             return "it has not finished"
         if left := [each["metadata"]["name"] for each in self._own(bench, resource) if still_runs(each)]:
@@ -196,7 +196,7 @@ class StepWorld(ResourceWorld):
     def surroundings(self, bench: Bench) -> list[Move]:
         moves = [move for job in env.jobs(bench) for move in self._job_moves(bench, job)]
         resource = bench.resource()
-        if resource and not condition(resource, "Finished"):
+        if resource and not true_condition(resource, "Finished"):
             moves += [
                 Move("another's object takes the name", 2, self._forgetting(take_name(kind, name)))
                 for kind, name in self._names
@@ -312,15 +312,15 @@ class EvaluationWorld(StepWorld):
             env.session_status(bench, session, "Failed", "RunnerFailed")
 
         moves = [Move("session deleted by hand", 1, lambda bench: env.remove(bench, session))]
-        if not condition(session, "Finished"):
+        if not true_condition(session, "Finished"):
             moves.append(Move("session fails", 1, fails))
-            if not condition(session, "Ready"):
+            if not true_condition(session, "Ready"):
                 moves.append(Move("session becomes ready", 0, ready))
         return moves
 
     def progress(self, bench: Bench) -> bool:
         for session in _sessions(bench):
-            if not condition(session, "Finished") and not condition(session, "Ready"):
+            if not true_condition(session, "Finished") and not true_condition(session, "Ready"):
                 env.session_status(bench, session, "Ready", "Ready")
                 return True
         return super().progress(bench)

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
+from steelyard.kube.objects import controller_of, true_condition
 from steelyard.kube.resource import CONFIG_MAPS, DEPLOYMENTS, SERVICES
-from steelyard.operator.conditions import condition
-from steelyard.operator.names import controller_of
 from steelyard.operator.simulation import environment as env
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.scenarios import HANDS, OPERATOR, ResourceWorld, remove_child, take_name
@@ -29,7 +28,7 @@ class SessionWorld(ResourceWorld):
     def surroundings(self, bench: Bench) -> list[Move]:
         moves = [move for deployment in deployments(bench) for move in replica_moves(bench, deployment)]
         resource = bench.resource()
-        if resource and not condition(resource, "Finished"):
+        if resource and not true_condition(resource, "Finished"):
             moves += [
                 Move("child deleted by hand", 1, remove_child(child)) for child in self._own(bench, resource)
             ]
@@ -47,12 +46,12 @@ class SessionWorld(ResourceWorld):
         resource = bench.resource()
         if resource is None:
             return "the resource is gone"
-        end = condition(resource, "Finished")
+        end = true_condition(resource, "Finished")
         own = self._own(bench, resource)
         if end:
             left = [each["metadata"]["name"] for each in own]
             return f"{', '.join(left)} outlived it" if left else self._reason_fault(bench, end["reason"])
-        if not condition(resource, "Ready"):
+        if not true_condition(resource, "Ready"):
             return "it is neither ready nor has it finished"
         if resource["spec"].get("expires"):
             return "it has not expired"

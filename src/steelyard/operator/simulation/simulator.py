@@ -310,7 +310,7 @@ class Bench:
         self.cluster.before_call, self.cluster.after_call = self._hooks(interruption)
         try:
             synced = drive(self.controller.sync(self.key, self.now))
-            self.dirty, self.look = synced.more and self.caches.remembers, synced.next_look
+            self.dirty, self.look = synced.more and self.caches.remembers, synced.requeue_at
         except (Stale, ApiError):
             self.dirty = True  # tried again after a while
         except Crash:

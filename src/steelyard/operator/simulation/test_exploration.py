@@ -2,9 +2,9 @@
 
 import pytest
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import JOBS, PODS
 from steelyard.kube.store import key_of
-from steelyard.operator.names import controller_of
 from steelyard.operator.simulation.exploration import Violation
 from steelyard.operator.simulation.merging import MergingCheck
 from steelyard.operator.simulation.resources import NAMESPACE, make_model, make_service

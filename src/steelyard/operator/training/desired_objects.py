@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from steelyard.awake import pause_lasts
-from steelyard.operator.desired import Premise
+from steelyard.operator.desired import Precondition
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.model import Memory, Place, Scope, Tally, TrainingJob
@@ -90,13 +90,13 @@ def missing(crew: Crew, memory: Memory, tally: Tally) -> Iterator[Place]:
         yield place
 
 
-def premises(crew: Crew, memory: Memory, create: Sequence[Json]) -> tuple[Premise, ...]:
+def preconditions(crew: Crew, memory: Memory, create: Sequence[Json]) -> tuple[Precondition, ...]:
     """That no Pod of an earlier attempt is there which the cache does not show: a new process may have read the Pods
     before the job.
     """
     made = {each["metadata"]["name"] for each in create if each["kind"] == "Pod"}
     again = (each for each in memory.replicas.values() if each.attempt and each.pod in made)
-    return tuple(Premise("v1", "Pod", each.pod) for each in again)
+    return tuple(Precondition("v1", "Pod", each.pod) for each in again)
 
 
 def _together(job: TrainingJob, one: Place, other: Place) -> bool:

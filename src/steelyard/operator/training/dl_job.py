@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from steelyard.kube.objects import controller_of
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Desired, Told
-from steelyard.operator.names import controller_of
+from steelyard.operator.desired import Desired, Event
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import desired_objects as wanted
 from steelyard.operator.training import drift as upkeep
@@ -35,8 +35,8 @@ def reconcile(resource: Json, children: Children, now: datetime, settings: Opera
     try:
         job = read(resource, settings)
     except definition.NoSuchFramework as missing:  # who applies both at once may get the job in first
-        told = Told("Warning", "FrameworkMissing", str(missing))
-        return Desired(status=dict(resource.get("status") or {}), tell=(told,))
+        told = Event("Warning", "FrameworkMissing", str(missing))
+        return Desired(status=dict(resource.get("status") or {}), events=(told,))
     except Invalid as invalid:
         return _refused(resource, children, invalid, now)
     crew = Crew(job, children)
@@ -100,7 +100,7 @@ def _begun(crew: Crew, now: datetime) -> Desired:
     memory = replace(replicas.followed(crew), started=now, framework=job.framework.definition)
     memory = ports.assign(job, memory)
     ignored = gang.ignored(job)
-    return replace(_told(crew, memory, [status.created(job)], now), tell=(ignored,) if ignored else ())
+    return replace(_told(crew, memory, [status.created(job)], now), events=(ignored,) if ignored else ())
 
 
 def _suspended(crew: Crew, now: datetime) -> Desired:
@@ -121,19 +121,19 @@ def _after_the_end(crew: Crew, now: datetime, settings: OperatorSettings) -> Des
     said: Json = dict(job.resource["status"])
     succeeded = status.holds(job.memory.conditions, "Succeeded")
     following = outputs.after(job, crew.children, now, settings) if succeeded else None
-    delete, delete_resource, next_look = clean_up.finished(job, crew.children, now)
+    delete, delete_resource, requeue_at = clean_up.finished(job, crew.children, now)
     going = any(pod["metadata"].get("deletionTimestamp") for pod in crew.children.pods)
-    looks = [next_look, *(wanted.looks(crew, Memory()) if going else ())]
+    looks = [requeue_at, *(wanted.looks(crew, Memory()) if going else ())]
     if following is not None:
         said["outputs"] = following.status
-        looks.append(following.next_look)
+        looks.append(following.requeue_at)
     return Desired(
         status=said,
         create=following.create if following else (),
         delete=delete,
         delete_resource=delete_resource and not (following and following.pending),
         force_delete=wanted.stuck(crew, now) if going else (),
-        next_look=_next(now, looks),
+        requeue_at=_next(now, looks),
     )
 
 
@@ -146,7 +146,7 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
     standing = job.framework.standing(job, tally)
     if standing.succeeded:
         if due := replicas.last_words_due(crew, now):
-            return replace(_told(crew, memory, (), now), next_look=due)
+            return replace(_told(crew, memory, (), now), requeue_at=due)
         memory = replace(memory, results=replicas.results(crew))
         return _told(crew, memory, [status.succeeded(job)], now)
     if deadline.exceeded(job, memory, now):
@@ -166,9 +166,9 @@ def _at_work(crew: Crew, now: datetime) -> Desired:
     more = now + wanted.SOON if len(create) == wanted.share(job) else None
     return replace(
         told,
-        next_look=_next(now, [told.next_look, more]),
+        requeue_at=_next(now, [told.requeue_at, more]),
         create=create,
-        premises=(*told.premises, *wanted.premises(crew, memory, create)),
+        preconditions=(*told.preconditions, *wanted.preconditions(crew, memory, create)),
         delete=tuple(wanted.delete(crew)),
         force_delete=wanted.stuck(crew, now),
     )
@@ -179,7 +179,9 @@ def _after_falls(crew: Crew, fallen: Sequence[restart.Fall], memory: Memory, now
     job = crew.job
     decision = restart.decide(job, fallen, memory, now)
     told = _told(crew, decision.memory, _changes(job, decision), now)
-    return replace(told, premises=(*told.premises, *replicas.premises(crew, fallen, decision.restarted)))
+    return replace(
+        told, preconditions=(*told.preconditions, *replicas.preconditions(crew, fallen, decision.restarted))
+    )
 
 
 def _changes(job: TrainingJob, decision: restart.Decision) -> list[status.Change]:
@@ -222,7 +224,7 @@ def _told(crew: Crew, memory: Memory, changes: Sequence[status.Change], now: dat
     tally: Tally = replicas.tally(crew, memory)
     said = status.status_of(job, tally, changes, memory, now)
     times = [deadline.at(job, memory), *wanted.looks(crew, memory)]
-    return Desired(status=said, premises=replicas.dropped(crew, memory), next_look=_next(now, times))
+    return Desired(status=said, preconditions=replicas.dropped(crew, memory), requeue_at=_next(now, times))
 
 
 def _next(now: datetime, times: Iterable[datetime | None]) -> datetime | None:

@@ -38,7 +38,7 @@ class TrainingMetrics:
         }
         self._failed = Counter("failed_pods", "Pods that failed.", registry=registry)
 
-    def wrote(self, verb: str, owner: Json, obj: Json) -> None:
+    def record_write(self, verb: str, owner: Json, obj: Json) -> None:
         """The operator's writes, as the edge tells of them."""
         if verb == "status":
             self._status(owner, obj)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.operator.children import Children, job_outcome, last_words, live
+from steelyard.operator.children import Children, job_outcome, live, termination_message
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.names import ENTITY, OWNER
 from steelyard.operator.settings import OperatorSettings
@@ -37,7 +37,7 @@ class Following:
 
     status: Json
     create: tuple[Json, ...] = ()
-    next_look: datetime | None = None
+    requeue_at: datetime | None = None
 
     @property
     def pending(self) -> bool:
@@ -86,7 +86,7 @@ def _carrying(
         message = f"{outcome.code}: {outcome.message}".removeprefix(": ")
         return Following({**status, "state": "Failed", "message": message})
     told = outcome.message or "the output is carried to storage"
-    return Following({**status, "state": "Carrying", "message": told}, next_look=outcome.look_again)
+    return Following({**status, "state": "Carrying", "message": told}, requeue_at=outcome.requeue_at)
 
 
 def _step(settings: OperatorSettings) -> Step:
@@ -153,7 +153,7 @@ def _said(carrier: Json, children: Children) -> Json:
             ended = (each.get("state") or {}).get("terminated")
             if ended and not ended.get("exitCode"):
                 try:
-                    said = json.loads(last_words(ended)[1])
+                    said = json.loads(termination_message(ended)[1])
                 except ValueError:
                     continue
                 return said if isinstance(said, dict) else {}

@@ -29,7 +29,7 @@ def condition(type: str, status: str = "True", reason: str | None = None) -> Jso
 
 
 def told(before: list[Json], after: list[Json]) -> list[tuple[str, str]]:
-    found = events.told(make_job(), {"conditions": before}, {"conditions": after})
+    found = events.status_events(make_job(), {"conditions": before}, {"conditions": after})
     return [(each.type, each.reason) for each in found]
 
 
@@ -54,17 +54,17 @@ def test_a_condition_that_comes_is_told_once(after: Json, reasons: list[tuple[st
 def test_a_restart_policy_in_a_template_is_told_to_be_overwritten() -> None:
     job = make_job()
     status = {"conditions": [condition("Created")]}
-    assert not list(events.told(job, {}, status))
+    assert not list(events.status_events(job, {}, status))
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["restartPolicy"] = "Always"
-    assert [each.reason for each in events.told(job, {}, status)] == ["SetPodTemplateRestartPolicy"]
+    assert [each.reason for each in events.status_events(job, {}, status)] == ["SetPodTemplateRestartPolicy"]
 
 
 def test_an_exit_is_told_once_with_its_code() -> None:
     one = {"uid": "u", "pod": "job-worker-0", "exitCode": 137}
     status: Json = {"replicas": [{**one, "phase": "Failed"}], "failures": [one]}
-    found = list(events.told(make_job(), {}, status))
+    found = list(events.status_events(make_job(), {}, status))
     assert [each.message for each in found] == ["Pod: default.job-worker-0 exited with code 137"]
-    assert list(events.told(make_job(), status, status)) == []
+    assert list(events.status_events(make_job(), status, status)) == []
 
 
 def pod(reason: str, message: str = "why") -> Json:
@@ -73,25 +73,25 @@ def pod(reason: str, message: str = "why") -> Json:
 
 
 def test_what_keeps_a_container_from_running_is_told_by_its_own_reason() -> None:
-    (trouble,) = events.abnormal(None, pod("ImagePullBackOff"))
+    (trouble,) = events.pod_trouble(None, pod("ImagePullBackOff"))
     assert (trouble.type, trouble.reason) == ("Warning", "ImagePullBackOff")
     assert trouble.message == "Error pod p container pytorch waiting message: why"
-    assert not list(events.abnormal(pod("ImagePullBackOff"), pod("ImagePullBackOff")))
-    assert not list(events.abnormal(None, pod("ContainerCreating")))
+    assert not list(events.pod_trouble(pod("ImagePullBackOff"), pod("ImagePullBackOff")))
+    assert not list(events.pod_trouble(None, pod("ContainerCreating")))
 
 
 def test_jobs_are_counted_by_namespace_and_framework() -> None:
     registry = CollectorRegistry()
     metrics, job = TrainingMetrics(registry), make_job("TFJob", {"Worker": 1})
     status: Json = {"conditions": [condition("Created")]}
-    metrics.wrote("status", job, {**job, "status": status})
+    metrics.record_write("status", job, {**job, "status": status})
     failure = {"uid": "u", "exitCode": 1}
     restarted = {**status, "restarts": 1, "failures": [failure]}
-    metrics.wrote("status", {**job, "status": status}, {**job, "status": restarted})
+    metrics.record_write("status", {**job, "status": status}, {**job, "status": restarted})
     failed = {**restarted, "conditions": [condition("Created"), condition("Failed")]}
-    metrics.wrote("status", {**job, "status": restarted}, {**job, "status": failed})
-    metrics.wrote("create", job, {"kind": "Pod", "metadata": {"uid": "p"}})
-    metrics.wrote("delete", job, job)
+    metrics.record_write("status", {**job, "status": restarted}, {**job, "status": failed})
+    metrics.record_write("create", job, {"kind": "Pod", "metadata": {"uid": "p"}})
+    metrics.record_write("delete", job, job)
     text = generate_latest(registry).decode()
     for word in ("created", "restarted", "failed", "deleted"):
         labels = 'framework="tensorflow",job_namespace="default"'

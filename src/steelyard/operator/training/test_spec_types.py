@@ -155,7 +155,7 @@ def lived(resource: Json) -> Json:
         children = observe(resource, objects.values(), pods.values())
         want = reconcile(resource, children, now, SETTINGS)
         json.dumps(want.create)
-        list(events.told(resource, resource.get("status") or {}, want.status))
+        list(events.status_events(resource, resource.get("status") or {}, want.status))
         for child in want.create:
             metadata = {**child["metadata"], "uid": f"uid-{look}", "resourceVersion": "1"}
             made = {**child, "metadata": metadata, "status": {"phase": "Running"}}
@@ -233,7 +233,7 @@ def test_the_longest_deadline_is_none() -> None:
     ended = {"type": "Succeeded", "status": "True", "reason": "", "message": ""}
     done = {**status, "conditions": [ended], "completionTime": time_text(BEGIN)}
     want = reconcile({**endless, "status": done}, *NOTHING)
-    assert want.next_look is None or want.next_look > BEGIN
+    assert want.requeue_at is None or want.requeue_at > BEGIN
     assert not want.delete_resource
 
 

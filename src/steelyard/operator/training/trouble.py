@@ -8,7 +8,7 @@ from datetime import datetime
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.training import status
-from steelyard.operator.trouble import ERROR, says_the_same
+from steelyard.operator.trouble import ERROR, names_error
 from steelyard.types import Json
 
 
@@ -16,7 +16,7 @@ def errored(job: Json, message: str, now: datetime) -> Json:
     """The status after an unexpected error; one that has ended stays as it is."""
     before: Json = job.get("status") or {}
     known = before.get("conditions") or ()
-    if status.finished(known) or any(says_the_same(condition, message) for condition in known):
+    if status.finished(known) or any(names_error(condition, message) for condition in known):
         return dict(before)
     kind = "Running" if status.holds(known, "Created") else "Created"
     moment = time_text(now)

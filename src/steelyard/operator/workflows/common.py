@@ -1,84 +1,93 @@
-"""What the workflows share: a spec that does not parse, a resource that has finished, a workflow of one step."""
+"""Decisions that workflows share: a spec that does not parse, a finished resource, a workflow of one step."""
 
 from collections.abc import Collection
 
 from pydantic import ValidationError
 
-from steelyard.operator.attempts import Progress, Situation, advance
+from steelyard.kube.objects import is_deleting, status_of
+from steelyard.operator.attempts import ReconcileContext, StepProgress, advance
 from steelyard.operator.children import live
-from steelyard.operator.conditions import Memory, Phase, failed, finished_since, memory_of, status_of
-from steelyard.operator.desired import Desired, Premise
+from steelyard.operator.conditions import History, Phase, failed, finished_since, history_of, make_status
+from steelyard.operator.desired import Desired, Precondition
 from steelyard.operator.jobs import Step, complete_spec
 from steelyard.operator.times import later
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
 
-def before_all(at: Situation, bad_spec: str) -> Desired | None:
-    """What every workflow does first: nothing after the end but the TTL, and a clear word about a bad spec."""
-    if finished_since(at.resource):
-        return after_end(at)
-    seen = (at.resource.get("status") or {}).get("observedGeneration")
-    if seen == at.resource["metadata"].get("generation", 1):
-        return None  # a spec that has been looked at once does not change
-    if fault := spec_fault(at):
-        return ended(at, failed(bad_spec, fault), memory_of(at.resource))
+def common_decision(context: ReconcileContext, bad_spec: str) -> Desired | None:
+    """Decide what all workflows decide alike: about a finished resource, and about a spec that does not parse.
+
+    `bad_spec` is the reason of the failure for the latter. None means that the workflow itself decides.
+    """
+    if finished_since(context.resource):
+        return after_end(context)
+    observed = status_of(context.resource).get("observedGeneration")
+    if observed == context.resource["metadata"].get("generation", 1):
+        return None  # this spec was checked by an earlier reconciliation
+    if fault := spec_fault(context):
+        return ended(context, failed(bad_spec, fault), history_of(context.resource))
     return None
 
 
-def spec_fault(at: Situation) -> str:
-    """What is wrong with the spec, with the field's name; empty when nothing is."""
+def spec_fault(context: ReconcileContext) -> str:
+    """Say what is wrong with the spec, with the field's name; empty if it parses."""
     try:
-        RESOURCES[at.resource["kind"]].spec.parse(at.resource["spec"])
-        complete_spec(at.resource["spec"], at.settings.storage)
+        RESOURCES[context.resource["kind"]].spec.parse(context.resource["spec"])
+        complete_spec(context.resource["spec"], context.settings.storage)
     except ValidationError as error:
-        faults = (f"spec.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        faults = (f"spec.{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         return "; ".join(faults)
     except ValueError as error:
         return f"spec.storage: {error}"
     return ""
 
 
-def after_end(at: Situation) -> Desired:
-    """The status stays; what still runs goes, and the resource itself when its time is over.
+def after_end(context: ReconcileContext) -> Desired:
+    """Delete what still runs of a finished resource, and the resource itself when its time to live is over.
 
-    Nothing goes before the end is written: a process that died between would take the end for a disruption.
+    Nothing is deleted before the end is in the status: a process that died in between would take the missing Jobs for a
+    disruption.
     """
-    since, ttl = finished_since(at.resource), at.resource["spec"].get("ttlSecondsAfterFinished")
-    status, running = dict(at.resource["status"]), still_running(at)
+    since, ttl = finished_since(context.resource), context.resource["spec"].get("ttlSecondsAfterFinished")
+    status, running = dict(context.resource["status"]), still_running(context)
     if since is None or ttl is None:
         return Desired(status, delete=running)
     over = later(since, ttl)
-    return Desired(status, delete=running, delete_resource=at.now >= over, next_look=over)
+    return Desired(status, delete=running, delete_resource=context.now >= over, requeue_at=over)
 
 
-def still_running(at: Situation) -> tuple[Json, ...]:
-    """Sessions and what they consist of, and Jobs that have not ended; ended ones stay for inspection."""
-    if at.resource["kind"] == "InferenceSession":
-        own = at.children.objects
-        return tuple(each for each in own if not each["metadata"].get("deletionTimestamp"))
-    jobs = (each for job in at.children.of_kind("Job") for each in live(job))
-    return (*sessions(at), *jobs)
+def still_running(context: ReconcileContext) -> tuple[Json, ...]:
+    """Sessions and their objects, and Jobs that have not ended; ended Jobs stay for inspection."""
+    if context.resource["kind"] == "InferenceSession":
+        return tuple(child for child in context.children.objects if not is_deleting(child))
+    jobs = (alive for job in context.children.of_kind("Job") for alive in live(job))
+    return (*sessions(context), *jobs)
 
 
-def sessions(at: Situation) -> tuple[Json, ...]:
-    found = at.children.of_kind("InferenceSession")
-    return tuple(each for each in found if not each["metadata"].get("deletionTimestamp"))
+def sessions(context: ReconcileContext) -> tuple[Json, ...]:
+    """The resource's own sessions that are not being deleted."""
+    own = context.children.of_kind("InferenceSession")
+    return tuple(session for session in own if not is_deleting(session))
 
 
-def ended(at: Situation, phase: Phase, memory: Memory, premises: tuple[Premise, ...] = ()) -> Desired:
-    return Desired(status_of(at.resource, phase, memory, at.now), premises=premises)
+def ended(
+    context: ReconcileContext, phase: Phase, history: History, preconditions: tuple[Precondition, ...] = ()
+) -> Desired:
+    return Desired(make_status(context.resource, phase, history, context.now), preconditions=preconditions)
 
 
-def following(at: Situation, phase: Phase, progress: Progress, delete: tuple[Json, ...] = ()) -> Desired:
-    """The status in `phase`, and what the step's progress asks for."""
-    status = status_of(at.resource, phase, progress.memory, at.now)
+def following(
+    context: ReconcileContext, phase: Phase, progress: StepProgress, delete: tuple[Json, ...] = ()
+) -> Desired:
+    """Combine a status in `phase` with the writes that the step's progress calls for."""
+    status = make_status(context.resource, phase, progress.history, context.now)
     delete = (*delete, *progress.delete)
-    return Desired(status, progress.create, delete, progress.premises, progress.next_look)
+    return Desired(status, progress.create, delete, progress.preconditions, progress.requeue_at)
 
 
-def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple[str, str]:
-    """The condition's reason and message for a failed step: the step's code where it is one of the kind's."""
+def reason_of(progress: StepProgress, default: str, known: Collection[str]) -> tuple[str, str]:
+    """Choose reason and message for a failed step: the step's own code, if the kind knows it as a reason."""
     outcome = progress.outcome
     if outcome.code in known or not outcome.code:
         return outcome.code or default, outcome.message
@@ -86,14 +95,14 @@ def reason_of(progress: Progress, default: str, known: Collection[str]) -> tuple
 
 
 def single_step(
-    at: Situation, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
+    context: ReconcileContext, step: Step, *, running: str, done: Phase, default: str, known: Collection[str]
 ) -> Desired:
-    """A workflow that is one step: Model, Report, Audit."""
-    progress = advance(step, memory_of(at.resource), at)
+    """Decide for a workflow that has one step: Model, Report, Audit."""
+    progress = advance(step, history_of(context.resource), context)
     match progress.state:
         case "succeeded":
-            return following(at, done, progress)
+            return following(context, done, progress)
         case "failed":
-            return following(at, failed(*reason_of(progress, default, known)), progress)
+            return following(context, failed(*reason_of(progress, default, known)), progress)
         case _:
-            return following(at, Phase("progressing", running, progress.outcome.message), progress)
+            return following(context, Phase("progressing", running, progress.outcome.message), progress)

@@ -3,97 +3,105 @@
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
-from steelyard.operator.children import Children, last_words, waiting_image
-from steelyard.operator.conditions import Memory, Phase, condition, failed, memory_of, parse_time, status_of
+from steelyard.kube.objects import controller_of, is_deleting, status_of, true_condition
+from steelyard.kube.pods import (
+    all_container_statuses,
+    conditions_by_type,
+    init_container_statuses,
+    is_ready,
+    last_termination,
+    terminated_state,
+)
+from steelyard.operator.attempts import ReconcileContext
+from steelyard.operator.children import Children, termination_message, waiting_image
+from steelyard.operator.conditions import History, Phase, failed, history_of, make_status, parse_time
 from steelyard.operator.desired import Desired
-from steelyard.operator.names import child_name, controller_of
+from steelyard.operator.names import child_name
 from steelyard.operator.runners import runner_fault
 from steelyard.operator.session_objects import session_objects
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.times import later
 from steelyard.operator.trouble import NOT_MADE
-from steelyard.operator.workflows.common import before_all, ended
+from steelyard.operator.workflows.common import common_decision, ended
 from steelyard.schema.steps import EXIT_PERMANENT
 from steelyard.types import Json
 
 
 def reconcile(session: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
-    """What should exist for an InferenceSession."""
-    at = Situation(session, children, now, settings)
-    if early := before_all(at, "RunnerFailed"):
+    """Decide what should exist for an InferenceSession."""
+    context = ReconcileContext(session, children, now, settings)
+    if early := common_decision(context, "RunnerFailed"):
         return early
     if fault := runner_fault(session["spec"]["inferenceService"]):
         phase = failed(fault.reason, f"spec.inferenceService.{fault.message}")
-        return ended(at, phase, memory_of(session))
-    memory = memory_of(session)
-    memory = replace(memory, started=memory.started or now)
+        return ended(context, phase, history_of(session))
+    history = history_of(session)
+    history = replace(history, started=history.started or now)
     expires = parse_time(session["spec"]["expires"]) if session["spec"].get("expires") else None
     if expires and now >= expires:
         phase = Phase("expired", "SessionExpired", f"the session expired at {session['spec']['expires']}")
-        return ended(at, phase, memory)
-    return _running(at, memory, expires)
+        return ended(context, phase, history)
+    return _running(context, history, expires)
 
 
-def _running(at: Situation, memory: Memory, expires: datetime | None) -> Desired:
-    pods = _replicas(at)
-    ready = sum(_is_ready(pod) for pod in pods)
-    began = memory.started or at.now
-    start = later(began, at.settings.session_start_seconds + at.settings.sleeps.since(began))
+def _running(context: ReconcileContext, history: History, expires: datetime | None) -> Desired:
+    pods = _replicas(context)
+    ready = sum(is_ready(pod) for pod in pods)
+    began = history.started or context.now
+    start = later(began, context.settings.session_start_seconds + context.settings.sleeps.since(began))
     if ready:
-        memory = memory if "Started" in memory.milestones else memory.reached("Started")
-    late = not ready and "Started" not in memory.milestones and at.now >= start
-    if trouble := _trouble(pods, ready, at.settings) or (_start_deadline(pods, at) if late else None):
-        return ended(at, trouble, memory)
-    wanted = session_objects(at.resource, at.settings)
-    count = at.resource["spec"].get("replicas", 1)
+        history = history if "Started" in history.milestones else history.reached("Started")
+    late = not ready and "Started" not in history.milestones and context.now >= start
+    if trouble := _trouble(pods, ready, context.settings) or (
+        _start_deadline(pods, context) if late else None
+    ):
+        return ended(context, trouble, history)
+    objects = session_objects(context.resource, context.settings)
+    count = context.resource["spec"].get("replicas", 1)
     if ready:
         phase = Phase("ready", "Ready", f"{ready} of {count} replicas are ready")
     else:
-        waiting = _waiting_for(pods) or _not_made(at)
+        waiting = _waiting_for(pods) or _pod_creation_failure(context)
         phase = Phase("progressing", "Starting", waiting or f"0 of {count} replicas are ready")
-    looks = [each for each in (expires, start if "Started" not in memory.milestones else None) if each]
-    status = status_of(at.resource, phase, memory, at.now, ready_replicas=ready)
-    return Desired(status, create=wanted, next_look=min(looks, default=None))
+    times = [time for time in (expires, start if "Started" not in history.milestones else None) if time]
+    status = make_status(context.resource, phase, history, context.now, ready_replicas=ready)
+    return Desired(status, create=objects, requeue_at=min(times, default=None))
 
 
-def _replicas(at: Situation) -> list[Json]:
-    """The Pods of the session's Deployment, which are its ReplicaSets'; a label alone makes no replica."""
-    prefix = child_name(at.resource["metadata"]["name"]) + "-"
-    owned = ((controller_of(pod) or {}, pod) for pod in at.children.pods)
+def _replicas(context: ReconcileContext) -> list[Json]:
+    """The Pods that ReplicaSets of the session's Deployment control; a label alone makes no replica."""
+    prefix = child_name(context.resource["metadata"]["name"]) + "-"
+    owned = ((controller_of(pod) or {}, pod) for pod in context.children.pods)
     return [
         pod
         for owner, pod in owned
-        if owner.get("kind") == "ReplicaSet"
-        and owner["name"].startswith(prefix)
-        and not pod["metadata"].get("deletionTimestamp")
+        if owner.get("kind") == "ReplicaSet" and owner["name"].startswith(prefix) and not is_deleting(pod)
     ]
 
 
 def _trouble(pods: list[Json], ready: int, settings: OperatorSettings) -> Phase | None:
-    """What ends the session for good."""
+    """The failure that ends the session for good, if there is one."""
     for pod in pods:
-        status = pod.get("status") or {}
+        status = status_of(pod)
         if status.get("reason") == "BoundToAllAddresses":
             return failed(
                 "BoundToAllAddresses", status.get("message") or "the runner listens on all addresses"
             )
-        for container in status.get("initContainerStatuses") or ():
-            end = _end(container)
+        for container in init_container_statuses(pod):
+            end = _last_end(container)
             if end and end.get("exitCode") == EXIT_PERMANENT:
-                return failed("RunnerFailed", f"{container['name']}: {' '.join(last_words(end))}".strip())
-        for container in (
-            *(status.get("initContainerStatuses") or ()),
-            *(status.get("containerStatuses") or ()),
-        ):
+                return failed(
+                    "RunnerFailed", f"{container['name']}: {' '.join(termination_message(end))}".strip()
+                )
+        for container in all_container_statuses(pod):
             if not ready and container.get("restartCount", 0) >= settings.runner_restarts:
-                return failed("RunnerFailed", _restarts(container))
+                return failed("RunnerFailed", _restarts_message(container))
     return None
 
 
-def _restarts(container: Json) -> str:
-    end = _end(container) or {}
-    code, message = last_words(end)
+def _restarts_message(container: Json) -> str:
+    end = _last_end(container) or {}
+    code, message = termination_message(end)
     why = " ".join(part for part in (code, message) if part) or end.get("reason", "")
     exited = f"exited {end['exitCode']}" if "exitCode" in end else "ended"
     return f"{container['name']} {exited} and was restarted {container['restartCount']} times: {why}".rstrip(
@@ -101,26 +109,22 @@ def _restarts(container: Json) -> str:
     )
 
 
-def _end(container: Json) -> Json | None:
-    for word in ("state", "lastState"):
-        if end := (container.get(word) or {}).get("terminated"):
-            return dict(end)
-    return None
+def _last_end(container: Json) -> Json | None:
+    return terminated_state(container) or last_termination(container)
 
 
-def _start_deadline(pods: list[Json], at: Situation) -> Phase:
-    none = "no Pod was made" if not pods else "no replica became ready"
-    what = _waiting_for(pods) or _not_made(at) or _held_up(at) or none
+def _start_deadline(pods: list[Json], context: ReconcileContext) -> Phase:
+    none = "no Pod was created" if not pods else "no replica became ready"
+    what = _waiting_for(pods) or _pod_creation_failure(context) or _creation_failure(context) or none
     return failed(
-        "StartDeadline", f"no replica was ready after {at.settings.session_start_seconds} s: {what}"
+        "StartDeadline", f"no replica was ready after {context.settings.session_start_seconds} s: {what}"
     )
 
 
 def _waiting_for(pods: list[Json]) -> str:
-    """What the replicas wait for, of the first that says."""
+    """What the replicas wait for, from the first Pod that says so; empty if none does."""
     for pod in pods:
-        conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
-        scheduled = conditions.get("PodScheduled")
+        scheduled = conditions_by_type(pod).get("PodScheduled")
         if scheduled and scheduled["status"] == "False":
             return f"Unschedulable: {scheduled.get('message', '')}"
         if image := waiting_image(pod):
@@ -128,21 +132,15 @@ def _waiting_for(pods: list[Json]) -> str:
     return ""
 
 
-def _not_made(at: Situation) -> str:
-    """Why the Deployment could not make its Pods."""
-    for deployment in at.children.of_kind("Deployment"):
-        for entry in (deployment.get("status") or {}).get("conditions") or ():
-            if entry["type"] == "ReplicaFailure" and entry["status"] == "True":
-                return str(entry.get("message") or entry.get("reason") or "")
+def _pod_creation_failure(context: ReconcileContext) -> str:
+    """Why the Deployment could not create its Pods; empty if it could."""
+    for deployment in context.children.of_kind("Deployment"):
+        if failure := true_condition(deployment, "ReplicaFailure"):
+            return str(failure.get("message") or failure.get("reason") or "")
     return ""
 
 
-def _held_up(at: Situation) -> str:
-    """Why the Deployment itself could not be made."""
-    progressing = condition(at.resource, "Progressing") or {}
+def _creation_failure(context: ReconcileContext) -> str:
+    """Why the Deployment itself could not be created; empty if it could."""
+    progressing = true_condition(context.resource, "Progressing") or {}
     return str(progressing["message"]) if progressing.get("reason") == NOT_MADE else ""
-
-
-def _is_ready(pod: Json) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from steelyard.operator.attempts import Situation
+from steelyard.operator.attempts import ReconcileContext
 from steelyard.operator.children import Children
-from steelyard.operator.conditions import Phase, failed, memory_of
+from steelyard.operator.conditions import Phase, failed, history_of
 from steelyard.operator.desired import Desired
 from steelyard.operator.jobs import Step
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.workflows.common import before_all, ended, single_step
+from steelyard.operator.workflows.common import common_decision, ended, single_step
 from steelyard.types import Json
 
 FETCHED = frozenset({"GitLFS", "HuggingFaceHub", "Upload"})
@@ -16,18 +16,22 @@ REASONS = frozenset({"FetchFailed", "BadImage", "Timeout", "NotImplemented", "Na
 
 
 def reconcile(model: Json, children: Children, now: datetime, settings: OperatorSettings) -> Desired:
-    """What should exist for a Model."""
-    at = Situation(model, children, now, settings)
-    if early := before_all(at, "FetchFailed"):
+    """Decide what should exist for a Model."""
+    context = ReconcileContext(model, children, now, settings)
+    if early := common_decision(context, "FetchFailed"):
         return early
     source = model["spec"]["source"]["kind"]
     match source:
         case "Mock":
-            return ended(at, Phase("ready", "Ready", "a mock model has nothing to fetch"), memory_of(model))
+            return ended(
+                context, Phase("ready", "Ready", "a mock model has nothing to fetch"), history_of(model)
+            )
         case _ if source not in FETCHED:
             message = f"spec.source.kind: {source} is not implemented; there are {', '.join(sorted(FETCHED))} and Mock"
-            return ended(at, failed("NotImplemented", message), memory_of(model))
+            return ended(context, failed("NotImplemented", message), history_of(model))
         case _:
             step = Step("run", "fetch_model", settings.step_deadline_seconds)
             done = Phase("ready", "Ready", "the files are in storage")
-            return single_step(at, step, running="Fetching", done=done, default="FetchFailed", known=REASONS)
+            return single_step(
+                context, step, running="Fetching", done=done, default="FetchFailed", known=REASONS
+            )

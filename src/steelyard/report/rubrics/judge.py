@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.clusters import left_out_error, sums_of, too_few
 from steelyard.report.results import Answer, Cell, Metric, Results, Table
 from steelyard.report.rubrics.columns import value
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, text_of
-from steelyard.report.statistics import (
+from steelyard.report.statistics.clusters import left_out_error, sums_of, too_few
+from steelyard.report.statistics.intervals import (
     Estimate,
     Floats,
     Integers,

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from steelyard.report.clusters import Sums, left_out_error, student, too_few
 from steelyard.report.results import Answer, Metric, Results
 from steelyard.report.rubrics.rouge import rouge
 from steelyard.report.rubrics.rows import FIELD, TARGET, answer_text, judged, schema, targets
-from steelyard.report.statistics import Estimate, Floats, clusters_of
+from steelyard.report.statistics.clusters import Sums, left_out_error, student, too_few
+from steelyard.report.statistics.intervals import Estimate, Floats, clusters_of
 from steelyard.report.summary import What, summarise_scores
 from steelyard.types import Json
 

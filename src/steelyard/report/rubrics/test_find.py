@@ -4,14 +4,16 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from steelyard.report.classification import Classification
 from steelyard.report.rubrics import BadRubricArgument, NoSuchRubric, alias, find_rubric
+from steelyard.report.rubrics.classification import Classification
 
 GROUP = "steelyard.rubrics"
 
 
 def _points(*names: str) -> list[EntryPoint]:
-    return [EntryPoint(name, "steelyard.report.classification:Classification", GROUP) for name in names]
+    return [
+        EntryPoint(name, "steelyard.report.rubrics.classification:Classification", GROUP) for name in names
+    ]
 
 
 @pytest.mark.parametrize("name", ["classification.Classification", "classification"])

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from steelyard.report.failures import describe, wrong_questions
+from steelyard.report.page.failures import describe, wrong_questions
 from steelyard.report.results import Answer, Counts
 from steelyard.report.rubrics.contract import check_rubric
 from steelyard.report.rubrics.judge import NoVerdicts, Verdict, kappa_estimate

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from steelyard.evaluation import layout
 from steelyard.evaluation.manifest import Manifest
 from steelyard.evaluation.recount import recount
-from steelyard.report.document import FURTHER
 from steelyard.report.errors import ReportFailed
-from steelyard.report.verify_again import UNREADABLE
-from steelyard.report.verify_files import Check, fault
+from steelyard.report.evidence.files import Check, fault
+from steelyard.report.evidence.recomputation import UNREADABLE
+from steelyard.report.page.document import FURTHER
 from steelyard.runs.folder import RUN_FILE, Run, RunFolder
-from steelyard.runs.judge.judge import QUESTIONS, question_lines
 from steelyard.runs.judge.output import JUDGED, judged_output, write_judged
+from steelyard.runs.judge.questions import QUESTIONS, question_lines
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import read_verdicts
 from steelyard.runs.request import RunRequest

@@ -24,10 +24,10 @@ from steelyard.runs.run import run
 async def judged(tmp_path: Path) -> RunFolder:
     """A run of six answers with the verdicts of one judge."""
     prompts = write_prompts(tmp_path / "p.parquet", 6)
-    async with endpoint(lambda prompt: "VERDICT: correct" if "grading" in prompt else "7") as asked:
+    async with endpoint(lambda prompt: "VERDICT: correct" if "grading" in prompt else "7") as server:
         request = make_request(
             prompts,
-            asked.url,
+            server.url,
             judges=(JudgeSpec("grader", name="one"),),
             rubrics=(RubricSpec("judge.Verdict"),),
         )
@@ -93,10 +93,10 @@ async def test_an_edited_judges_run_is_found(
 async def test_pairs_asked_several_times_give_the_same_verdicts_again(tmp_path: Path) -> None:
     rows = [{"prompt": f"say {number}", "target": str(number), "other": "8"} for number in range(4)]
     prompts = write_prompts(tmp_path / "p.parquet", rows)
-    async with endpoint(lambda prompt: "VERDICT: A" if "VERDICT" in prompt else "7") as asked:
+    async with endpoint(lambda prompt: "VERDICT: A" if "VERDICT" in prompt else "7") as server:
         request = make_request(
             prompts,
-            asked.url,
+            server.url,
             judges=(JudgeSpec("grader", name="one", against="other", times=2),),
             rubrics=(RubricSpec("judge.Verdict"),),
         )

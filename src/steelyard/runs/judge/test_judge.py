@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.runs.context import World
+from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import Endpoint, endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.judge.judge import QUESTIONS
 from steelyard.runs.judge.output import JUDGED
+from steelyard.runs.judge.questions import QUESTIONS
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.judge.verdicts import Parser
 from steelyard.runs.request import RubricSpec, RunRequest
@@ -19,8 +19,8 @@ from steelyard.runs.run import run
 from steelyard.types import JsonValue
 
 
-def no_key() -> World:
-    return World(environment={})
+def no_key() -> RunContext:
+    return RunContext(environment={})
 
 
 def model_and_judges(prompt: str) -> str:
@@ -33,9 +33,9 @@ def model_and_judges(prompt: str) -> str:
     return f"Because.\nVERDICT: {'correct' if number % 2 == 0 else 'Incorrect'}"
 
 
-def judged_request(folder: Path, asked: Endpoint, *specs: JudgeSpec, rows: int = 10) -> RunRequest:
+def judged_request(folder: Path, server: Endpoint, *specs: JudgeSpec, rows: int = 10) -> RunRequest:
     prompts = write_prompts(folder / "prompts.parquet", rows)
-    request = make_request(prompts, asked.url, rubrics=(RubricSpec("judge.Verdict"),))
+    request = make_request(prompts, server.url, rubrics=(RubricSpec("judge.Verdict"),))
     return replace(request, judges=specs or (JudgeSpec("judge"),))
 
 
@@ -45,9 +45,9 @@ def verdicts(folder: Path) -> list[dict[str, JsonValue]]:
 
 
 async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_path: Path) -> None:
-    async with endpoint(model_and_judges) as asked:
-        outcome = await run(judged_request(tmp_path, asked), tmp_path / "run", no_key())
-    assert (outcome.judge_errors, outcome.exit_code) == (1, 3)
+    async with endpoint(model_and_judges) as server:
+        result = await run(judged_request(tmp_path, server), tmp_path / "run", no_key())
+    assert (result.judge_errors, result.exit_code) == (1, 3)
     found = verdicts(tmp_path / "run")
     assert [response["text"] for response in found] == [str(number) for number in range(10)]
     told = [response["verdicts"][0] for response in found]
@@ -70,32 +70,32 @@ async def test_each_answer_is_judged_and_the_verdicts_are_stored_beside_it(tmp_p
 
 
 async def test_run_again_a_judge_is_not_paid_twice(tmp_path: Path) -> None:
-    async with endpoint(model_and_judges) as asked:
-        request = judged_request(tmp_path, asked)
+    async with endpoint(model_and_judges) as server:
+        request = judged_request(tmp_path, server)
         await run(request, tmp_path / "run", no_key())
         first = (tmp_path / "run" / JUDGED / "part-00000.parquet").read_bytes()
-        calls = len(asked.bodies)
-        outcome = await run(request, tmp_path / "run", no_key())
-        assert len(asked.bodies) == calls == 20
-    assert outcome.judge_errors == 1
+        calls = len(server.bodies)
+        result = await run(request, tmp_path / "run", no_key())
+        assert len(server.bodies) == calls == 20
+    assert result.judge_errors == 1
     assert (tmp_path / "run" / JUDGED / "part-00000.parquet").read_bytes() == first
 
 
 async def test_a_judge_added_later_is_asked_and_the_answers_are_not(tmp_path: Path) -> None:
-    async with endpoint(model_and_judges) as asked:
-        request = judged_request(tmp_path, asked)
+    async with endpoint(model_and_judges) as server:
+        request = judged_request(tmp_path, server)
         await run(request, tmp_path / "run", no_key())
         both = replace(request, judges=(*request.judges, JudgeSpec("other", name="second")))
         await run(both, tmp_path / "run", no_key())
-        assert len(asked.bodies) == 30
-        assert [body["model"] for body in asked.bodies[20:]] == ["other"] * 10
+        assert len(server.bodies) == 30
+        assert [body["model"] for body in server.bodies[20:]] == ["other"] * 10
     told = [each["judge"] for each in verdicts(tmp_path / "run")[0]["verdicts"]]
     assert told == ["judge", "second"]
 
 
 async def test_another_question_needs_another_name(tmp_path: Path) -> None:
-    async with endpoint(model_and_judges) as asked:
-        request = judged_request(tmp_path, asked, rows=4)
+    async with endpoint(model_and_judges) as server:
+        request = judged_request(tmp_path, server, rows=4)
         await run(request, tmp_path / "run", no_key())
         changed = replace(request, judges=(JudgeSpec("judge", criteria="It rhymes."),))
         with pytest.raises(
@@ -110,10 +110,10 @@ async def test_rows_without_an_answer_are_not_judged_and_count_as_wrong(tmp_path
 
         return web.Response(status=400, text="no") if prompt == "say 3" else model_and_judges(prompt)
 
-    async with endpoint(refuses) as asked:
-        outcome = await run(judged_request(tmp_path, asked, rows=6), tmp_path / "run", no_key())
-        assert sum("[Answer to grade]" in prompt for prompt in asked.prompts) == 5
-    assert (outcome.exit_code, outcome.judge_errors) == (3, 0)
+    async with endpoint(refuses) as server:
+        result = await run(judged_request(tmp_path, server, rows=6), tmp_path / "run", no_key())
+        assert sum("[Answer to grade]" in prompt for prompt in server.prompts) == 5
+    assert (result.exit_code, result.judge_errors) == (3, 0)
     scores = pq.read_table(RunFolder(tmp_path / "run").scores).to_pylist()
     assert {row["_index_"]: row["score"] for row in scores}[3] == 0
 
@@ -125,10 +125,10 @@ async def test_the_judge_sees_question_answer_target_and_criteria(tmp_path: Path
         "[Answer to grade]\n{{ response }}\n",
         criteria="Right?",
     )
-    async with endpoint(model_and_judges) as asked:
-        await run(judged_request(tmp_path, asked, spec, rows=1), tmp_path / "run", no_key())
-        assert asked.prompts[-1].startswith("say 0|0|0|Right?|correct or incorrect|say 0[")
-        assert asked.bodies[-1]["temperature"] == 0
+    async with endpoint(model_and_judges) as server:
+        await run(judged_request(tmp_path, server, spec, rows=1), tmp_path / "run", no_key())
+        assert server.prompts[-1].startswith("say 0|0|0|Right?|correct or incorrect|say 0[")
+        assert server.bodies[-1]["temperature"] == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.runs.context import World
+from steelyard.runs.context import RunContext
 from steelyard.runs.doubles import echo, endpoint, make_request, write_prompts
 from steelyard.runs.folder import RunFolder, open_run
 from steelyard.runs.judge.pairs import Said, merged, worth_of
@@ -85,19 +85,19 @@ async def test_answers_are_held_against_a_column_in_both_orders(tmp_path: Path) 
         {"prompt": f"say {said}", "other": str(other)} for said, other in zip(answers, others, strict=True)
     ]
     prompts = write_prompts(tmp_path / "p.parquet", rows)
-    async with endpoint(better) as asked:
-        request = make_request(prompts, asked.url, rubrics=(RubricSpec("judge.Verdict"),))
+    async with endpoint(better) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("judge.Verdict"),))
         request = replace(request, judges=(JudgeSpec("j", against="other", times=2),))
-        outcome = await run(request, tmp_path / "run", World(environment={}))
-        assert len(asked.prompts) == 5 + 5 * 2 * 2
+        result = await run(request, tmp_path / "run", RunContext(environment={}))
+        assert len(server.prompts) == 5 + 5 * 2 * 2
     scores = sorted(
         pq.read_table(RunFolder(tmp_path / "run").scores).to_pylist(), key=lambda row: row["_index_"]
     )
     assert [row["verdict"] for row in scores] == ["win", "loss", "tie", None, "loss"]
     assert [row["status"] for row in scores] == ["scored", "scored", "scored", "left out", "scored"]
     assert [row["flips"] for row in scores] == [0, 0, 2, None, 0]
-    assert outcome.judge_errors == 1
-    assert (outcome.headline or "").startswith("Win rate of 4 answers: 37.5 % on average")
+    assert result.judge_errors == 1
+    assert (result.headline or "").startswith("Win rate of 4 answers: 37.5 % on average")
     assert (open_run(tmp_path / "run").numbers or {})["counts"] == {"scored": 4, "failed": 0, "leftOut": 1}
 
 
@@ -115,8 +115,8 @@ async def test_what_cannot_be_compared_is_told(
 ) -> None:
     rows: list[dict[str, JsonValue]] = [{"prompt": "say 1", "other": None}, {"prompt": "say 2", "other": "x"}]
     prompts = write_prompts(tmp_path / "p.parquet", rows)
-    async with endpoint(better) as asked:
-        request = make_request(prompts, asked.url, rubrics=(RubricSpec("judge.Verdict"),))
+    async with endpoint(better) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("judge.Verdict"),))
         request = replace(request, judges=(JudgeSpec("j", **changes),))
         with pytest.raises(UsageError, match=fault):
-            await run(request, tmp_path / "run", World(environment={}))
+            await run(request, tmp_path / "run", RunContext(environment={}))

@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 
 from steelyard.report.errors import ReportFailed
 from steelyard.report.results import Bounds, Metric, Results, Table
-from steelyard.report.statistics import Estimate, Floats, Integers, clusters_of, mean, share_interval
+from steelyard.report.statistics.intervals import (
+    Estimate,
+    Floats,
+    Integers,
+    clusters_of,
+    mean,
+    share_interval,
+)
 from steelyard.report.status import FAILED, has_status
 from steelyard.report.wording import count, percent
 from steelyard.runs.lm_eval.documents import keys_of

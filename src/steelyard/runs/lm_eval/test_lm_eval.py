@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import UsageError
-from steelyard.report.comparison import Comparison, Scored, compare
+from steelyard.report.comparison.reports import Comparison, Scored, compare
 from steelyard.report.results import Answer, Results
 from steelyard.report.rubrics import find_rubric
 from steelyard.report.scoring import summarise

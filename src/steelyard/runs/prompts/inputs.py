@@ -89,7 +89,7 @@ def open_rows(source: SourceSpec) -> Rows:
     return FileRows(path, reader, (entry,))
 
 
-def mapped(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tuple[str, str]]:
+def map_columns(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tuple[str, str]]:
     """The dataset's columns: their names, and the file's. UsageError for a map that does not fit."""
     for new, old in columns.items():
         if old not in schema.names:
@@ -108,7 +108,7 @@ def mapped(schema: pa.Schema, columns: Mapping[str, str], name: str) -> list[tup
     return pairs
 
 
-def chosen(source: SourceSpec, count: int) -> Numbers | None:
+def selected_numbers(source: SourceSpec, count: int) -> Numbers | None:
     """The numbers of the rows that are asked, in order; None for all."""
     rest = count if source.limit is None else min(source.limit, count)
     if source.sample is not None and source.sample < rest:
@@ -117,29 +117,29 @@ def chosen(source: SourceSpec, count: int) -> Numbers | None:
     return None if rest == count else np.arange(rest, dtype=np.int64)
 
 
-def asked(rows: Rows, source: SourceSpec) -> Iterator[pa.RecordBatch]:
+def selected_batches(rows: Rows, source: SourceSpec) -> Iterator[pa.RecordBatch]:
     """The dataset in batches: the chosen rows under their new names, `_index_` first."""
-    pairs = mapped(rows.schema, source.columns, source.location)
+    pairs = map_columns(rows.schema, source.columns, source.location)
     own = next((old for new, old in pairs if new == INDEX), None)
-    wanted = chosen(source, rows.count)
-    for numbers, batch in _numbered(rows, wanted):
+    selected = selected_numbers(source, rows.count)
+    for numbers, batch in _numbered(rows, selected):
         index = pa.array(numbers) if own is None else _own_index(batch, own, source.location)
         columns = [(new, batch.column(batch.schema.get_field_index(old))) for new, old in pairs]
         named = [(INDEX, index), *((new, column) for new, column in columns if new != INDEX)]
         yield pa.RecordBatch.from_arrays([column for _, column in named], [name for name, _ in named])
 
 
-def _numbered(rows: Rows, wanted: Numbers | None) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+def _numbered(rows: Rows, selected: Numbers | None) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
     """Batches of the wanted rows, with their numbers; none is empty."""
     start = 0
     for batch in rows.batches():
         numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
         kept = batch
-        if wanted is not None:
-            low, high = np.searchsorted(wanted, [start, start + batch.num_rows])
-            numbers = wanted[low:high]
+        if selected is not None:
+            low, high = np.searchsorted(selected, [start, start + batch.num_rows])
+            numbers = selected[low:high]
             kept = batch.take(numbers - start)
-            if high == len(wanted) and not len(numbers):
+            if high == len(selected) and not len(numbers):
                 return
         start += batch.num_rows
         if len(numbers):
@@ -148,20 +148,20 @@ def _numbered(rows: Rows, wanted: Numbers | None) -> Iterator[tuple[Numbers, pa.
 
 def first_rows(rows: Rows, source: SourceSpec) -> list[dict[str, JsonValue]]:
     """A few of the rows that are asked."""
-    for batch in asked(rows, source):
+    for batch in selected_batches(rows, source):
         few: list[dict[str, JsonValue]] = batch.slice(0, FEW).to_pylist(maps_as_pydicts="strict")
         return few
     return []
 
 
-def prepare(rows: Rows, source: SourceSpec, folder: RunFolder) -> Path:
+def write_dataset(rows: Rows, source: SourceSpec, folder: RunFolder) -> Path:
     """The dataset on disk, beside its place: `RunFolder.root` puts it there whole. Blocking."""
     folder.path.mkdir(parents=True, exist_ok=True)
     path = folder.path / f".#{INPUTS_FILE}"
     count = 0
     writer: pq.ParquetWriter | None = None
     try:
-        for group in _groups(asked(rows, source)):
+        for group in _groups(selected_batches(rows, source)):
             table = pa.Table.from_batches(group)
             if writer is None:
                 writer = pq.ParquetWriter(path, table.schema, compression="zstd")

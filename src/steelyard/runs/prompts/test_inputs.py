@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RunFolder
-from steelyard.runs.prompts.inputs import asked, chosen, open_rows, prepare
+from steelyard.runs.prompts.inputs import open_rows, selected_batches, selected_numbers, write_dataset
 from steelyard.runs.request import SourceSpec
 
 ROWS = [{"question": f'What is\n{number}, "{number}"?', "answer": f"0{number}"} for number in range(9)]
@@ -41,7 +41,7 @@ def write(path: Path) -> Path:
 
 
 def rows_of(source: SourceSpec) -> list[dict[str, Any]]:
-    return [row for batch in asked(open_rows(source), source) for row in batch.to_pylist()]
+    return [row for batch in selected_batches(open_rows(source), source) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.arrow", "p.feather", "p.jsonl", "p.csv"])
@@ -74,7 +74,7 @@ def test_a_map_that_does_not_fit_is_refused(tmp_path: Path, columns: dict[str, s
 def test_chosen_rows_are_in_order_and_as_many_as_asked(
     count: int, limit: int | None, sample: int | None
 ) -> None:
-    found = chosen(SourceSpec("p", limit=limit, sample=sample), count)
+    found = selected_numbers(SourceSpec("p", limit=limit, sample=sample), count)
     numbers = list(range(count)) if found is None else found.tolist()
     rest = min(count, limit or count)
     assert numbers == sorted(set(numbers))
@@ -137,4 +137,4 @@ def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     path.write_text("prompt\n")
     source = SourceSpec(str(path))
     with pytest.raises(UsageError, match="has no rows"):
-        prepare(open_rows(source), source, RunFolder(tmp_path / "run"))
+        write_dataset(open_rows(source), source, RunFolder(tmp_path / "run"))

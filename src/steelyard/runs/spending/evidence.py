@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 
-from steelyard.report.verify_files import Check, fault
+from steelyard.report.evidence.files import Check, fault
 from steelyard.runs.folder import RunFolder
 from steelyard.runs.request import RunRequest
 from steelyard.runs.spending.accounts import accounts, spending

@@ -66,10 +66,10 @@ async def test_prices_are_of_each_model_and_stand_in_the_report(tmp_path: Path) 
     judges = (replace(JUDGES[0], prices=dear), replace(JUDGES[1], prices=cheap))
     async with endpoint(judging) as server:
         request = asked_with(tmp_path, server, *judges, prices=cheap, max_cost=1.0)
-        outcome = await run(request, tmp_path / "run")
+        result = await run(request, tmp_path / "run")
     costs = {"model": 30 * 12e-6, "one": 30 * (10 * 100e-6 + 2 * 1000e-6), "two": 30 * 12e-6}
     spending = orjson.loads((tmp_path / "run" / "report.json").read_bytes())["spending"]
-    assert outcome.spending == spending
+    assert result.spending == spending
     assert {account["name"]: account["cost"] for account in spending["accounts"]} == pytest.approx(costs)
     assert spending["cost"] == pytest.approx(sum(costs.values()))
     page = (tmp_path / "run" / "report.html").read_text()
@@ -86,8 +86,8 @@ async def test_a_cap_of_cost_is_kept_by_the_price_of_each(tmp_path: Path) -> Non
     judges = (replace(JUDGES[0], prices=PriceSpec(1e6, 1e6)),)
     async with endpoint(judging) as server:
         request = asked_with(tmp_path, server, *judges, prices=PriceSpec(0.0, 0.0), max_cost=120.0)
-        outcome = await run(request, tmp_path / "run")
-    assert outcome.exit_code == 4
+        result = await run(request, tmp_path / "run")
+    assert result.exit_code == 4
     assert 30 + 10 - WORKERS <= len(server.bodies) <= 30 + 10
 
 
@@ -108,9 +108,9 @@ async def test_answers_that_do_not_count_are_paid_all_the_same(tmp_path: Path) -
         return ended_by("abort", "") if tries <= 5 else prompt
 
     async with endpoint(answer) as server:
-        outcome = await run(asked_with(tmp_path, server), tmp_path / "run")
-    assert outcome.spending is not None
-    assert outcome.spending["tokens"] == 35 * A_CALL == A_CALL * len(server.bodies)
+        result = await run(asked_with(tmp_path, server), tmp_path / "run")
+    assert result.spending is not None
+    assert result.spending["tokens"] == 35 * A_CALL == A_CALL * len(server.bodies)
 
 
 async def test_a_cap_that_cannot_be_kept_is_told(tmp_path: Path) -> None:

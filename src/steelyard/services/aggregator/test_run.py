@@ -16,6 +16,7 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.simulation.replay import every_crash, work_off, work_off_again
 from steelyard.services.aggregator.run import GROUP, Aggregator
 from steelyard.services.simulation.commands import (
+    aggregate,
     create,
     documentation,
     forget,
@@ -29,19 +30,13 @@ from steelyard.services.simulation.entities import make_evaluation
 EVALUATION = make_evaluation()
 
 
-async def judged(log: Log, *messages: Message) -> None:
-    """All that is there, as far as it goes."""
-    await log.publish(messages)
-    await work_off(log, GROUP, EVENTS, Aggregator)
-
-
 async def outcomes(log: Log) -> list[str]:
     return [orjson.loads(each.value or b"")["outcome"] for each in await everything(log, OUTCOMES)]
 
 
 async def test_commands_of_one_batch_see_one_another() -> None:
     log = MemoryLog()
-    await judged(log, *(message(each) for each in (create(EVALUATION), labels(EVALUATION, a="1"))))
+    await aggregate(log, *(message(each) for each in (create(EVALUATION), labels(EVALUATION, a="1"))))
     (state,) = await everything(log, STATE)
     assert orjson.loads(state.value or b"")["labels"] == {"a": "1"}
     assert await outcomes(log) == ["applied", "applied"]
@@ -54,13 +49,13 @@ async def test_what_an_aborted_batch_has_made_is_forgotten() -> None:
         raise Fenced("another has this partition")
 
     log = MemoryLog()
-    await judged(log, message(create(EVALUATION)))
+    await aggregate(log, message(create(EVALUATION)))
     await log.publish([message(labels(EVALUATION, a="1"))])
     stalled, inbox = Aggregator(log), await log.inbox(GROUP, EVENTS)
     with pytest.raises(Fenced):
         await consume_once(log, await inbox.batch(wait=0), fenced, stalled)
     await inbox.close()
-    await judged(log, message(labels(EVALUATION, b="2")))
+    await aggregate(log, message(labels(EVALUATION, b="2")))
     await log.publish([message(labels(EVALUATION, c="3"))])
     inbox = await log.inbox(GROUP, EVENTS)
     await consume_once(log, await inbox.batch(wait=0), inbox.transact, stalled)
@@ -82,7 +77,7 @@ async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest
         return outputs
 
     monkeypatch.setattr(Aggregator, "step", step)
-    await judged(log, *sent, odd, message(labels(other, b="2")), message(labels(EVALUATION, c="3")))
+    await aggregate(log, *sent, odd, message(labels(other, b="2")), message(labels(EVALUATION, c="3")))
     states = {
         record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
     }
@@ -91,7 +86,7 @@ async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest
     assert (held.key, held.waiting) == ("e1", 2)
     monkeypatch.setattr(Aggregator, "step", real)
     await release(log, EVENTS, "e1")
-    await judged(log)
+    await aggregate(log)
     states = {
         record.key: orjson.loads(record.value or b"")["labels"] for record in await everything(log, STATE)
     }
@@ -101,7 +96,7 @@ async def test_what_a_command_leads_to_stops_no_other_entity(monkeypatch: pytest
 async def test_a_state_lies_in_its_events_partition() -> None:
     log = MemoryLog()
     (event,) = await log.publish([replace(message(create(EVALUATION)), partition=5)])
-    await judged(log)
+    await aggregate(log)
     (state,) = await everything(log, STATE)
     assert (state.partition, event.partition) == (5, 5)
 
@@ -139,7 +134,7 @@ async def test_a_schema_of_the_future_stops_the_partition() -> None:
 
 async def test_an_entity_that_a_newer_program_wrote_stops_the_partition() -> None:
     log = MemoryLog()
-    await judged(log, message(create(EVALUATION)))
+    await aggregate(log, message(create(EVALUATION)))
     (state,) = await everything(log, STATE)
     newer = (state.value or b"").replace(b'"0.1"', b'"0.2"')
     await log.publish([Message(STATE, state.key, newer, state.headers, state.partition)])
@@ -149,7 +144,7 @@ async def test_an_entity_that_a_newer_program_wrote_stops_the_partition() -> Non
 
 async def test_an_entity_of_no_version_is_malformed() -> None:
     log = MemoryLog()
-    await judged(log, message(create(EVALUATION)))
+    await aggregate(log, message(create(EVALUATION)))
     (state,) = await everything(log, STATE)
     broken = (state.value or b"").replace(b'"0.1"', b'"new"')
     await log.publish([Message(STATE, state.key, broken, state.headers, state.partition)])
@@ -162,10 +157,10 @@ async def test_what_was_put_aside_is_not_put_aside_again() -> None:
     log = MemoryLog()
     bad = replace(GOOD, value=b"{")
     sent = [message(create(EVALUATION)), bad, message(labels(EVALUATION, b="2"))]
-    await judged(log, *sent)
+    await aggregate(log, *sent)
     assert len(await everything(log, DEAD)) == 1
     await drop(log, EVENTS, EVALUATION.id)
-    await judged(log)
+    await aggregate(log)
     assert await outcomes(log) == ["applied", "applied"]
     aggregator = Aggregator(log)
     again = [each for each in await everything(log, EVENTS) if each.value is not None]
@@ -221,7 +216,7 @@ def _history() -> Sequence[Message]:
 
 async def _states(history: Sequence[Message]) -> list[object]:
     log = MemoryLog()
-    await judged(log, *history)
+    await aggregate(log, *history)
     return await _content(log)
 
 

@@ -20,9 +20,9 @@ from steelyard.kube.informer import Informer
 from steelyard.kube.leader import Candidate, LeaderElector
 from steelyard.kube.resource import DYFF
 from steelyard.schema.names import resource_name
+from steelyard.schema.status import failure_status
 from steelyard.services.leadership import Leading, lead_until, surely
 from steelyard.services.orchestrator.manifest import ENTITY
-from steelyard.services.orchestrator.waiting import failure
 from steelyard.services.status_commands import Status, command_id, status_command
 from steelyard.types import Json
 
@@ -84,7 +84,7 @@ def _said(kind: str, condition: str, content: Json) -> Status:
     reason, message = content.get("reason") or None, content.get("message") or None
     match condition:
         case "Failed":
-            return Status(failure(kind), reason, message)
+            return Status(failure_status(kind), reason, message)
         case "Expired":
             return Status("Terminated", "SessionExpired", message)
         case "Complete":

@@ -10,7 +10,7 @@ from steelyard.accounts.quotas import Quotas, QuotaSettings
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.resources import RESOURCES
-from steelyard.schema.status import allows
+from steelyard.services.aggregator.transitions import is_allowed
 from steelyard.services.informer.run import Observed, entity_of, slim, status_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.simulation.entities import make_model, make_session
@@ -89,7 +89,7 @@ def test_a_condition_becomes_a_status(kind: str, condition: str, reason: str, sa
 def test_each_status_is_one_that_the_informer_may_bring_about(
     kind: str, condition: str, reason: str, said: Status
 ) -> None:
-    assert allows(kind, "informer", "Admitted", said.status)
+    assert is_allowed(kind, "informer", "Admitted", said.status)
 
 
 @pytest.mark.parametrize("kind", sorted(RESOURCES))

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from steelyard.accounts.database import Claim
 from steelyard.broker.log import Message
+from steelyard.schema.status import failure_status
 from steelyard.services.informer.run import command_of, status_of
 from steelyard.services.orchestrator.cache import ResourceCache
 from steelyard.services.orchestrator.desired import wanted
-from steelyard.services.orchestrator.waiting import failure
 from steelyard.services.status_commands import Status, command_id, status_command
 
 
@@ -63,7 +63,7 @@ def expired_upload(claim: Claim, now: datetime, upload_seconds: float) -> Messag
     return status_command(
         claim.id,
         claim.kind,
-        Status(failure(claim.kind), "Expired", f"the upload was not finalized within {limit}"),
+        Status(failure_status(claim.kind), "Expired", f"the upload was not finalized within {limit}"),
         source="orchestrator",
         time=now,
         command=command_id("expired", claim.id),

@@ -25,13 +25,12 @@ from steelyard.kube.resource import PODS
 from steelyard.schema.bounds import MESSAGE_LENGTH, cut
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
-from steelyard.schema.status import TERMINAL
+from steelyard.schema.status import TERMINAL, failure_status
 from steelyard.services.orchestrator.cache import ResourceCache, finished
 from steelyard.services.orchestrator.desired import wanted
 from steelyard.services.orchestrator.manifest import ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.settings import OrchestratorSettings
-from steelyard.services.orchestrator.waiting import failure
 from steelyard.services.status_commands import Status
 from steelyard.types import Json
 
@@ -166,7 +165,7 @@ class Edge:
         """Before it is Admitted it may fail by our word; afterwards only its resource could say so."""
         if claim.status != "Created":
             raise NotYet(f"{claim.kind} {claim.id} cannot be made again: {reason}: {message}")
-        await self._known.say(claim, Status(failure(claim.kind), reason, message))
+        await self._known.say(claim, Status(failure_status(claim.kind), reason, message))
 
     async def _get(self, claim: Claim) -> Json:
         name = resource_name(claim.kind, claim.id)

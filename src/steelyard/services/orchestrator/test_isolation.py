@@ -86,7 +86,7 @@ async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_try
     await held(bench)
 
 
-def test_one_who_cannot_be_judged_waits_and_says_so() -> None:
+def test_an_entity_whose_obstacles_are_unknown_waits_and_says_so() -> None:
     world = World(1.0)
     for id in ("r1", "r2"):
         world.see(id, claim_of(make_report(id)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from steelyard.accounts.database import Claim
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.dependencies import Dependency, dependencies
-from steelyard.schema.status import FAILURE, SUCCESS, TERMINAL, statuses
+from steelyard.schema.status import SUCCESS, TERMINAL, failure_status
 from steelyard.services.orchestrator.manifest import Unresolvable, check
 
 NAME_LIMIT = 100
@@ -62,13 +62,10 @@ def waiter_of(claim: Claim, entity: DyffEntity) -> Waiter:
     try:
         check(entity)
     except Unresolvable as fault:
-        return Waiter(claim, dependencies(entity), Fail(failure(claim.kind), fault.reason, fault.message))
+        return Waiter(
+            claim, dependencies(entity), Fail(failure_status(claim.kind), fault.reason, fault.message)
+        )
     return Waiter(claim, dependencies(entity))
-
-
-def failure(kind: str) -> str:
-    """How a kind ends badly: Failed or Error."""
-    return next(each for each in statuses(kind) if each in FAILURE)
 
 
 def in_the_way(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
@@ -91,12 +88,12 @@ def _failed(kind: str, dependency: Dependency, claim: Claim) -> Fail:
     match claim.status:
         case "Deleted":
             _, reason = _WORDS.get((kind, dependency.kind), ("", "FailedDependency"))
-            return Fail(failure(kind), reason, f"{name} was deleted")
+            return Fail(failure_status(kind), reason, f"{name} was deleted")
         case "Terminated":
-            return Fail(failure(kind), "FailedDependency", f"{name} was terminated")
+            return Fail(failure_status(kind), "FailedDependency", f"{name} was terminated")
         case _:
             why = ": ".join(part for part in (claim.reason, claim.message) if part)
-            return Fail(failure(kind), "FailedDependency", f"{name} failed: {why}".rstrip(": "))
+            return Fail(failure_status(kind), "FailedDependency", f"{name} failed: {why}".rstrip(": "))
 
 
 def _waiting(kind: str, lacking: list[Dependency], known: Mapping[str, Claim]) -> Wait:

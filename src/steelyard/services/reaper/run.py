@@ -18,7 +18,7 @@ from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import topic_pieces
 from steelyard.errors import is_engine_failure
 from steelyard.schema.commands import ForgetData, ForgetEntity, command_time
-from steelyard.services.aggregator.transitions import FORGOTTEN, State, state_of
+from steelyard.services.aggregator.messages import FORGOTTEN, State, state_of
 from steelyard.services.horizon import raised
 from steelyard.services.reaper.uploads import discard_leftovers
 from steelyard.services.status_commands import command_id

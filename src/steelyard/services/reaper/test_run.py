@@ -12,10 +12,19 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.commands import Command
-from steelyard.services.aggregator.test_run import judged
-from steelyard.services.aggregator.transitions import judge, state_of
+from steelyard.services.aggregator.apply import apply_command
+from steelyard.services.aggregator.messages import state_of
 from steelyard.services.reaper.run import COMMANDS_FOR, DELETED_FOR, due, reap, run_reaper
-from steelyard.services.simulation.commands import create, forget, labels, message, record, restore, status
+from steelyard.services.simulation.commands import (
+    aggregate,
+    create,
+    forget,
+    labels,
+    message,
+    record,
+    restore,
+    status,
+)
 from steelyard.services.simulation.entities import START, make_evaluation
 from steelyard.storage.store import open_store
 
@@ -28,10 +37,10 @@ def state(*commands: Command) -> Record:
     found: Record | None = None
     for at, each in enumerate(commands):
         sent = record(message(each, "reaper" if each.command == "ForgetEntity" else "api"), at)
-        judgement = judge(each, sent, state_of(found), 1)
-        assert judgement
-        assert judgement.changed
-        found = replace(sent, topic=STATE, value=judgement.changed.value, headers=judgement.changed.headers)
+        applied = apply_command(each, sent, state_of(found), 1)
+        assert applied
+        assert applied.state
+        found = replace(sent, topic=STATE, value=applied.state.value, headers=applied.state.headers)
     assert found
     return found
 
@@ -77,12 +86,12 @@ def test_it_says_whom_it_means_and_in_which_state() -> None:
 @pytest.mark.parametrize("restored", [True, False])
 async def test_what_was_restored_meanwhile_stays(restored: bool) -> None:
     log = MemoryLog(clock=lambda: START)
-    await judged(log, *(message(each) for each in DELETED))
+    await aggregate(log, *(message(each) for each in DELETED))
     (found,) = await everything(log, STATE)
     command = due(found, START + DELETED_FOR)
     assert command
     meanwhile = [message(restore(EVALUATION)), message(status(EVALUATION, "Deleted"))] if restored else []
-    await judged(log, *meanwhile, command)
+    await aggregate(log, *meanwhile, command)
     (found,) = await everything(log, STATE)
     assert ("forgotten" in found.headers) == (not restored)
 
@@ -94,11 +103,11 @@ async def test_an_entity_goes_step_by_step() -> None:
         return now
 
     log = MemoryLog(clock=clock)
-    await judged(log, *(message(each) for each in DELETED))
+    await aggregate(log, *(message(each) for each in DELETED))
     for days, text in ((6, b"{...}"), (7, b"{}"), (20, b"{}"), (21, None), (34, None)):
         now = START + days * DAY
         await reap(log, now)
-        await judged(log)
+        await aggregate(log)
         (found,) = await everything(log, STATE)
         assert (found.value if found.value in (b"{}", None) else b"{...}") == text
         if text == b"{}":
@@ -113,14 +122,14 @@ async def _refused(log: MemoryLog, now: datetime) -> bool:
     """Whether a create and an edit of a forgotten entity come to nothing."""
     (before,) = await everything(log, STATE)
     late = [message(each, after=now - START) for each in (create(EVALUATION), labels(EVALUATION, a="1"))]
-    await judged(log, *late)
+    await aggregate(log, *late)
     return await everything(log, STATE) == [before]
 
 
 async def test_commands_and_outcomes_have_their_time() -> None:
     now = START
     log = MemoryLog(clock=lambda: now)
-    await judged(log, message(create(EVALUATION)))
+    await aggregate(log, message(create(EVALUATION)))
     now = START + timedelta(hours=2)
     await reap(log, now)
     assert await everything(log, OUTCOMES) == []
@@ -131,19 +140,19 @@ async def test_commands_and_outcomes_have_their_time() -> None:
     assert len(await everything(log, STATE)) == 1, "the state is the truth, and stays"
 
 
-async def test_what_nobody_has_judged_yet_is_kept() -> None:
+async def test_commands_that_nobody_has_applied_yet_are_kept() -> None:
     log = MemoryLog(clock=lambda: START)
-    await judged(log)
+    await aggregate(log)
     await log.publish([message(create(EVALUATION))])
     await reap(log, START + 2 * COMMANDS_FOR)
-    await judged(log)
+    await aggregate(log)
     assert len(await everything(log, STATE)) == 1
 
 
 async def test_it_ends_when_it_is_told_to() -> None:
     stop = asyncio.Event()
     log = MemoryLog(clock=lambda: START)
-    await judged(log, *(message(each) for each in DELETED))
+    await aggregate(log, *(message(each) for each in DELETED))
     running = asyncio.create_task(
         run_reaper(log, open_store("memory://reaper"), stop=stop, clock=lambda: START + DELETED_FOR)
     )
@@ -161,7 +170,7 @@ def _forgets(events: list[Record]) -> list[Message | Record]:
 async def test_an_entity_that_it_cannot_read_stops_no_other() -> None:
     now = START
     log = MemoryLog(clock=lambda: now)
-    await judged(log, *(message(command) for command in DELETED))
+    await aggregate(log, *(message(command) for command in DELETED))
     (good,) = await everything(log, STATE)
     broken = (good.value or b"").replace(b'"lastTransitionTime":"2026', b'"lastTransitionTime":"soon')
     assert broken != good.value

@@ -8,9 +8,8 @@ from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.schema.commands import Command
-from steelyard.services.aggregator.test_run import judged
 from steelyard.services.reaper.uploads import LEFT_FOR, discard_leftovers
-from steelyard.services.simulation.commands import create, forget, message, status
+from steelyard.services.simulation.commands import aggregate, create, forget, message, status
 from steelyard.services.simulation.entities import make_dataset
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.staging import Area
@@ -38,7 +37,7 @@ async def test_what_is_left_of_an_upload_whose_entity(commands: tuple[Command, .
     log, store = MemoryLog(), open_store("memory://uploads")
     aside = await Aside.open(log, "reaper")
     sources = {"ForgetEntity": "reaper"}
-    await judged(log, *(message(each, sources.get(each.command, "api")) for each in commands))
+    await aggregate(log, *(message(each, sources.get(each.command, "api")) for each in commands))
     for key in (FILE, MARK, "datasets/d/data.parquet"):
         await store.put(key, b"rows")
     late = datetime.now(UTC) + LEFT_FOR  # the store's clock is the machine's

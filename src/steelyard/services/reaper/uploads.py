@@ -13,7 +13,7 @@ from steelyard.broker.quarantine.dead_letters import described
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.scan import PIECE
 from steelyard.errors import is_engine_failure
-from steelyard.services.aggregator.transitions import State, state_of
+from steelyard.services.aggregator.messages import State, state_of
 from steelyard.storage.staging import area_of
 from steelyard.storage.store import Store
 

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from steelyard.broker.log import EVENTS, Message, Record
+from steelyard.broker.log import EVENTS, Log, Message, Record
+from steelyard.broker.simulation.replay import work_off
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import (
     Command,
@@ -26,6 +27,7 @@ from steelyard.schema.commands import (
     UpdateEntityStatus,
     command_time,
 )
+from steelyard.services.aggregator.run import GROUP, Aggregator
 from steelyard.services.simulation.entities import START
 from steelyard.services.status_commands import command_id
 
@@ -77,3 +79,9 @@ def message(command: Command, source: str = "api", after: timedelta = timedelta(
 def record(sent: Message, offset: int, partition: int = 3, written: datetime = START) -> Record:
     """Where the log would have it."""
     return Record(sent.topic, partition, offset, sent.key, sent.value, sent.headers, written)
+
+
+async def aggregate(log: Log, *messages: Message) -> None:
+    """Publish messages, and let the aggregator apply all commands of the log that it has not read yet."""
+    await log.publish(messages)
+    await work_off(log, GROUP, EVENTS, Aggregator)

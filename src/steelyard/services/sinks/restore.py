@@ -14,7 +14,7 @@ from steelyard.origin import Origin
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import command_time
 from steelyard.schema.entities import entity_of
-from steelyard.services.aggregator.transitions import RECENT_ID
+from steelyard.services.aggregator.messages import RECENT_ID
 from steelyard.services.sinks.view import ENTITIES
 from steelyard.storage.store import Store
 

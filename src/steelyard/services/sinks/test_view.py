@@ -19,9 +19,8 @@ from steelyard.broker.simulation.replay import Crash
 from steelyard.origin import Origin, OriginUnreadable
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
-from steelyard.services.aggregator.test_run import judged
 from steelyard.services.reaper.run import reap
-from steelyard.services.simulation.commands import create, forget, labels, message, status
+from steelyard.services.simulation.commands import aggregate, create, forget, labels, message, status
 from steelyard.services.simulation.entities import make_dataset, make_evaluation, make_model
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
 from steelyard.storage.objects import ObjectStore
@@ -38,15 +37,15 @@ Sink = Callable[[asyncio.Event], Awaitable[None]]
 
 async def log_of(*commands: Command, epoch: int = 1) -> MemoryLog:
     log = MemoryLog(epoch=epoch)
-    await judged(log, *map(message, commands))
+    await aggregate(log, *map(message, commands))
     return log
 
 
 async def deleted(log: MemoryLog, entity: DyffEntity, *, buried: bool = False) -> None:
     """Deleted, forgotten, and where `buried` its marker gone too."""
-    await judged(log, message(status(entity, "Deleted")), message(forget(entity), "reaper"))
+    await aggregate(log, message(status(entity, "Deleted")), message(forget(entity), "reaper"))
     if buried:
-        await judged(log, message(forget(entity), "reaper", after=WEEKS))
+        await aggregate(log, message(forget(entity), "reaper", after=WEEKS))
 
 
 @asynccontextmanager
@@ -92,11 +91,11 @@ async def test_the_view_follows_the_state() -> None:
     log, view = await log_of(create(EVALUATION)), MemoryView()
     async with running(view_sink(log, view)):
         await shown(view, EVALUATION)
-        await judged(log, message(create(MODEL)), message(labels(EVALUATION, a="1")))
+        await aggregate(log, message(create(MODEL)), message(labels(EVALUATION, a="1")))
         await shown(view, EVALUATION, MODEL)
         await deleted(log, EVALUATION)
         await shown(view, MODEL)
-    await judged(log, message(create(DATASET)))
+    await aggregate(log, message(create(DATASET)))
     async with running(view_sink(log, view)):
         await shown(view, MODEL, DATASET)
 
@@ -174,7 +173,7 @@ async def test_a_view_that_was_not_away_reads_nothing_anew() -> None:
         await swept(view, log)
     await reap(log, LATER)
     async with running(view_sink(log, view)):
-        await judged(log, message(create(MODEL)))
+        await aggregate(log, message(create(MODEL)))
         await shown(view, MODEL)
     assert view.restarts == 0
 
@@ -225,12 +224,12 @@ async def test_the_backup_has_the_newest_of_each() -> None:
     log, store = await log_of(create(EVALUATION), create(MODEL)), backup()
     async with running(backup_sink(log, store)):
         await kept(store, "evaluations/e1", "models/m1")
-        await judged(log, message(labels(EVALUATION, a="1")))
+        await aggregate(log, message(labels(EVALUATION, a="1")))
         await deleted(log, MODEL)
         await kept(store, "evaluations/e1")
     entity = orjson.loads(await store.get("entities/evaluations/e1.json"))
     assert entity["labels"] == {"a": "1"}
-    await judged(log, message(create(DATASET)))
+    await aggregate(log, message(create(DATASET)))
     await deleted(log, EVALUATION, buried=True)
     async with running(backup_sink(log, store)):
         await kept(store, "datasets/d1")
@@ -255,7 +254,7 @@ async def test_the_backup_keeps_what_a_log_does_not_name() -> None:
     log = await log_of(create(MODEL), epoch=3)
     await deleted(log, MODEL, buried=True)
     await reap(log, LATER)
-    await judged(log, message(create(DATASET)))
+    await aggregate(log, message(create(DATASET)))
     async with running(backup_sink(log, store)):
         await kept(store, "datasets/d1", "evaluations/e1", "models/m1")
 
@@ -384,6 +383,6 @@ async def test_an_entity_that_a_sink_cannot_take_stops_no_other(
     await read_to_the_end(log, outlet())
     assert {entity.key for entity in await quarantined(log)} == {"x0", "x1", "x2"}
     before = await contents()
-    await judged(log, message(labels(EVALUATION, a="1")))
+    await aggregate(log, message(labels(EVALUATION, a="1")))
     await read_to_the_end(log, outlet())
     assert await contents() != before

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import (
     CONFIG_MAPS,
     COSCHEDULING_POD_GROUPS,
@@ -24,7 +25,6 @@ from steelyard.kube.resource import (
     Resource,
 )
 from steelyard.operator.edge import Key
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.operator.training.observed.ownership import operator_name
@@ -115,10 +115,10 @@ class TrainingCaches:
         """With the cluster's frameworks."""
         return self._settings
 
-    def wrote(self, kind: Resource, obj: Json) -> bool:
+    def apply_write(self, kind: Resource, obj: Json) -> bool:
         informer = self._children.get(kind)
         labels = obj["metadata"].get("labels") or {}
-        return informer.wrote(obj) if informer and JOB_NAME in labels else False
+        return informer.apply_write(obj) if informer and JOB_NAME in labels else False
 
     def _framework_changed(self, old: Json | None, new: Json | None) -> None:
         """Jobs that could not begin, because their framework was missing or wrong, are looked at again."""

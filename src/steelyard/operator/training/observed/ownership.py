@@ -5,9 +5,10 @@ has lost them is released.
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from steelyard.kube.objects import controller_of
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
-from steelyard.operator.names import OWNER, controller_of, owner_reference
+from steelyard.operator.names import OWNER, owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME
 from steelyard.types import Json
 

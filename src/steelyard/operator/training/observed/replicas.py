@@ -8,7 +8,7 @@ from functools import cached_property
 
 from steelyard.awake import pause_lasts
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Premise, unchanged
+from steelyard.operator.desired import Precondition, unchanged
 from steelyard.operator.training.model import Counts, Memory, Place, Replica, Tally, TrainingJob
 from steelyard.operator.training.observed.pods import Seen, seen
 from steelyard.operator.training.policies.restart import NO_END, Fall, within
@@ -119,14 +119,14 @@ def _removed(replica: Replica, attempt: int) -> Replica:
     return replace(replica, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
 
 
-def dropped(crew: Crew, memory: Memory) -> tuple[Premise, ...]:
+def dropped(crew: Crew, memory: Memory) -> tuple[Precondition, ...]:
     """Requires that no Pod is left of a removed replica before the status forgets the replica.
 
     A new process may not have read that Pod yet; once forgotten, nothing would keep new Pods from meeting it.
     """
     known = crew.job.memory.replicas
     return tuple(
-        Premise("v1", "Pod", known[place].pod) for place in sorted(known.keys() - memory.replicas.keys())
+        Precondition("v1", "Pod", known[place].pod) for place in sorted(known.keys() - memory.replicas.keys())
     )
 
 
@@ -190,7 +190,7 @@ def _given_up(job: TrainingJob, since: datetime, now: datetime) -> bool:
     return now >= since + timedelta(seconds=job.settings.node_lost_seconds)
 
 
-def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Premise, ...]:
+def preconditions(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Precondition, ...]:
     """What must be so at the API itself before falls are put on record.
 
     Who vanished is gone; who was given up is as it was seen; and who starts again without having been seen is not
@@ -201,7 +201,7 @@ def premises(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> t
     adopted = {each["metadata"]["name"] for each in crew.children.orphans}
     names = (name for place in sorted(absent) if (name := crew.job.replica_name(place)) not in adopted)
     return (
-        *(Premise("v1", "Pod", name) for name in names),
+        *(Precondition("v1", "Pod", name) for name in names),
         *(unchanged(each.pod) for each in given_up if each is not None),
     )
 

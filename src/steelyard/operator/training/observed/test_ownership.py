@@ -6,11 +6,11 @@ import pytest
 
 from steelyard.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, PYTORCH_JOBS, Resource
 from steelyard.operator.controller import Controller
-from steelyard.operator.desired import Told
-from steelyard.operator.edge import Silent
-from steelyard.operator.names import controller_of
+from steelyard.operator.desired import Event
+from steelyard.operator.edge import NullRecorder
 from steelyard.operator.training.simulation.job_simulation import (
     NAMESPACE,
     SETTINGS,
@@ -178,14 +178,14 @@ def test_a_definition_that_keeps_no_status_of_ours_is_told_and_not_written_to_fo
                 }
             return await super().patch(resource, name, patch, *rest, **more)
 
-    class Telling(Silent):
-        def told(self, resource: Json, told: Told) -> None:
-            reasons.append(told.reason)
+    class EventReasons(NullRecorder):
+        def record_event(self, resource: Json, event: Event) -> None:
+            reasons.append(event.reason)
 
     stage = Stage(make_job())
     pruning = Pruning()
     pruning.store = stage.store
-    stage.controller = Controller(pruning, StoreCaches(stage.cluster, SETTINGS), Telling())
+    stage.controller = Controller(pruning, StoreCaches(stage.cluster, SETTINGS), EventReasons())
     stage.settle()
     assert "StatusNotKept" in reasons
     assert sorted(stage.pods()) == NAMES

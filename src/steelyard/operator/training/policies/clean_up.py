@@ -15,7 +15,7 @@ _LIVE = frozenset({"Pending", "Running", "Unknown"})
 class CleanUp(NamedTuple):
     delete: tuple[Json, ...]
     delete_resource: bool = False
-    next_look: datetime | None = None
+    requeue_at: datetime | None = None
 
 
 def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:

@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
-from steelyard.operator.desired import Told
+from steelyard.operator.desired import Event
 from steelyard.operator.names import owner_reference
 from steelyard.operator.training.labels import JOB_NAME, OPERATOR_NAME, REPLICA_TYPE
 from steelyard.operator.training.model import TrainingJob
@@ -63,7 +63,7 @@ def admitted(job: TrainingJob, children: Children) -> bool:
     return phase not in (None, "", "Pending")
 
 
-def ignored(job: TrainingJob) -> Told | None:
+def ignored(job: TrainingJob) -> Event | None:
     """What is said to whoever asks for a gang where the operator makes none: its Pods may start one by one.
 
     A priority class or a queue alone may be meant for Kueue.
@@ -73,7 +73,7 @@ def ignored(job: TrainingJob) -> Told | None:
         return None
     fields = ", ".join(f"spec.runPolicy.schedulingPolicy.{name}" for name in asked)
     message = f"{fields}: without effect, because the operator's setting training.gang_scheduler is empty"
-    return Told("Warning", "SchedulingPolicyIgnored", message)
+    return Event("Warning", "SchedulingPolicyIgnored", message)
 
 
 def minimum(job: TrainingJob) -> int:

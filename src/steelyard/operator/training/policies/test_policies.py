@@ -197,8 +197,8 @@ def test_a_gang_without_a_scheduler_is_told_once() -> None:
         job = make_job(policy={"schedulingPolicy": policy})
         first = reconcile(job, Children(), BEGIN, gang(scheduler))
         again = reconcile({**job, "status": first.status}, Children(), BEGIN, gang(scheduler))
-        assert not again.tell
-        return [event.message for event in first.tell]
+        assert not again.events
+        return [event.message for event in first.events]
 
     assert messages("volcano", minAvailable=2) == messages("", queue="q", priorityClass="p") == []
     assert messages("") == []

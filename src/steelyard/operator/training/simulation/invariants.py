@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Stored
-from steelyard.operator.names import controller_of
 from steelyard.operator.simulation.exploration import Actor
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Bench, State, differing

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from steelyard.kube.memory import MemoryCluster
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator import concurrency
 from steelyard.operator.conditions import time_text
 from steelyard.operator.controller import Controller
 from steelyard.operator.edge import Key, Stale, Synced
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.simulator import drive
 from steelyard.operator.training.frameworks import ALL
@@ -94,7 +94,7 @@ class StoreCaches:
     def settings(self) -> OperatorSettings:
         return self._settings
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         return True
 
 
@@ -128,7 +128,7 @@ class Stage:
     def step(self) -> Synced:
         run = drive if self._few() else asyncio.run
         synced = run(self.controller.sync(self.key, self.now))
-        self.look = synced.next_look
+        self.look = synced.requeue_at
         return synced
 
     @property

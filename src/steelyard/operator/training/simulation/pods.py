@@ -5,10 +5,10 @@
 
 from collections.abc import Callable, Iterable
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.operator.conditions import time_text
-from steelyard.operator.names import controller_of
 from steelyard.operator.simulation.exploration import Move
 from steelyard.operator.simulation.simulator import Bench
 from steelyard.operator.training.labels import JOB_NAME

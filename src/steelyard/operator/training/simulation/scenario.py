@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import orjson
 
+from steelyard.kube.objects import controller_of
 from steelyard.kube.resource import PODS, SERVICES, Resource, resource_of
 from steelyard.kube.store import Key as StoreKey
 from steelyard.kube.store import Store
 from steelyard.operator.edge import Key
-from steelyard.operator.names import controller_of
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
@@ -79,7 +79,7 @@ class TrainingCaches(LaggingCaches):
     def settings(self) -> OperatorSettings:
         return SETTINGS
 
-    def wrote(self, obj: Json) -> bool:
+    def apply_write(self, obj: Json) -> bool:
         key = StoreKey(resource_of(obj), obj["metadata"]["namespace"], obj["metadata"]["name"])
         stored = self.store.stored.get(key) if self.remembers and self.store else None
         if stored is None or not self.group(key):

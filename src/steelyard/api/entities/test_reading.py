@@ -1,0 +1,136 @@
+"""What was accepted is found at every moment: in the outbox, in the view, and on the way from one to the other."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import cast
+
+import orjson
+import pytest
+
+from steelyard.accounts.database import Outbox, OutboxRow
+from steelyard.accounts.open import Ledger, open_ledger
+from steelyard.api.entities.reading import Entities
+from steelyard.views.in_memory import MemoryView
+from steelyard.views.view import Change, Position, Query, Stored, View
+
+ENTITY = {
+    "kind": "Dataset",
+    "id": "d1",
+    "account": "a",
+    "creationTime": "2030-01-01T00:00:00Z",
+    "status": "Ready",
+}
+COMMAND = orjson.dumps({"schemaVersion": "0.1", "command": "CreateEntity", "data": ENTITY})
+ROW = OutboxRow(
+    "c1",
+    "a",
+    "Dataset",
+    "d1",
+    datetime(2030, 1, 1, tzinfo=UTC),
+    "d1",
+    COMMAND,
+    {},
+    "request",
+    position=(0, 1),
+)
+
+
+@pytest.fixture
+async def ledger() -> AsyncIterator[Ledger]:
+    opened = await open_ledger("memory:")
+    await opened.outbox.add(ROW)
+    yield opened
+    await opened.close()
+
+
+def nobody(kind: str) -> None:
+    raise AssertionError(f"a {kind} was left out")
+
+
+class Moving:
+    """An outbox out of which the row goes to the view at the moment at which it is asked for."""
+
+    def __init__(self, outbox: Outbox, view: MemoryView) -> None:
+        self._outbox, self._view = outbox, view
+
+    async def pending(self, kind: str | None = None, entity: str | None = None) -> Sequence[OutboxRow]:
+        await self._view.apply([Change("d1", orjson.dumps(ENTITY), Position(1, 1))], 1, {0: 2})
+        await self._outbox.visible(["c1"])
+        return await self._outbox.pending(kind, entity)
+
+
+async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(ledger: Ledger) -> None:
+    entities = Entities(MemoryView(), ledger.outbox, nobody)
+    json = await entities.get("Dataset", "d1")
+    assert json
+    assert orjson.loads(json) == {**ENTITY, "metadata": {"revision": "c1"}}
+    assert await entities.find("d1") == ("Dataset", json)
+    assert await entities.query(Query("Dataset")) == [json]
+    assert await entities.get("Model", "d1") is None
+    assert await entities.get("Dataset", "d2") is None
+    assert await entities.find("d2") is None
+
+
+@pytest.mark.parametrize("look", ["get", "find", "query"])
+async def test_what_moves_between_the_two_looks_is_found(ledger: Ledger, look: str) -> None:
+    view = MemoryView()
+    entities = Entities(view, cast(Outbox, Moving(ledger.outbox, view)), nobody)
+    match look:
+        case "get":
+            assert await entities.get("Dataset", "d1")
+        case "find":
+            assert await entities.find("d1")
+        case _:
+            assert await entities.query(Query("Dataset"))
+
+
+UNREADABLE = {
+    "what no parser reads": b"{",
+    "what is no command": b'{"command":"CreateEntity"}',
+    "what cannot be written again": orjson.dumps({"data": ENTITY})[:-2]
+    + b',"x":'
+    + b"[" * 300
+    + b"]" * 300
+    + b"}}",
+    "a list": b"[]",
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+async def test_an_entity_that_cannot_be_read_hides_no_other(ledger: Ledger, value: bytes) -> None:
+    await ledger.outbox.add(replace(ROW, command="c2", entity="d2", request="other", value=value))
+    left: list[str] = []
+    entities = Entities(MemoryView(), ledger.outbox, left.append)
+    assert [orjson.loads(json)["id"] for json in await entities.query(Query("Dataset"))] == ["d1"]
+    assert left == ["Dataset"]
+    assert await entities.get("Dataset", "d2") is None
+    assert await entities.find("d2") is None
+
+
+async def test_a_view_of_which_one_row_is_damaged_shows_the_others(ledger: Ledger) -> None:
+    view, left = MemoryView(), list[str]()
+    changes = [
+        Change(id, orjson.dumps({**ENTITY, "id": id}), Position(1, n)) for n, id in enumerate(["d3", "d4"], 1)
+    ]
+    await view.apply(changes, 1, {0: 3})
+    entities = Entities(cast(View, Damaged(view, "d3")), ledger.outbox, left.append)
+    found = await entities.query(Query("Dataset", limit=10))
+    assert sorted(orjson.loads(json)["id"] for json in found) == ["d1", "d4"]
+    assert left == ["Dataset"]
+
+
+class Damaged:
+    """A view whose file was damaged where one entity lies."""
+
+    def __init__(self, view: MemoryView, id: str) -> None:
+        self._view, self._id = view, id
+
+    async def query(self, query: Query) -> Sequence[Stored]:
+        found = await self._view.query(query)
+        return [
+            replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in found
+        ]
+
+    async def get(self, kind: str, id: str) -> Stored | None:
+        return await self._view.get(kind, id)

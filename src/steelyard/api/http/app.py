@@ -1,0 +1,209 @@
+"""The API: an ASGI application that finds a request's row in the route table and lets its handler answer.
+
+`make_app(platform)` makes it; `serve.py` serves it. For every request: the row, the caller, the caller's grant, the
+handler, the figures. There is no other middleware, and nothing is ever redirected.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import get_args
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from steelyard.accounts.database import LedgerError
+from steelyard.api.http.access import Access, authenticate
+from steelyard.api.http.context import Call
+from steelyard.api.http.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    NotAllowed,
+    NotFound,
+    NotImplementedYet,
+    Unavailable,
+)
+from steelyard.api.http.reply import Reply
+from steelyard.api.http.routing import Administrator, Grant, Match, Route, Router
+from steelyard.api.inference_sessions.replicas import Replicas
+from steelyard.api.platform import Api, Platform
+from steelyard.api.routes import routes
+from steelyard.broker.log import LogError
+from steelyard.disk_space import no_room
+from steelyard.errors import ContentError
+from steelyard.schema.account import APIResource
+from steelyard.schema.entities import PLURALS
+from steelyard.sqlite import DatabaseError
+from steelyard.storage.store import BadLocation, ObjectMissing, StorageError
+from steelyard.views.view import ViewError
+
+__all__ = ["App", "Platform", "make_app"]
+
+_log = logging.getLogger(__name__)
+_NOBODY = Access(None)
+_ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
+"""Resources of the published API that this one does not have: a 404 would let clients try for half a minute."""
+ROOM_SECONDS = 5
+"""After which a client may ask a platform again whose disk was full."""
+_ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
+
+
+class App:
+    """One API process's application. Its own tasks run while `running` is entered."""
+
+    def __init__(self, api: Api, timer: Callable[[], float] = time.perf_counter) -> None:
+        self.api = api
+        self._timer = timer
+        self.router = Router(routes())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "websocket":
+                await self._websocket(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
+        """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
+        api = self.api
+        await api.completeness.begin()
+        await api.settling.begin()
+        runs = (api.outcomes.run(), api.settling.run(), api.quarantine.run())
+        tasks = [asyncio.create_task(work) for work in runs]
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for task in tasks:
+            task.add_done_callback(lambda done: self._ended(done, ended))
+        api.healthy = True
+        try:
+            yield ended
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with suppress(*_ENGINES):
+                await api.settling.flush()
+            await api.replicas.close()
+
+    def _ended(self, task: "asyncio.Task[None]", ended: "asyncio.Future[None]") -> None:
+        self.api.healthy = False
+        if not ended.done() and not task.cancelled() and (error := task.exception()) is not None:
+            ended.set_exception(error)
+            ended.exception()  # looked at: not everybody waits for it
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = self._timer()
+        match = self.router.find(scope["method"], scope["path"])
+        reply = Reply(self.api.settling)
+        try:
+            response = await self._response(match, Request(scope, receive), reply)
+            try:
+                await reply.deliver(response, scope, receive, send)
+            finally:
+                self.api.metrics.answered(match.route, response.status_code, self._timer() - began)
+        except ClientDisconnect:
+            return
+        finally:
+            reply.close()
+
+    async def _response(self, match: Match, request: Request, reply: Reply) -> Response:
+        """Raises ClientDisconnect, where nobody waits for one."""
+        try:
+            access = await self._access(match, request.scope)
+            assert match.route is not None
+            return await match.route.handler(self._call(match.route, match, request, access, reply))
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
+            reply.fail()
+            return answer_to(error, request.scope["path"])
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match = self.router.find("WEBSOCKET", scope["path"])
+        socket = WebSocket(scope, receive, send)
+        try:
+            access = await self._access(match, scope)
+            assert match.route is not None
+            await match.route.handler(
+                self._call(match.route, match, socket, access, Reply(self.api.settling))
+            )
+        except Exception as error:  # noqa: BLE001 - the outermost edge
+            refusal = answer_to(error, scope["path"])
+            if socket.application_state is WebSocketState.CONNECTING:
+                await socket.send_denial_response(refusal)
+            else:  # it was accepted: too late for an answer
+                with suppress(WebSocketDisconnect):
+                    await socket.close(1011)
+
+    async def _access(self, match: Match, scope: Scope) -> Access:
+        """The caller, where the row asks for a grant. Raises ApiError."""
+        if match.route is None:
+            if match.methods:
+                allowed = ", ".join(sorted(match.methods - {"WEBSOCKET"}))
+                raise NotAllowed(f"this path takes {allowed}", headers={"Allow": allowed})
+            first = scope["path"].removeprefix("/v0/").partition("/")[0]
+            if first in _ABSENT:
+                raise NotImplementedYet(f"{first} are not served here yet")
+            raise NotFound(f"there is no {scope['path']}")
+        check = match.route.check
+        if not isinstance(check, Grant | Administrator):
+            return _NOBODY
+        access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
+        if isinstance(check, Administrator):
+            if not access.administrator:
+                raise Forbidden("this takes an administrator's grant")
+            return access
+        reach = access.scope(check.resource, check.function)
+        if not reach.accounts and not reach.entities:
+            raise Forbidden(f"the token lacks {check.resource}/{check.function}")
+        return access
+
+    def _call(
+        self, route: Route, match: Match, connection: HTTPConnection, access: Access, reply: Reply
+    ) -> Call:
+        return Call(self.api, route, match.values, connection, self.api.platform.clock(), access, reply)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
+    return App(Api(platform, replicas))
+
+
+def answer_to(error: Exception, path: str) -> Response:
+    """The answer to a request for `path` that has raised; what is not the request's fault goes to the log."""
+    if isinstance(error, ApiError):
+        return error.response()
+    if no_room(error):
+        _log.warning("%s: %s", path, error)
+        detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
+        return Unavailable(detail, retry_after=ROOM_SECONDS).response()
+    if isinstance(error, ContentError):
+        return _refused(error, path).response()
+    if isinstance(error, _ENGINES):
+        _log.warning("%s: %s", path, error)
+        return Unavailable(f"an engine does not answer: {error}").response()
+    _log.exception("%s failed", path, exc_info=error)
+    return ApiError("the API failed; its log says why").response()
+
+
+def _refused(error: ContentError, path: str) -> ApiError:
+    """The answer where an engine is well and does not take what it was given: asking again would change nothing."""
+    if isinstance(error, BadLocation):
+        return BadRequest(str(error))
+    if isinstance(error, ObjectMissing):
+        return NotFound(str(error))
+    _log.error("%s failed", path, exc_info=error)
+    return ApiError(f"the platform's database or log cannot take this request: {error}")

@@ -1,0 +1,45 @@
+"""Inference services: the model is embedded, and what the runner mounts has to be there."""
+
+from collections.abc import Sequence
+
+from steelyard.api.entities.creation import Base
+from steelyard.api.entities.references import foreign_model, resolve
+from steelyard.api.http.context import Call
+from steelyard.api.http.errors import Invalid
+from steelyard.schema.dataset import Dataset
+from steelyard.schema.entities import AnyEntity
+from steelyard.schema.inference_service import InferenceService
+from steelyard.schema.model import Model
+from steelyard.schema.module import Module
+from steelyard.schema.requests import InferenceServiceCreateRequest
+
+_MOUNTABLE: dict[str, type[Dataset | Model | Module]] = {"Dataset": Dataset, "Model": Model, "Module": Module}
+
+
+async def inference_service(
+    call: Call, request: InferenceServiceCreateRequest, base: Base
+) -> Sequence[AnyEntity]:
+    content = request.dump()
+    if request.model is not None:
+        content["model"] = foreign_model(await resolve(call, Model, request.model, "model")).dump()
+    await _check_runner(call, request)
+    return [base.entity(InferenceService, content)]
+
+
+async def _check_runner(call: Call, request: InferenceServiceCreateRequest) -> None:
+    if request.runner is None:
+        return
+    if (image := request.runner.imageRef) is not None:
+        field = "runner.imageRef"
+        raise Invalid(
+            f"{field}: there is no image of {image.kind} {image.id}; name one by runner.image", field=field
+        )
+    for number, mount in enumerate(request.runner.volumeMounts or []):
+        if mount.data is None:
+            continue
+        field, source = f"runner.volumeMounts.{number}.data.source", mount.data.source
+        if source.kind not in _MOUNTABLE:
+            raise Invalid(
+                f"{field}.kind: {source.kind} is none of {', '.join(_MOUNTABLE)}", field=f"{field}.kind"
+            )
+        await resolve(call, _MOUNTABLE[source.kind], source.id, field)

@@ -1,0 +1,65 @@
+"""audit.json: all that the page says, and what a later audit needs to compare itself with this one."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from steelyard.report.audit.inputs import Baseline
+from steelyard.report.audit.sections import evidence
+from steelyard.report.audit.subject import Requirement, Subject
+from steelyard.report.comparison.reports import comparison_numbers
+from steelyard.report.page.document import named
+from steelyard.report.page.page import FORMAT
+from steelyard.types import Json
+
+
+def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None) -> Json:
+    first = requirements[0]
+    return {
+        "schemaVersion": FORMAT,
+        "audit": subject.id,
+        "account": subject.account,
+        "auditProcedure": subject.procedure,
+        "auditProcedureName": subject.procedure_name,
+        "useCase": subject.use_case,
+        "author": subject.author,
+        "system": {
+            "inferenceService": subject.service,
+            "name": named(first.names, "inferenceService"),
+            "model": first.names.get("model", ""),
+            "modelName": first.names.get("modelName", ""),
+            "modelFiles": list(first.model_files),
+        },
+        "baseline": _baseline(baseline) if baseline else None,
+        "requirements": [_requirement(each) for each in requirements],
+    }
+
+
+def _baseline(baseline: Baseline) -> Json:
+    return {
+        "audit": baseline.numbers.audit,
+        "system": baseline.numbers.system.model_dump(),
+        "file": baseline.file.model_dump(),
+    }
+
+
+def _requirement(requirement: Requirement) -> Json:
+    report, numbers = requirement.report, requirement.report.numbers
+    return {
+        "report": report.id,
+        "evaluation": requirement.names.get("evaluation", ""),
+        "dataset": requirement.names.get("dataset", ""),
+        "rubric": numbers.rubric,
+        "datasetView": numbers.datasetView,
+        "data": list(report.scored.data),
+        "headline": numbers.headline,
+        "questions": requirement.questions,
+        "result": dataclasses.asdict(requirement.lead) | {"rightOrWrong": requirement.right_or_wrong},
+        "counts": requirement.counts.numbers(),
+        "rows": numbers.rows.model_dump(),
+        "metrics": [each.model_dump() for each in numbers.metrics],
+        "limits": numbers.limits,
+        "run": numbers.run,
+        "evidence": [each.model_dump() for each in evidence(report)],
+        "scores": report.kept.model_dump(),
+        "comparison": comparison_numbers(requirement.comparison) if requirement.comparison else None,
+    }

@@ -1,0 +1,174 @@
+"""Puts the first view of an audit's page together, and all that stands below it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from steelyard.report.audit.inputs import Baseline
+from steelyard.report.audit.numbers import Digest
+from steelyard.report.audit.sections import Section, make_section
+from steelyard.report.audit.subject import Requirement, Subject
+from steelyard.report.audit.wording import (
+    achieves,
+    asked,
+    compared,
+    could_be_chance,
+    interval_of,
+)
+from steelyard.report.comparison.figures import differences, drawable
+from steelyard.report.comparison.reports import Comparison
+from steelyard.report.page.document import named, run_date
+from steelyard.report.results import Figure
+from steelyard.report.status import unit_of
+from steelyard.report.wording import count
+
+NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A requirement in the first view."""
+
+    title: str
+    sentence: str
+    interval: str
+    asked: str
+    comparison: str
+    chance: str
+
+
+@dataclass(frozen=True)
+class AuditDocument:
+    """All that the page shows. `figure` holds several comparisons side by side."""
+
+    headline: str
+    facts: tuple[tuple[str, str], ...]
+    results: tuple[Result, ...]
+    limits: tuple[str, ...]
+    figure: Figure | None
+    sections: tuple[Section, ...]
+    provenance: tuple[tuple[str, str], ...]
+    baseline_file: Digest | None
+
+    @property
+    def title(self) -> str:
+        return f"Audit: {self.headline}"
+
+
+def make_document(
+    subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
+) -> AuditDocument:
+    system = named(requirements[0].names, "inferenceService")
+    against = _baseline_name(baseline, system)
+    compared = [(f"Test {r.number}", r.comparison) for r in requirements]
+    drawn = [(title, found) for title, found in compared if isinstance(found, Comparison) and drawable(found)]
+    return AuditDocument(
+        headline=_headline(system, requirements),
+        facts=tuple(_facts(subject, requirements, baseline)),
+        results=tuple(_result(r, requirements, against) for r in requirements),
+        limits=tuple(_limits(requirements, baseline)),
+        figure=differences(drawn, " in each test") if len(drawn) > 1 else None,
+        sections=tuple(make_section(r, requirements, against) for r in requirements),
+        provenance=tuple(_provenance(subject, requirements, baseline)),
+        baseline_file=baseline.file if baseline else None,
+    )
+
+
+def _baseline_name(baseline: Baseline | None, system: str) -> str:
+    """What the system is compared with, told apart from it where both have one name."""
+    if baseline is None:
+        return ""
+    name = baseline.numbers.system.name
+    return f"{name} in the earlier audit" if name == system else name
+
+
+def _headline(system: str, requirements: Sequence[Requirement]) -> str:
+    if len(requirements) == 1:
+        only = requirements[0]
+        return f"{system} {achieves(only.lead, only.right_or_wrong, unit_of(only.report.scores))}."
+    return f"{system} in {count(len(requirements))} tests."
+
+
+def _facts(
+    subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
+) -> Iterator[tuple[str, str]]:
+    """Which system, by which procedure, on what, when, against what."""
+    names = requirements[0].names
+    yield "System", named(names, "inferenceService")
+    if names.get("model") or names.get("modelName"):
+        yield "Model", named(names, "model")
+    yield "Compared with", _compared_with(baseline)
+    dates = list(dict.fromkeys(date for r in requirements if (date := run_date(r.report.numbers.run))))
+    if dates:
+        yield "Run on", dates[0] if len(dates) == 1 else f"{len(dates)} occasions: {'; '.join(dates)}"
+    yield "Procedure", subject.procedure_name or named({"id": subject.procedure}, "id")
+    yield "Use case", subject.use_case or NOT_STATED
+    yield "Author", subject.author or NOT_STATED
+    yield "Account", subject.account
+
+
+def _compared_with(baseline: Baseline | None) -> str:
+    if baseline is None:
+        return "nothing: no earlier audit was named"
+    system = baseline.numbers.system
+    model = f" (model {system.modelName})" if system.modelName else ""
+    return f"{system.name}{model}, audit {named({'id': baseline.numbers.audit}, 'id')}"
+
+
+def _result(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Result:
+    found = requirement.comparison
+    noun = unit_of(requirement.report.scores)
+    sentence = achieves(requirement.lead, requirement.right_or_wrong, noun)
+    data = f"Test {requirement.number}: dataset {named(requirement.names, 'dataset')}"
+    return Result(
+        title=data if len(requirements) > 1 else "Result",
+        sentence=sentence[0].upper() + sentence[1:],
+        interval=interval_of(requirement.lead, requirement.right_or_wrong),
+        asked=_asked(requirement, noun),
+        comparison=compared(found, against, requirement.lead.unit) if found else "",
+        chance=could_be_chance(found) if isinstance(found, Comparison) else "",
+    )
+
+
+def _asked(requirement: Requirement, noun: str) -> str:
+    """Number of questions, with the rows by status where some were not scored."""
+    counts = requirement.counts
+    questions = asked(requirement.questions, counts.present, noun)
+    return f"{questions} ({counts})" if counts.failed or counts.left_out else questions
+
+
+def _limits(requirements: Sequence[Requirement], baseline: Baseline | None) -> Iterator[str]:
+    yield "Whether this is good enough: that depends on the use. The page reports; it passes no judgement."
+    if len(requirements) == 1:
+        yield from requirements[0].report.numbers.limits
+    else:
+        yield "What each test does not say stands with it below."
+    models = {r.model_files for r in requirements}
+    if len(models) > 1:
+        yield "The tests were not all answered by the same model files: see the digests of each."
+    elif models == {()}:
+        yield "No digest of the model's files was recorded: which model answered rests on its name alone."
+    if baseline is None:
+        return
+    if models == {tuple(sorted(baseline.numbers.system.modelFiles))} != {()}:
+        yield "Both audits are of the same model files, by SHA-256."
+    made = sum(isinstance(r.comparison, Comparison) for r in requirements)
+    if made:
+        yield "The comparison covers chance in the choice of questions. It does not say why the systems differ."
+    if made > 1:
+        yield f"Of {made} comparisons, one may look like more than chance by chance alone."
+
+
+def _provenance(
+    subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
+) -> Iterator[tuple[str, str]]:
+    names = requirements[0].names
+    yield "Audit", subject.id
+    yield "Audit procedure", subject.procedure
+    yield "Inference service", subject.service
+    if names.get("model"):
+        yield "Model", names["model"]
+    if baseline:
+        yield "Earlier audit", baseline.numbers.audit
+        yield "Earlier inference service", baseline.numbers.system.inferenceService
+        if baseline.numbers.system.model:
+            yield "Earlier model", baseline.numbers.system.model

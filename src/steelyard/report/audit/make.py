@@ -1,0 +1,152 @@
+"""Makes an audit: reads the reports of a procedure, compares them with the earlier audit's, puts them on one page.
+
+The step `run_audit` calls `make_audit`; nothing here knows the time, the host or a resource, so that the same reports
+give the same bytes.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.audit.audit_json import audit_json
+from steelyard.report.audit.document import make_document
+from steelyard.report.audit.inputs import AuditedReport, Baseline, read_baseline, read_report
+from steelyard.report.audit.numbers import EarlierReport
+from steelyard.report.audit.subject import Requirement, Subject
+from steelyard.report.comparison.reports import Comparison, NotComparable, Scored, compare
+from steelyard.report.errors import ReportFailed
+from steelyard.report.evidence.audit_statement import report_page
+from steelyard.report.page.page import numbers_json, page_of
+from steelyard.report.results import Metric
+from steelyard.report.statistics.reducers import right_or_wrong
+from steelyard.report.status import counted, counts_of, values_of
+from steelyard.storage.store import Store
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to audit: its ids, the reports by id, and the output of an earlier audit."""
+
+    subject: Subject
+    reports: Mapping[str, Store] = field(default_factory=dict)
+    baseline: Store | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """index.html, audit.json, and where the scores to keep lie, by their place in the output."""
+
+    page: bytes
+    numbers: bytes
+    scores: Mapping[str, Path]
+    headline: str
+    report_pages: Mapping[str, bytes] = field(default_factory=dict)
+    """The pages of its reports, by their place in the output: the page links to them."""
+
+
+async def make_audit(request: Request, folder: Path) -> Audit:
+    """The audit; `folder` is scratch space. ReportFailed says why there is none."""
+    if not request.reports:
+        raise ReportFailed("NothingToAudit", "there is no report to put into the audit")
+    reports = [await read_report(key, store, folder) for key, store in request.reports.items()]
+    for report in reports:
+        _check_system(report, request.subject)
+    reports.sort(key=lambda each: (each.numbers.names.get("dataset", ""), each.numbers.rubric, each.id))
+    baseline = await read_baseline(request.baseline) if request.baseline else None
+    found = await _compared(reports, baseline, request.subject, folder)
+    requirements = [
+        _requirement(number, report, found.get(report.id)) for number, report in enumerate(reports, 1)
+    ]
+    document = await asyncio.to_thread(make_document, request.subject, requirements, baseline)
+    numbers = {"headline": document.headline, "limits": list(document.limits)}
+    numbers |= audit_json(request.subject, requirements, baseline)
+    page = await asyncio.to_thread(page_of, "audit", document.title, numbers, document=document)
+    scores = {each.kept.path: folder / each.kept.path for each in reports}
+    pages = {report_page(report.id): report.page for report in reports}
+    return Audit(page, numbers_json(numbers), scores, document.headline, pages)
+
+
+def _check_system(report: AuditedReport, subject: Subject) -> None:
+    about = report.numbers.names.get("inferenceService", subject.service)
+    if about != subject.service:
+        message = (
+            f"report {report.id} is about the inference service {about}, the audit about {subject.service}"
+        )
+        raise ReportFailed("WrongSystem", message)
+
+
+def _requirement(
+    number: int, report: AuditedReport, comparison: Comparison | NotComparable | None
+) -> Requirement:
+    questions = int(pc.count_distinct(report.scores["_index_"]).as_py())
+    if not report.numbers.metrics:
+        raise ReportFailed("BadReport", f"report {report.id} has no number: its metrics are empty")
+    lead = report.numbers.metrics[0].metric
+    counts = counts_of(report.scores)
+    return Requirement(
+        number, report, lead, _is_share_of_right(report.scores, lead), questions, counts, comparison
+    )
+
+
+def _is_share_of_right(scores: pa.Table, lead: Metric) -> bool:
+    """True where each answer is right or wrong, and the report is led by the share of right ones."""
+    kept = counted(scores)
+    if lead.unit != "share" or lead.estimate.value is None or not right_or_wrong(kept):
+        return False
+    return abs(float(values_of(kept).mean()) - lead.estimate.value) < CLOSE
+
+
+async def _compared(
+    reports: Sequence[AuditedReport], baseline: Baseline | None, subject: Subject, folder: Path
+) -> dict[str, Comparison | NotComparable]:
+    if baseline is None:
+        return {}
+    if baseline.numbers.audit == subject.id:
+        raise ReportFailed("BadBaseline", f"audit {subject.id} cannot be its own baseline")
+    partners = counterparts([(each.id, each.scored) for each in reports], baseline.numbers.requirements)
+    found: dict[str, Comparison | NotComparable] = {}
+    for report in reports:
+        partner = partners.get(report.id)
+        if partner is None:
+            found[report.id] = NotComparable("the earlier audit has no report that corresponds to this one")
+        else:
+            earlier = await baseline.scored(partner, folder)
+            found[report.id] = await asyncio.to_thread(compare, earlier, report.scored)
+    return found
+
+
+def counterparts(
+    reports: Sequence[tuple[str, Scored]], earlier: Sequence[EarlierReport]
+) -> dict[str, EarlierReport]:
+    """Which earlier report each is held against: first the one of the same data and rubric.
+
+    What finds none takes one that is left with the same rubric, then one of the same data: the comparison will say
+    what differs.
+    """
+    found: dict[str, EarlierReport] = {}
+    left = list(earlier)
+    for same in (_same_both, _same_rubric, _same_data):
+        for identity, report in reports:
+            partner = next((each for each in left if same(report, each)), None)
+            if identity not in found and partner is not None:
+                found[identity] = partner
+                left.remove(partner)
+    return found
+
+
+def _same_both(report: Scored, earlier: EarlierReport) -> bool:
+    return _same_rubric(report, earlier) and _same_data(report, earlier)
+
+
+def _same_rubric(report: Scored, earlier: EarlierReport) -> bool:
+    return report.rubric == earlier.rubric
+
+
+def _same_data(report: Scored, earlier: EarlierReport) -> bool:
+    return report.data == tuple(sorted(earlier.data))

@@ -1,0 +1,117 @@
+"""What an audit reads: a report's report.json, and the audit.json of an earlier audit.
+
+Both are our own files, but they come from storage: what is not as it should be is named by its field. Only what an
+audit needs is listed; everything else in the files is passed over.
+"""
+
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from steelyard.report.errors import ReportFailed
+from steelyard.report.results import Metric
+from steelyard.report.statistics.intervals import Estimate
+from steelyard.types import Json
+
+
+class _Numbers(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+
+class Digest(_Numbers):
+    """A file by its content. `what` says what it is to the audit: Dataset, Model, Outputs, Scores …"""
+
+    what: str
+    path: str
+    size: int | None = None
+    sha256: str
+
+
+class MetricNumbers(_Numbers):
+    """A metric of a report, with its interval."""
+
+    name: str
+    title: str
+    unit: Literal["share", "number"] = "share"
+    value: float | None
+    low: float | None
+    high: float | None
+    method: str
+    n: int
+    scale: tuple[float, float] | None = None
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(self.value, self.low, self.high, self.method, self.n)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric as the report had it."""
+        return Metric(self.name, self.title, self.estimate, self.unit, scale=self.scale)
+
+
+class RowNumbers(_Numbers):
+    """How many rows verification saw."""
+
+    total: int
+    present: int
+    errors: int
+
+
+class ReportNumbers(_Numbers):
+    """report.json."""
+
+    schemaVersion: Literal["0.1"]  # noqa: N815 - as everywhere in our JSON
+    rubric: str
+    headline: str
+    names: dict[str, str]
+    run: Json
+    rows: RowNumbers
+    metrics: list[MetricNumbers]
+    limits: list[str]
+    datasetView: list[Json] = Field(default_factory=list)  # noqa: N815
+    evidence: list[Digest]
+
+
+class EarlierReport(_Numbers):
+    """A requirement of an earlier audit, as far as a comparison needs it."""
+
+    report: str
+    dataset: str = ""
+    rubric: str
+    data: list[str]
+    datasetView: list[Json] = Field(default_factory=list)  # noqa: N815
+    scores: Digest
+
+
+class EarlierSystem(_Numbers):
+    """What an earlier audit was about."""
+
+    inferenceService: str  # noqa: N815
+    name: str
+    model: str = ""
+    modelName: str = ""  # noqa: N815
+    modelFiles: list[str] = Field(default_factory=list)  # noqa: N815
+
+
+class EarlierAudit(_Numbers):
+    """audit.json."""
+
+    schemaVersion: Literal["0.1"]  # noqa: N815
+    audit: str
+    system: EarlierSystem
+    requirements: list[EarlierReport]
+
+
+Read = TypeVar("Read", bound=_Numbers)
+
+
+def parsed(kind: type[Read], data: bytes, where: str) -> Read:
+    """The file's content; what is wrong with it is said by field, for good."""
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = ".".join(map(str, fault["loc"])) or "the whole"
+        message = f"{where} cannot be used: {field}: {fault['msg']}"
+        raise ReportFailed("BadReport", message) from error

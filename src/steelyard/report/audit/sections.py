@@ -1,0 +1,124 @@
+"""A report on the page of an audit: its numbers, the comparison row by row, the digests, the settings."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from steelyard.report.audit.inputs import AuditedReport
+from steelyard.report.audit.numbers import Digest
+from steelyard.report.audit.subject import Requirement, several
+from steelyard.report.audit.wording import asked, compared, could_be_chance
+from steelyard.report.comparison.figures import changed_rows, differences, drawable, four_ways
+from steelyard.report.comparison.reports import Comparison, NotComparable
+from steelyard.report.evidence.audit_statement import report_page
+from steelyard.report.page.document import flat, named, run_date
+from steelyard.report.page.figures import intervals
+from steelyard.report.page.page import TILES
+from steelyard.report.results import Figure, Metric, Table, Unit
+from steelyard.report.status import unit_of
+from steelyard.report.wording import count
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The comparison in a section; without figure and tables where nothing could be compared."""
+
+    sentence: str
+    chance: str = ""
+    figure: Figure | None = None
+    four_ways: Table | None = None
+    changes: tuple[Table, ...] = ()
+    methods: Pairs = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A requirement with its numbers."""
+
+    number: int
+    title: str
+    report: str
+    """Path of the report's own page, from this one."""
+    headline: str
+    facts: Pairs
+    tiles: tuple[Metric, ...]
+    metrics: tuple[Metric, ...]
+    figure: Figure | None
+    compared: Compared | None
+    limits: tuple[str, ...]
+    evidence: tuple[Digest, ...]
+    identifiers: Pairs
+    settings: Pairs
+
+
+def make_section(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Section:
+    numbers, found = requirement.report.numbers, requirement.comparison
+    metrics = tuple(entry.metric for entry in numbers.metrics)
+    shares = [each for each in metrics if each.unit == "share" and each.name != "ece"]
+    where = several(requirements, requirement)
+    return Section(
+        number=requirement.number,
+        title=f"Test {requirement.number}" if where else "The report",
+        report=report_page(requirement.report.id),
+        headline=numbers.headline,
+        facts=tuple(_facts(requirement)),
+        tiles=tuple(each for k, each in enumerate(metrics) if k == 0 or each.name in TILES),
+        metrics=metrics,
+        figure=intervals(f"How sure the main figures{where} are", shares) if shares else None,
+        compared=_compared(found, against, where, requirement.lead.unit) if found else None,
+        limits=tuple(numbers.limits),
+        evidence=evidence(requirement.report),
+        identifiers=tuple(_identifiers(requirement)),
+        settings=tuple(flat({key: value for key, value in numbers.run.items() if key != "schemaVersion"})),
+    )
+
+
+def evidence(report: AuditedReport) -> tuple[Digest, ...]:
+    """Data, model, outputs and the record of the run, then the report's own files and what is kept of them here."""
+    went_in = [each for each in report.numbers.evidence if each.what != "Scores"]
+    return (*went_in, *report.files, report.kept)
+
+
+def _facts(requirement: Requirement) -> Iterator[tuple[str, str]]:
+    numbers, names = requirement.report.numbers, requirement.names
+    noun = unit_of(requirement.report.scores)
+    yield f"{noun.capitalize()}s", asked(requirement.questions, requirement.counts.present, noun)
+    yield "Dataset", named(names, "dataset")
+    yield "Rubric", numbers.rubric
+    unanswered = f", {count(numbers.rows.errors)} without an answer" if numbers.rows.errors else ""
+    yield "Verified", f"{count(numbers.rows.present)} of {count(numbers.rows.total)} rows{unanswered}"
+    yield "Rows", str(requirement.counts)
+    if date := run_date(numbers.run):
+        yield "Run on", date
+
+
+def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
+    yield "Report", requirement.report.id
+    for key, title in (("evaluation", "Evaluation"), ("dataset", "Dataset"), ("model", "Model")):
+        if requirement.names.get(key):
+            yield title, requirement.names[key]
+
+
+def _compared(found: Comparison | NotComparable, against: str, where: str, unit: Unit) -> Compared:
+    sentence = compared(found, against, unit)
+    if isinstance(found, NotComparable):
+        return Compared(sentence)
+    return Compared(
+        sentence=sentence,
+        chance=could_be_chance(found),
+        figure=differences([("Difference", found)], where) if drawable(found) else None,
+        four_ways=four_ways(found) if found.binary else None,
+        changes=tuple(changed_rows(changes, found.binary) for changes in found.changes if changes.total),
+        methods=tuple(_methods(found)),
+    )
+
+
+def _methods(found: Comparison) -> Iterator[tuple[str, str]]:
+    why = f"; {count(found.left_out)} are not: not both have a row of them that counts"
+    left_out = why if found.left_out else ""
+    yield "Questions compared", f"{count(found.questions)}{left_out}"
+    yield "Rows now", str(found.system_rows)
+    yield "Rows in the earlier audit", str(found.baseline_rows)
+    yield "How the interval was made", found.difference.method
+    yield "How chance was judged", f"{found.chance.method}, two-sided, p = {found.chance.p:.3g}"

@@ -1,0 +1,163 @@
+"""The sentences of an audit's first view, for readers without training: natural frequencies, no verdict, no jargon.
+
+`97 of 100` is said of shares, `1 time in 40` of probabilities; the exact figures stand further down on the page.
+"""
+
+import math
+
+from steelyard.report.comparison.reports import Comparison, NotComparable
+from steelyard.report.results import Metric, Unit
+from steelyard.report.statistics.intervals import Estimate
+from steelyard.report.wording import count, interval, percent, signed_points
+
+SELDOM = 0.05
+"""A difference below this p is called one that chance seldom makes; the interval has to say the same."""
+WIDE = 10
+"""A scale as wide as this, or wider, shows one digit after the point."""
+
+
+def of_hundred(share: float) -> str:
+    """`97 of 100`; never all or none where that is not so."""
+    rounded = round(100 * share)
+    if rounded == 100 and share < 1:
+        return "more than 99 of 100"
+    if rounded == 0 and share > 0:
+        return "fewer than 1 of 100"
+    return f"{rounded} of 100"
+
+
+def interval_of_hundred(estimate: Estimate) -> str:
+    """`95 % interval: 96 to 98 of 100`, its ends rounded away from the middle."""
+    if estimate.low is None or estimate.high is None:
+        return "no interval"
+    low, high = math.floor(100 * estimate.low + 1e-9), math.ceil(100 * estimate.high - 1e-9)
+    return f"95 % interval: {low} to {high} of 100"
+
+
+def interval_of(lead: Metric, right_or_wrong: bool) -> str:
+    """The interval on the scale of the number: of a hundred, in per cent, or plain."""
+    if right_or_wrong:
+        return interval_of_hundred(lead.estimate)
+    low, high = lead.estimate.low, lead.estimate.high
+    if low is None or high is None:
+        return "no interval"
+    if lead.unit == "share":
+        return f"95 % interval: {interval(lead.estimate)}"
+    return f"95 % interval: {_plain(low, lead)} to {_plain(high, lead)}"
+
+
+def achieves(lead: Metric, right_or_wrong: bool, noun: str = "question") -> str:
+    """The end of "The system …", on the scale of the rubric."""
+    value = lead.estimate.value
+    if value is None:
+        return "was asked nothing" if not lead.estimate.n else f"has no {lead.title}"
+    if right_or_wrong:
+        return f"answers {of_hundred(value)} {noun}s right"
+    if lead.unit == "share":
+        return f"scores {percent(value)} on average ({lead.title})"
+    if lead.scale:
+        low, high = lead.scale
+        return f"scores {_plain(value, lead)} on a scale from {low:g} to {high:g} ({lead.title})"
+    return f"scores {_plain(value, lead)} ({lead.title})"
+
+
+def _plain(value: float, lead: Metric) -> str:
+    """One digit after the point on a scale to 100, else three."""
+    wide = lead.scale is not None and lead.scale[1] - lead.scale[0] >= WIDE
+    return f"{value:.1f}" if wide else f"{value:.3f}"
+
+
+def asked(questions: int, answers: int, noun: str = "question") -> str:
+    """`899 questions, each asked 2 times`."""
+    if answers == questions:
+        return f"{count(questions)} {noun}s, each asked once"
+    if answers % questions == 0:
+        return f"{count(questions)} {noun}s, each asked {answers // questions} times"
+    return f"{count(questions)} {noun}s, {count(answers)} answers"
+
+
+def compared(found: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
+    """How much better or worse than the baseline, with the interval."""
+    if isinstance(found, NotComparable):
+        return f"Not comparable with {baseline}, because {found.because}."
+    if not found.binary:
+        return _graded(found, baseline, unit)
+    difference = found.difference
+    value, low, high = difference.value or 0.0, difference.low, difference.high
+    doubt = "no interval" if low is None or high is None else f"95 % interval: {_between(low, high)}"
+    theirs = f"{baseline}, which answers {of_hundred(found.baseline.value or 0.0)} right"
+    if value == 0:
+        return f"Right as often as {theirs} (difference, {doubt})."
+    way = "more" if value > 0 else "fewer"
+    return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
+
+
+def _graded(found: Comparison, baseline: str, unit: Unit) -> str:
+    """The same of scores between right and wrong, which are compared question by question."""
+    difference, points = found.difference, " points" if unit == "share" else ""
+    value = difference.value or 0.0
+
+    def signed(number: float) -> str:
+        return signed_points(number, unit)
+
+    level = found.baseline.value or 0.0
+    theirs = f"{baseline}, whose questions score {percent(level) if unit == 'share' else f'{level:.3f}'}"
+    doubt = "no interval"
+    if difference.low is not None and difference.high is not None:
+        doubt = f"95 % interval of the difference: {signed(difference.low)} to {signed(difference.high)}"
+    if value == 0:
+        return f"Question by question, the same score on average as {theirs} ({doubt})."
+    size, way = signed(abs(value)).lstrip("+"), "more" if value > 0 else "less"
+    return f"Question by question, it scores {size}{points} {way} on average ({doubt}) than {theirs}."
+
+
+def could_be_chance(found: Comparison) -> str:
+    """Whether the difference could be chance, in words that need no training."""
+    low, high, p = found.difference.low or 0.0, found.difference.high or 0.0, found.chance.p
+    if found.difference.value == 0:
+        return "The questions asked show no difference; a small one may still be there."
+    beyond = low > 0 or high < 0
+    if p >= SELDOM and not beyond:
+        return (
+            "This could be chance: if both were equally good, a difference as large would show up "
+            f"in {_often(p)} ({p_value(p)})."
+        )
+    often = f"If both were equally good, chance alone would make a difference as large in {_often(p)} ({p_value(p)})."
+    if p < SELDOM and beyond:
+        return f"This is unlikely to be chance. {often}"
+    return f"This is at the border of what chance explains. {often}"
+
+
+def p_value(p: float) -> str:
+    return "p < 0.0001" if p < 0.0001 else f"p = {_short(p)}"
+
+
+def _short(p: float) -> str:
+    """Two digits that count, without an exponent."""
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.{1 - math.floor(math.log10(p))}f}"
+
+
+def _often(p: float) -> str:
+    if p >= 0.995:
+        return "nearly every comparison"
+    if p >= 0.095:
+        return f"about {round(100 * p)} of 100 comparisons"
+    if p < 0.0001:
+        return "less than 1 of 10,000 comparisons"
+    times = 1 / p
+    digits = 10 ** (math.floor(math.log10(times)) - 1)
+    return f"about 1 of {count(round(times / digits) * digits)} comparisons"
+
+
+def _between(low: float, high: float) -> str:
+    """`1.2 fewer to 3.4 more`, or `1.9 to 4.3 more`."""
+    if low >= 0 or high <= 0:
+        near, far = sorted((abs(low), abs(high)))
+        return f"{_points(near)} to {_points(far)} {'more' if low >= 0 else 'fewer'}"
+    return f"{_points(low)} fewer to {_points(high)} more"
+
+
+def _points(difference: float) -> str:
+    """Questions of 100, with one digit; what is not nothing never reads so."""
+    text = f"{100 * abs(difference):.1f}"
+    return "less than 0.1" if text == "0.0" and difference else text

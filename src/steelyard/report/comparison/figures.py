@@ -1,0 +1,113 @@
+"""Draws how two systems differ: each difference as a dot with its 95 % interval, beside the line of no difference."""
+
+import math
+from collections.abc import Sequence
+
+from steelyard.report.comparison.reports import Changes, Comparison
+from steelyard.report.page.figures import PLOT_WIDTH, draw
+from steelyard.report.results import Figure, Table
+from steelyard.report.wording import count
+
+TITLE = "How much more, or less, is right"
+KINDS = {
+    "worse": "Right less often now",
+    "better": "Right more often now",
+    "otherwise": "Wrong as often, with other answers",
+}
+GRADED = {
+    "worse": "Lower score now",
+    "better": "Higher score now",
+    "otherwise": "The same score, with other answers",
+}
+
+
+def differences(
+    rows: Sequence[tuple[str, Comparison]], where: str = "", against: str = "the earlier audit"
+) -> Figure:
+    """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
+    bounds = [abs(bound or 0.0) for _, each in rows for bound in (each.difference.low, each.difference.high)]
+    step = _step(100 * max(bounds))
+    reach = step * math.ceil(100 * max(bounds) / step)
+
+    def at(points: float) -> float:
+        return round(PLOT_WIDTH * (points + reach) / (2 * reach), 2)
+
+    marks = [
+        {
+            "label": label,
+            "x": at(100 * (each.difference.value or 0.0)),
+            "low": at(100 * (each.difference.low or 0.0)),
+            "high": at(100 * (each.difference.high or 0.0)),
+            "text": _signed(each),
+        }
+        for label, each in rows
+    ]
+    each_side = round(reach / step)
+    ticks = [(at(k * step), _plain(k * step)) for k in range(-each_side, each_side + 1)]
+    summary = (
+        "The dot is the difference that was seen, the line its 95 % interval. Where the line crosses zero, the "
+        "difference could be chance."
+    )
+    title = f"{TITLE}{' than before' if against == 'the earlier audit' else ''}{where}"
+    table = Table(title, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
+    return draw(
+        "difference.svg.j2",
+        title,
+        summary,
+        table,
+        marks=marks,
+        ticks=ticks,
+        zero=at(0),
+        width=PLOT_WIDTH,
+        against=against,
+    )
+
+
+def drawable(found: Comparison) -> bool:
+    """True where the difference is one of shares of right answers and has an interval."""
+    return found.binary and found.difference.low is not None and found.difference.high is not None
+
+
+def four_ways(found: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
+    """Who was right, as a two-by-two table; `sides` are the system and its baseline."""
+    now, before = sides
+    counts = found.counts
+    total = (counts.both_right + counts.only_system, counts.only_baseline + counts.both_wrong)
+    rows = (
+        (f"Right {before}", counts.both_right, counts.only_baseline),
+        (f"Not right {before}", counts.only_system, counts.both_wrong),
+        ("Together", *total),
+    )
+    note = "A question counts as right where each of its answers was."
+    return Table("Question by question", ("Questions", f"Right {now}", f"Not right {now}"), rows, note)
+
+
+def changed_rows(changes: Changes, binary: bool = True) -> Table:
+    """The questions that changed in one way, or the first of them; the title says how many there are."""
+    shown = len(changes.shown)
+    which = {"worse": "the greatest losses first", "better": "the greatest gains first"}.get(
+        changes.kind, "by row"
+    )
+    bounded = f"; {shown} shown, {which}" if shown < changes.total else ""
+    questions = "1 question" if changes.total == 1 else f"{count(changes.total)} questions"
+    title = f"{(KINDS if binary else GRADED)[changes.kind]}: {questions}{bounded}"
+    rows = tuple((str(each.index), each.label, each.before, each.now) for each in changes.shown)
+    return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
+
+
+def _step(reach: float) -> float:
+    """A round distance of ticks: at most four on each side."""
+    power = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
+    return next(power * k for k in (0.5, 1, 2, 5) if reach <= 4 * power * k)
+
+
+def _plain(points: float) -> str:
+    return f"{points:+g}".replace("-", "−") if points else "0"
+
+
+def _signed(found: Comparison) -> str:
+    value, low, high = (
+        100 * (each or 0.0) for each in (found.difference.value, found.difference.low, found.difference.high)
+    )
+    seen = f"{value:+.1f}" if value else "0.0"
+    return f"{seen}  ({low:+.1f} to {high:+.1f})".replace("-", "−")

@@ -1,0 +1,64 @@
+"""Figures and tables of a comparison: where things stand, and what is said about what is left out."""
+
+import re
+
+import pytest
+
+from steelyard.report.comparison.figures import changed_rows, differences, four_ways
+from steelyard.report.comparison.reports import Change, Changes, Comparison, Counts
+from steelyard.report.comparison.statistics import Chance
+from steelyard.report.page.figures import PLOT_WIDTH
+from steelyard.report.results import Counts as RowCounts
+from steelyard.report.statistics.intervals import Estimate
+
+ROWS = RowCounts(9, 0, 0)
+
+
+def found(value: float, low: float, high: float) -> Comparison:
+    share, difference = Estimate(0.5, None, None, "", 9), Estimate(value, low, high, "", 9)
+    return Comparison(9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Counts(1, 2, 3, 4), ())
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "ticks"),
+    [
+        (0.057, 0.078, 0.098, ["−10", "−5", "0", "+5", "+10"]),
+        (-0.355, -0.2, 0.01, ["−40", "−30", "−20", "−10", "0", "+10", "+20", "+30", "+40"]),
+        (-0.004, 0.0, 0.004, ["−0.4", "−0.3", "−0.2", "−0.1", "0", "+0.1", "+0.2", "+0.3", "+0.4"]),
+        (-1.0, 0.1, 1.0, ["−100", "−50", "0", "+50", "+100"]),
+    ],
+)
+def test_zero_is_in_the_middle_and_everything_is_on_the_axis(
+    low: float, value: float, high: float, ticks: list[str]
+) -> None:
+    svg = str(differences([("Difference", found(value, low, high))]).svg)
+    assert re.findall(r'text-anchor="middle">([−+]?[\d.]+)</text>', svg) == ticks
+    places = [float(x) for x in re.findall(r'class="(?:dot|whisker)"[^>]* c?x\d?="(-?[\d.]+)"', svg)]
+    assert all(0 <= place <= PLOT_WIDTH for place in places)
+    zero = re.search(r'class="axis" x1="([\d.]+)"', svg)
+    assert zero is not None
+    assert float(zero[1]) == PLOT_WIDTH / 2
+
+
+def test_the_four_ways_add_up() -> None:
+    assert [row[1:] for row in four_ways(found(0, 0, 0)).rows] == [(1, 2), (3, 4), (4, 6)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        (Changes("worse", 1, (Change(7, "a", "a", "b"),)), "Right less often now: 1 question"),
+        (
+            Changes("better", 213, (Change(7, "a", "a", "b"),)),
+            "Right more often now: 213 questions; 1 shown, the greatest gains first",
+        ),
+        (
+            Changes("otherwise", 2, (Change(7, "a", "a", "b"),)),
+            "Wrong as often, with other answers: 2 questions; 1 shown, by row",
+        ),
+    ],
+)
+def test_a_sample_says_that_it_is_one(changes: Changes, title: str) -> None:
+    table = changed_rows(changes)
+    assert table.title == title
+    assert table.rows == (("7", "a", "a", "b"),)

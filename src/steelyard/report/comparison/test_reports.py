@@ -1,0 +1,212 @@
+"""What a comparison says of two tables of scores, row by row."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.report.comparison.reports import (
+    MOST_SHOWN,
+    Change,
+    Comparison,
+    Counts,
+    NotComparable,
+    Scored,
+    compare,
+    comparison_numbers,
+)
+from steelyard.report.page.page import numbers_json
+from steelyard.report.results import Counts as RowCounts
+
+Answers = dict[int, list[str | None]]
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("_index_", pa.int64()),
+    ("label", pa.string()),
+    ("prediction", pa.string()),
+    ("correct", pa.bool_()),
+]
+
+
+def scored(answers: Answers, truth: str = "a", **changes: Any) -> Scored:
+    """Of a system that said these things of each question; the truth is `a` everywhere."""
+    rows = [
+        {"_index_": index, "label": truth, "prediction": said, "correct": said == truth}
+        for index, each in answers.items()
+        for said in each
+    ]
+    base = Scored("classification", ("d1",), "", pa.Table.from_pylist(rows, pa.schema(_COLUMNS)))
+    return replace(base, **changes)
+
+
+def compared(baseline: Answers, system: Answers) -> Comparison:
+    found = compare(scored(baseline), scored(system))
+    assert isinstance(found, Comparison)
+    return found
+
+
+def test_every_question_falls_on_one_side() -> None:
+    found = compared(
+        {1: ["a"], 2: ["a"], 3: ["b"], 4: ["b"], 5: ["b"], 6: [None]},
+        {1: ["a"], 2: ["b"], 3: ["a"], 4: ["c"], 5: ["b"], 6: ["b"]},
+    )
+    assert found.counts == Counts(both_right=1, only_baseline=1, only_system=1, both_wrong=3)
+    assert {each.kind: each.shown for each in found.changes} == {
+        "worse": (Change(2, "a", "a", "b"),),
+        "better": (Change(3, "a", "b", "a"),),
+        "otherwise": (Change(4, "a", "b", "c"), Change(6, "a", "(no answer)", "b")),
+    }
+    assert (found.baseline.value, found.system.value, found.difference.value) == (2 / 6, 2 / 6, 0)
+
+
+def test_replications_are_one_question() -> None:
+    found = compared({1: ["a", "b"], 2: ["a", "a"]}, {1: ["a", "a", "a"], 2: ["c", "a", "b"]})
+    assert found.questions == found.difference.n == 2
+    assert found.difference.value == pytest.approx((1 / 2 - 2 / 3) / 2)
+    assert found.counts == Counts(both_right=0, only_baseline=1, only_system=1, both_wrong=0)
+    worse, better, _ = found.changes
+    assert worse.shown == (Change(2, "a", "a", "a (1 of 3), b (1 of 3), c (1 of 3)"),)
+    assert better.shown == (Change(1, "a", "a (1 of 2), b (1 of 2)", "a"),)
+
+
+def test_only_questions_asked_of_both_count() -> None:
+    found = compared({1: ["a"], 2: ["b"], 3: ["b"]}, {2: ["a"], 3: ["b"], 4: ["b"]})
+    assert (found.questions, found.left_out) == (2, 2)
+    assert (found.baseline.value, found.system.value) == (0, 0.5)
+
+
+def test_what_is_shown_is_bounded_and_the_total_is_said() -> None:
+    many = range(MOST_SHOWN + 5)
+    found = compared({k: ["a"] for k in many}, {k: ["b"] for k in many})
+    worse = found.changes[0]
+    assert (worse.total, len(worse.shown)) == (MOST_SHOWN + 5, MOST_SHOWN)
+    assert [each.index for each in worse.shown] == list(range(MOST_SHOWN))
+
+
+@pytest.mark.parametrize(
+    ("changes", "because"),
+    [
+        ({"data": ("d2",)}, "different data: SHA-256 d1… earlier, d2… now"),
+        ({"data": ("d1", "d2")}, "different data"),
+        ({"rubric": "other"}, "made by the rubric classification, this one by other"),
+        ({"view": "[]"}, "different views"),
+        ({"truth": "b"}, "row 1 should be 'a' in the earlier report and 'b' in this one"),
+        ({"answers": {2: ["a"]}}, "no question was asked of both"),
+    ],
+    ids=["data", "more data", "rubric", "view", "truth", "questions"],
+)
+def test_what_differs_in_kind_gets_a_word_and_no_number(changes: dict[str, Any], because: str) -> None:
+    found = compare(scored({1: ["a"]}), scored(**{"answers": {1: ["a"]}, **changes}))
+    assert isinstance(found, NotComparable)
+    assert because in found.because
+    assert set(comparison_numbers(found)) == {"comparable", "because"}
+
+
+Side = st.lists(
+    st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=3), min_size=6, max_size=6
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(Side, Side, st.randoms())
+def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposite(
+    baseline: list[list[str | None]], system: list[list[str | None]], chances: Any
+) -> None:
+    before, now = dict(enumerate(baseline)), dict(enumerate(system))
+    found, opposite = compared(before, now), compared(now, before)
+    items = list(now.items())
+    chances.shuffle(items)
+    assert compared(before, {k: chances.sample(said, len(said)) for k, said in items}) == found
+    assert opposite.difference.value == pytest.approx(-found.difference.value)  # type: ignore[operator]
+    assert opposite.chance == found.chance
+    assert opposite.counts.only_system == found.counts.only_baseline
+    assert found.counts.both_right + found.counts.both_wrong + found.counts.only_system <= found.questions
+    numbers_json(comparison_numbers(found))
+
+
+def graded(scores: Sequence[float | None], clusters: list[int] | None = None) -> Scored:
+    """A system whose answers got these scores; full marks are right."""
+    columns = {
+        "_index_": pa.array(range(len(scores)), pa.int64()),
+        "label": ["a"] * len(scores),
+        "prediction": [f"worth {score}" for score in scores],
+        "correct": [score == 1 for score in scores],
+        "score": pa.array(scores, pa.float64()),
+    }
+    if clusters:
+        columns["_cluster_"] = pa.array(clusters, pa.int64())
+    return scored({}, scores=pa.table(columns))
+
+
+def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
+    found = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
+    assert isinstance(found, Comparison)
+    assert (found.binary, found.differ, found.difference.value) == (False, 2, 0.25)
+    assert found.chance.p == pytest.approx(0.5)
+    assert [(each.kind, each.indexes) for each in found.changes] == [
+        ("worse", ()),
+        ("better", (3, 0)),
+        ("otherwise", ()),
+    ]
+
+
+def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
+    found = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
+    assert isinstance(found, Comparison)
+    assert found.binary
+    assert found.chance.method == "McNemar's exact test (1 questions differ)"
+
+
+def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
+    found = compare(graded([0.5, None, 0.5]), graded([0.5, 0.5, 0.75]))
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (2, 1)
+    assert found.difference.value == pytest.approx(0.125)
+
+
+def test_questions_of_a_cluster_count_as_one() -> None:
+    before, now = [0.0] * 12, [1.0] * 6 + [0.0] * 6
+    apart = compare(graded(before), graded(now))
+    together = compare(graded(before), graded(now, [0] * 6 + [1, 2, 3, 4, 5, 6]))
+    assert isinstance(apart, Comparison)
+    assert isinstance(together, Comparison)
+    assert (apart.clusters, together.clusters) == (None, 7)
+    assert apart.chance.p == pytest.approx(2 / 2**6)
+    assert together.chance.p == 1.0
+    assert together.difference.low < 0 < apart.difference.low  # type: ignore[operator]
+
+
+def judged(*statuses: str) -> Scored:
+    """A system with one row for each of these: right, wrong, failed or left out."""
+    worth = {"right": 1.0, "wrong": 0.0, "failed": 0.0, "left out": None}
+    correct = {"right": True, "wrong": False, "failed": False, "left out": None}
+    columns = {
+        "_index_": pa.array(range(len(statuses)), pa.int64()),
+        "label": ["a"] * len(statuses),
+        "prediction": pa.array([None if status == "failed" else status for status in statuses], pa.string()),
+        "correct": pa.array([correct[status] for status in statuses], pa.bool_()),
+        "score": pa.array([worth[status] for status in statuses], pa.float64()),
+        "status": [status if status in {"failed", "left out"} else "scored" for status in statuses],
+    }
+    return scored({}, scores=pa.table(columns))
+
+
+def test_what_nobody_could_grade_is_not_wrong() -> None:
+    """A report of these says 55.0 % of 160; the comparison said 44.0 % of 200."""
+    one = judged(*["right"] * 88, *["wrong"] * 72, *["left out"] * 40)
+    found = compare(one, one)
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (160, 40)
+    assert found.baseline.value == found.system.value == 0.55
+    assert found.baseline_rows == found.system_rows == RowCounts(scored=160, failed=0, left_out=40)
+
+
+def test_a_row_that_failed_is_compared_as_wrong() -> None:
+    found = compare(judged("right", "right", "left out"), judged("right", "failed", "right"))
+    assert isinstance(found, Comparison)
+    assert (found.questions, found.left_out) == (2, 1)
+    assert (found.baseline.value, found.system.value) == (1.0, 0.5)
+    assert found.system_rows == RowCounts(scored=2, failed=1, left_out=0)

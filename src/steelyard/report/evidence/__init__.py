@@ -1,0 +1,1 @@
+"""Evidence beside a report or an audit: statements, signatures, verification by recomputation."""

@@ -1,0 +1,57 @@
+"""The files that a report depends on beside dataset and outputs: what rubrics read, what outputs were made from."""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from steelyard.evaluation.manifest import FileEntry
+from steelyard.report.answers import sha256_of
+from steelyard.report.page.document import RUBRIC_FOLDER
+from steelyard.report.results import Rubric
+from steelyard.storage.store import Store
+
+
+def copy_rubric_files(rubrics: Sequence[Rubric], where: Mapping[str, str], folder: Path) -> dict[str, Path]:
+    """Copies of the files that the rubrics read, by the name that was given for each; `where` each lies, if elsewhere.
+
+    The copies have the files' own names, and a number where two share one.
+    """
+    given = {path: name for name, path in where.items()}
+    copies: dict[str, Path] = {}
+    for rubric in rubrics:
+        for path in getattr(rubric, "files", ()):
+            name = given.get(path, path)
+            if name not in copies:
+                target = _free(folder / RUBRIC_FOLDER, Path(name).name, set(copies.values()))
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, target)
+                copies[name] = target
+    return copies
+
+
+async def further_files(
+    further: Mapping[str, Sequence[str]], store: Store | None
+) -> tuple[tuple[str, FileEntry], ...]:
+    """Each of these files with its digest, by what it is to the report."""
+    if store is None:
+        return ()
+    entries = []
+    for what, paths in further.items():
+        for path in paths:
+            data = await store.get(path)
+            digest = hashlib.sha256(data).hexdigest()
+            entries.append((what, FileEntry(path=path, size=len(data), sha256=digest, rows=0)))
+    return tuple(entries)
+
+
+def described(path: Path, name: str, rows: int = 0) -> FileEntry:
+    return FileEntry(path=name, size=path.stat().st_size, sha256=sha256_of(path), rows=rows)
+
+
+def _free(folder: Path, name: str, taken: set[Path]) -> Path:
+    number, path = 2, folder / name
+    while path in taken:
+        path = folder / f"{number}-{name}"
+        number += 1
+    return path

@@ -1,0 +1,138 @@
+"""Checks of a page that lies alone: all that a single file can show, and a word about what it cannot."""
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+import orjson
+
+from steelyard.report.evidence.files import Check, fault
+from steelyard.report.page.page import FORMAT, MOST_EVIDENCE, numbers_inside
+from steelyard.report.wording import count
+from steelyard.types import JsonValue
+
+PAGES = {"report": "report.html", "audit": "index.html"}
+_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.S)
+_ANY_SCRIPT = re.compile(rb"<script\b", re.I)
+_DATA = re.compile(rb'<script type="application/json".*?</script>', re.S)
+_POLICY = re.compile(rb'Content-Security-Policy" content="([^"]*)"')
+
+
+def page_alone(page: bytes, kind: str) -> Iterator[Check]:
+    """Every check of a page that lies alone; first the word that none of them says that the numbers are right."""
+    yield Check(
+        "nobody vouches for this page: it lies alone, without its signed attestation. "
+        "Whoever edits it with care is not noticed",
+        "left out",
+    )
+    numbers = parsed(numbers_inside(page, kind))
+    known = numbers if isinstance(numbers, dict) else {}
+    yield Check(
+        "not here: everything that the numbers were made from: no digest, row or number can be checked. "
+        + how_to_get(known, kind),
+        "left out",
+    )
+    if not known:
+        yield fault(f"the page: has no numbers of {'an' if kind == 'audit' else 'a'} {kind} in it")
+        return
+    leaves = sum(1 for _ in _values(numbers))
+    yield Check(
+        f"the page: holds {count(leaves)} numbers and words as JSON, format {numbers.get('schemaVersion')}"
+    )
+    yield from (_format(numbers), *_scripts(page), *_shown(page, numbers), *_rows(numbers))
+
+
+def how_to_get(numbers: JsonValue, kind: str = "report") -> str:
+    """A sentence that says where a reader gets the rest: from the platform by its id, or in the folder of the run."""
+    names = numbers.get("names") if kind == "report" else numbers
+    identity = names.get(kind) if isinstance(names, dict) else None
+    if kind == "report" and not identity:
+        return "They lie in the folder of the run: name it with --results DIR"
+    return f"Download it with: steelyard {kind} download {identity or 'ID'} --evidence DIR"
+
+
+def same_numbers(page: bytes, raw: bytes, kind: str, name: str) -> Check:
+    """The JSON inside the page against the file beside it."""
+    inside = numbers_inside(page, kind)
+    if inside is not None and parsed(inside) == parsed(raw):
+        return Check(f"{PAGES[kind]}: holds the numbers of {name}")
+    return fault(f"{PAGES[kind]}: does not hold the numbers of {name}")
+
+
+def parsed(data: bytes | None) -> JsonValue:
+    try:
+        return None if data is None else orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _format(numbers: JsonValue) -> Check:
+    if numbers.get("schemaVersion") == FORMAT:
+        return Check(f"the page: is of the format that this version writes ({FORMAT})")
+    return fault(f"the page: is of the format {numbers.get('schemaVersion')!r}; this version knows {FORMAT}")
+
+
+def _scripts(page: bytes) -> Iterator[Check]:
+    """One script may run in a page, and only as this version of Steelyard has it."""
+    known = files("steelyard.report.page").joinpath("templates/rows.js").read_bytes()
+    scripts = _SCRIPT.findall(page)
+    strange = [script for script in scripts if script.strip() != known.strip()]
+    marked = len(_ANY_SCRIPT.findall(page)) - len(scripts)
+    policy = _POLICY.search(page)
+    allowed = policy[1].decode(errors="replace") if policy else ""
+    hashes = [f"sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}" for script in scripts]
+    if strange:
+        yield fault("the page: has a script that is not Steelyard's")
+    elif not allowed.startswith("default-src 'none'") or any(digest not in allowed for digest in hashes):
+        yield fault("the page: its Content-Security-Policy is not the one that Steelyard writes")
+    elif marked > page.count(b'<script type="application/json"'):
+        yield fault("the page: has a script element of another kind than Steelyard writes")
+    else:
+        yield Check("the page: runs no script but Steelyard's own, and may load nothing")
+
+
+def _shown(page: bytes, numbers: JsonValue) -> Iterator[Check]:
+    """Compares what a person reads with the JSON inside: the headline, and every digest."""
+    text = html.unescape(_DATA.sub(b"", page).decode(errors="replace"))
+    headline = str(numbers.get("headline"))
+    yield (
+        Check(f"the page: shows the headline of its numbers: {headline}")
+        if f"<h1>{headline}</h1>" in text
+        else fault(f"the page: does not show the headline of its numbers: {headline}")
+    )
+    evidence = numbers.get("evidence") or [
+        entry for requirement in numbers.get("requirements", ()) for entry in requirement.get("evidence", ())
+    ]
+    digests = [str(entry.get("sha256")) for entry in evidence]
+    missing = sum(digest not in text for digest in digests[:MOST_EVIDENCE])
+    yield (
+        fault(f"the page: {count(missing)} digests of its numbers are not shown")
+        if missing
+        else Check(f"the page: shows the digests of its numbers ({count(len(digests))} files)")
+    )
+
+
+def _rows(numbers: JsonValue) -> Iterator[Check]:
+    """Counts that must add up."""
+    parts = [numbers] if "rows" in numbers else numbers.get("requirements", [])
+    for part in parts:
+        rows = part.get("rows") or {}
+        if not {"total", "present", "missing"} <= rows.keys():
+            continue
+        if rows["total"] != rows["present"] + rows["missing"]:
+            yield fault(
+                f"the page: {rows['present']} rows that are there and {rows['missing']} missing "
+                f"are not {rows['total']}"
+            )
+
+
+def _values(value: JsonValue) -> Iterator[JsonValue]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if inner is None:
+        yield value
+        return
+    for item in inner:
+        yield from _values(item)

@@ -1,0 +1,256 @@
+"""Makes a report once more from the same files, and compares: every row counted, every score and number, each byte."""
+
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from steelyard.errors import SteelyardError
+from steelyard.evaluation.manifest import read_manifest
+from steelyard.evaluation.recount import recount
+from steelyard.report.answers import mapped
+from steelyard.report.evidence.files import Check, Places, fault, read_bytes
+from steelyard.report.page import document
+from steelyard.report.report import (
+    NUMBERS,
+    PAGE,
+    Report,
+    Request,
+    Scored,
+    draw_report,
+    score_files,
+    score_report,
+)
+from steelyard.report.rubrics import find_rubric
+from steelyard.report.scoring import summarise
+from steelyard.report.status import counts_of
+from steelyard.report.wording import count
+from steelyard.storage.files import FileStore
+from steelyard.storage.store import StorageError
+from steelyard.types import JsonValue
+
+CLOSE = 1e-9
+"""Relative: what two versions of a numerical library may differ by."""
+MOST_TOLD = 10
+UNREADABLE = (SteelyardError, StorageError, pa.ArrowException, OSError, ValueError, LookupError, TypeError)
+
+
+async def recounted(places: Places) -> AsyncIterator[Check]:
+    """The dataset's rows times the replications against the rows that are there: the manifest is not believed."""
+    output = FileStore(places.evaluation)
+    try:
+        manifest = await read_manifest(output)
+        counted = await recount(manifest, FileStore(places.dataset), output)
+    except (*UNREADABLE, ValidationError) as error:
+        yield fault(f"counting rows again: {error}")
+        return
+    for sentence in counted.faults:
+        yield fault(f"counting rows again: {sentence}")
+    for path in counted.stray:
+        yield fault(f"outputs: {path} lies among the outputs, and the manifest does not name it")
+    if counted.faults:
+        return
+    rows, times = counted.rows, len(manifest.replications)
+    asked = (
+        f"{count(counted.questions)} rows of the dataset, asked {'once' if times == 1 else f'{times} times'}"
+    )
+    gone = f", {count(rows.missing)} are missing" if rows.missing else ""
+    unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
+    yield Check(
+        f"rows counted again: {asked}; {count(rows.present)} of {count(rows.total)} are there{gone}{unanswered}"
+    )
+
+
+def summarised_again(numbers: JsonValue, places: Places) -> Iterator[Check]:
+    """Computes the figures once more from the files of scores that are here, where inputs or outputs are not."""
+    scoring = numbers["scoring"]
+    results = [numbers, *numbers.get("more", ())]
+    for rubric, name, said in zip(scoring["rubrics"], score_files(scoring["rubrics"]), results, strict=True):
+        path = places.report / name
+        if not path.is_file():
+            continue
+        try:
+            kept = summarise(
+                find_rubric(rubric, files=_rubric_files(numbers, places)), mapped(path), scoring["reducers"]
+            )
+        except UNREADABLE as error:
+            yield fault(f"{name}: {error}")
+            continue
+        again = document.figures_json(kept)
+        claimed = {key: said.get(key) for key in again}
+        differing = list(_differences(claimed, again))
+        for place, before, now in differing[:MOST_TOLD]:
+            yield fault(f"{NUMBERS}, {place}: says {before}, computed from {name} {now}")
+        if not differing:
+            yield Check(f"{rubric}: headline and figures computed again from {name} are the same")
+
+
+async def scored_again(numbers: JsonValue, places: Places, scratch: Path) -> AsyncIterator[Check]:
+    """The report made once more from the same files, and compared."""
+    try:
+        scored = await score_report(_request(numbers, places), scratch)
+        recorded = [places.report / name for name in score_files(scored.request.rubrics)]
+        same = True
+        for rubric, new, old in zip(scored.request.rubrics, scored.scores, recorded, strict=True):
+            check = _rescored(rubric, new, old)
+            same = same and check.state == "fine"
+            yield check
+        # Equal scores may lie in files of other bytes, written by another version of Parquet's library.
+        drawn = await draw_report(replace(scored, scores=tuple(recorded)) if same else scored, scratch)
+    except UNREADABLE as error:
+        yield fault(f"scoring again: {error}")
+        return
+    for check in (*compared(numbers, orjson.loads(drawn.numbers), NUMBERS), *_drawn(drawn, scored, places)):
+        yield check
+
+
+def _rescored(rubric: str, new: Path, old: Path) -> Check:
+    table = pq.read_table(new)
+    try:
+        before = pq.read_table(old)
+    except (OSError, pa.ArrowException) as error:
+        return fault(f"{old.name}: {error}")
+    different = _different(before, table)
+    if different:
+        return fault(f"{rubric}: {different}")
+    rows = f"{count(table.num_rows)} rows ({counts_of(table)})"
+    return Check(f"{rubric}: {rows} scored again have the scores of {old.name}")
+
+
+def _different(before: pa.Table, now: pa.Table) -> str:
+    if before.column_names != now.column_names or before.num_rows != now.num_rows:
+        return f"scoring again gives {now.num_rows} rows of {', '.join(now.column_names)}"
+    for name in now.column_names:
+        if before[name].equals(now[name]):
+            continue
+        old, new = before[name].to_pylist(), now[name].to_pylist()
+        rows = [k for k in range(len(new)) if not _equal(old[k], new[k])]
+        if rows:
+            index = now["_index_"][rows[0]].as_py()
+            first = f"first of row {index}: {old[rows[0]]!r}, again {new[rows[0]]!r}"
+            return f"{name} of {count(len(rows))} rows differs, {first}"
+    return ""
+
+
+def compared(recorded: JsonValue, again: JsonValue, name: str) -> Iterator[Check]:
+    """The numbers in the file `name` against those that were computed again."""
+    differing = list(_differences(recorded, again))
+    for place, before, now in differing[:MOST_TOLD]:
+        yield fault(f"{name}, {place}: says {before}, computed again {now}")
+    if len(differing) > MOST_TOLD:
+        yield fault(f"{name}: {count(len(differing) - MOST_TOLD)} more differ")
+    if not differing:
+        leaves = dict(leaves_of(again))
+        figures = sum(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in leaves.values()
+        )
+        yield Check(
+            f"{name}: {count(figures)} numbers and {count(len(leaves) - figures)} words computed again are the same"
+        )
+
+
+def _differences(recorded: JsonValue, again: JsonValue) -> Iterator[tuple[str, str, str]]:
+    """Each place where two documents differ, and what each says there."""
+    before, now = dict(leaves_of(recorded)), dict(leaves_of(again))
+    for place in dict.fromkeys([*before, *now]):
+        if not _equal(before.get(place), now.get(place)):
+            yield place, _said(before, place), _said(now, place)
+
+
+def _drawn(drawn: Report, scored: Scored, places: Places) -> Iterator[Check]:
+    made = {NUMBERS: drawn.numbers, PAGE: drawn.page}
+    made |= {path: file.read_bytes() for path, file in drawn.beside.items() if file not in scored.scores}
+    made = {
+        path: data
+        for path, data in made.items()
+        if not path.endswith(".parquet") and not path.startswith(document.RUBRIC_FOLDER)
+    }
+    for path, data in made.items():
+        lies = read_bytes(places.page if path == PAGE else places.report / path)
+        if lies == data:
+            yield Check(f"{path}: drawn again, is the same byte for byte")
+        elif lies is None:
+            yield fault(f"{path}: is missing")
+        else:
+            yield fault(f"{path}: drawn again, differs from byte {first_difference(lies, data)} on")
+
+
+def _request(numbers: JsonValue, places: Places) -> Request:
+    """The request that the report was made for, as the report says."""
+    scoring = numbers["scoring"]
+    evidence = numbers["evidence"]
+    asked = [entry["path"] for entry in evidence if entry["what"] == document.ASKED]
+    further = [entry for entry in evidence if entry["what"].startswith(document.FURTHER)]
+    sorts = dict.fromkeys(entry["what"] for entry in further)
+    rubric, *more = scoring["rubrics"]
+    return Request(
+        rubric=rubric,
+        more=tuple(more),
+        dataset=FileStore(places.dataset),
+        evaluation=FileStore(places.evaluation),
+        errors=FileStore(places.errors),
+        names=numbers["names"],
+        dataset_view=_view(numbers["datasetView"]),
+        evaluation_view=_view(scoring["evaluationView"]),
+        reducers=tuple(scoring["reducers"]),
+        group_by=tuple(scoring["groupBy"]),
+        cluster_by=scoring["clusterBy"],
+        records={path: read_bytes(places.report / path) or b"" for path in asked},
+        row_pages=scoring["rowPages"],
+        spending=numbers.get("spending"),
+        further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},
+        beside=FileStore(places.base),
+        rubric_files=_rubric_files(numbers, places),
+    )
+
+
+def _rubric_files(numbers: JsonValue, places: Places) -> dict[str, str]:
+    """Files that rubrics read, by the name that was given for each: the copies beside the report."""
+    files = numbers["scoring"].get("files") or {}
+    return {given: str(places.report / path) for given, path in files.items()}
+
+
+@dataclass(frozen=True)
+class _Adapter:
+    kind: str
+    configuration: JsonValue
+
+
+def _view(pipeline: Sequence[JsonValue]) -> list[_Adapter]:
+    return [_Adapter(adapter["kind"], adapter["configuration"]) for adapter in pipeline]
+
+
+def leaves_of(value: JsonValue, place: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Every value that is not a list or an object, by where it stands."""
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from leaves_of(inner, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list) and value:
+        for number, inner in enumerate(value):
+            yield from leaves_of(inner, f"{place}[{number}]")
+    else:
+        yield place, value
+
+
+def _equal(one: JsonValue, other: JsonValue) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-12) or (
+            math.isnan(one) and math.isnan(other)
+        )
+    return bool(one == other) and type(one) is type(other)
+
+
+def _said(leaves: Mapping[str, JsonValue], place: str) -> str:
+    return repr(leaves[place])[:80] if place in leaves else "nothing"
+
+
+def first_difference(one: bytes, other: bytes) -> int:
+    most = min(len(one), len(other))
+    pair = np.frombuffer(one[:most], np.uint8) != np.frombuffer(other[:most], np.uint8)
+    return int(pair.argmax()) if pair.any() else most

@@ -1,0 +1,188 @@
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from steelyard.evaluation import layout
+from steelyard.evaluation.parts import ERROR_SCHEMA, parquet
+from steelyard.report.evidence.verify import Check, NotAReport, Places, folder_of, verify_report
+from steelyard.report.example import make_outputs, make_questions, make_verified
+from steelyard.report.publish import publish
+from steelyard.report.report import Request, make_report
+from steelyard.storage.files import FileStore
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+EXACT = "exact-match?target=label&field=label"
+RECORD = {
+    "_index_": 9,
+    "_replication_": "a" * 32,
+    "reason": "BadRequest",
+    "message": "refused",
+    "status": 400,
+    "body": '{"error": "too long"}',
+    "attempts": 1,
+    "replica": "http://x",
+}
+
+
+def table(records: list[dict[str, Any]]) -> bytes:
+    import pyarrow as pa
+
+    return parquet(pa.Table.from_pylist(records, schema=ERROR_SCHEMA))
+
+
+async def make_folder(
+    root: Path, key: Ed25519PrivateKey | None = KEY, more: tuple[str, ...] = (EXACT,)
+) -> Places:
+    """A run's folder: 12 questions, asked twice, of which the 10th was refused once."""
+    places = Places(root, root / "inputs", root / "outputs", root / "outputs")
+    inputs, outputs = FileStore(places.dataset), FileStore(places.evaluation)
+    questions = make_questions(12)
+    for question in questions:
+        del question["image"]
+    await make_verified(
+        inputs, outputs, questions=questions, outputs=make_outputs(questions, ["a" * 32, "b" * 32])
+    )
+    await outputs.put(f"{layout.ERRORS}errors-0000-e-000000.parquet", table([RECORD]))
+    request = Request(EXACT, inputs, outputs, {"dataset": "some"}, more=more, records={"run.yaml": b"a: 1\n"})
+    (root / "run.yaml").write_bytes(b"a: 1\n")
+    (root / "scratch").mkdir()
+    await publish(await make_report(request, root / "scratch"), FileStore(root), key)
+    return places
+
+
+def files_of(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.is_file() and "scratch" not in path.parts)
+
+
+async def faults(places: Places, key: Ed25519PrivateKey | None = KEY) -> list[str]:
+    return [check.what for check in await checks(places, key) if check.state == "fault"]
+
+
+async def checks(places: Places, key: Ed25519PrivateKey | None = KEY) -> list[Check]:
+    return [check async for check in verify_report(places, None if key is None else key.public_key())]
+
+
+async def test_an_untouched_report_has_no_fault(tmp_path: Path) -> None:
+    places = await make_folder(tmp_path)
+    found = await checks(places)
+    assert {check.state for check in found} == {"fine"}
+    said = "\n".join(check.what for check in found)
+    for name in (
+        "run.yaml",
+        "part-0.parquet",
+        "part-00001.parquet",
+        "manifest.json",
+        "run.json",
+        "errors-0000",
+    ):
+        assert name in said
+    assert (
+        "24 rows (22 scored, 2 failed, 0 left out) scored again have the scores of scores-exact-match" in said
+    )
+    assert "is signed by the key" in said
+
+
+async def test_a_changed_byte_of_any_file_is_found(tmp_path: Path) -> None:
+    places = await make_folder(tmp_path, more=())
+    files = files_of(tmp_path)
+    assert len(files) == 11
+    chance = random.Random(5)
+    for path in files:
+        before = path.read_bytes()
+        changed = bytearray(before)
+        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        assert await faults(places), path
+        path.write_bytes(before)
+    assert not await faults(places)
+
+
+@pytest.mark.soak
+async def test_two_thousand_changed_bytes_are_found(tmp_path: Path) -> None:
+    places = await make_folder(tmp_path)
+    files = files_of(tmp_path)
+    chance = random.Random(6)
+    for _ in range(2000):
+        path = chance.choice(files)
+        before = path.read_bytes()
+        changed = bytearray(before)
+        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        assert await faults(places), path
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scores.parquet",
+        "inputs/part-0.parquet",
+        "outputs/.steelyard/run.json",
+        "report.json",
+        "run.yaml",
+        "attestation.json",
+    ],
+)
+async def test_a_missing_file_is_a_fault(tmp_path: Path, name: str) -> None:
+    places = await make_folder(tmp_path, more=())
+    (tmp_path / name).unlink()
+    assert any(Path(name).name in each for each in await faults(places))
+
+
+async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
+    """Page and report.json changed alike, and the statement made anew: only scoring again tells."""
+    places = await make_folder(tmp_path, key=None)
+    numbers = json.loads((tmp_path / "report.json").read_bytes())
+    value = numbers["metrics"][0]["value"]
+    for name in ("report.json", "report.html"):
+        path = tmp_path / name
+        path.write_text(path.read_text().replace(str(value), "0.99"))
+    said = await faults(places, None)
+    assert any(
+        each.startswith("report.json, metrics[0].value: says 0.99, computed again 0.") for each in said
+    )
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json", "scores.parquet"])
+async def test_a_changed_page_is_found_without_its_attestation(tmp_path: Path, name: str) -> None:
+    places = await make_folder(tmp_path, key=None)
+    (tmp_path / "attestation.json").unlink()
+    assert not await faults(places, None)
+    data = bytearray((tmp_path / name).read_bytes())
+    place = data.find(b"Evaluation report") if name == "report.html" else len(data) // 2
+    data[place] ^= 1
+    (tmp_path / name).write_bytes(data)
+    assert await faults(places, None)
+
+
+async def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
+    places = await make_folder(tmp_path)
+    first, *rest = await checks(places, None)
+    assert first.state == "left out"
+    assert first.what.startswith(
+        "nobody vouches for these digests: attestation.json says that it is signed by 63d00ee3cf4f…; give the signer's "
+        "public key with --key FILE"
+    ), first.what
+    assert {check.state for check in rest} == {"fine"}
+    other = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    assert await faults(places, other) == ["attestation.json: is not signed by this key"]
+
+
+async def test_another_report_is_not_left_beside(tmp_path: Path) -> None:
+    places = await make_folder(tmp_path)
+    (tmp_path / "again").mkdir()
+    request = Request(EXACT, FileStore(places.dataset), FileStore(places.evaluation), {})
+    await publish(await make_report(request, tmp_path / "again"), FileStore(tmp_path))
+    assert not (tmp_path / "scores-exact-match.parquet").exists()
+    assert not await faults(places, None)
+
+
+def test_other_files_are_no_reports(tmp_path: Path) -> None:
+    with pytest.raises(NotAReport, match=r"should be a report\.html or a report\.json"):
+        folder_of(tmp_path / "run.yaml")
+    with pytest.raises(NotAReport, match="no such file"):
+        folder_of(tmp_path / "report.html")

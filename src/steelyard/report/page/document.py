@@ -1,0 +1,274 @@
+"""Puts results, failures and evidence together as the page and report.json show them."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from steelyard.evaluation.adapters import AdapterSpec
+from steelyard.evaluation.manifest import FileEntry, Manifest
+from steelyard.report.page.calls import calls_numbers, calls_of, spending_of
+from steelyard.report.page.page import FORMAT, Document, Evidence, Section
+from steelyard.report.page.row_errors import RowErrors
+from steelyard.report.page.row_scan import Tokens
+from steelyard.report.page.rows import Rows
+from steelyard.report.results import Results
+from steelyard.report.wording import count
+
+MOST_TEXT = 120
+ASKED, DATASET, OUTPUTS = "What was asked", "Dataset", "Outputs"
+RECORD, ERRORS, SCORES, PAGES = "Record of the run", "Row errors", "Scores", "Pages of rows"
+RUBRIC_FILES = "Read by a rubric"
+FURTHER = "Answers "
+"""Kinds of files in a report's evidence. Further files are those that the outputs were made from: answers before they
+were judged, and answers of each judge.
+"""
+RUBRIC_FOLDER = "rubric-files"
+NAMES = {
+    "report": "Report",
+    "evaluation": "Evaluation",
+    "dataset": "Dataset",
+    "inferenceService": "Inference service",
+    "model": "Model",
+    "account": "Account",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was scored, and how: the rubrics as they were asked for, ids and names, run.json and the manifest.
+
+    The views are how the rubrics saw both sides; empty: as they are.
+    """
+
+    rubrics: tuple[str, ...]
+    names: Mapping[str, str]
+    run: Mapping[str, Any]
+    manifest: Manifest
+    dataset_view: Sequence[AdapterSpec] = ()
+    evaluation_view: Sequence[AdapterSpec] = ()
+    reducers: tuple[str, ...] = ()
+    group_by: tuple[str, ...] = ()
+    cluster_by: str | None = None
+    row_pages: bool = False
+    spending: Mapping[str, Any] | None = None
+    rubric_files: Mapping[str, str] = field(default_factory=dict)
+    """Copies beside the report of the files that rubrics have read, by the name that was given for each."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found: by each rubric, about rows without an answer, tokens and rows; and the files that hold it."""
+
+    sections: tuple[Section, ...]
+    errors: RowErrors
+    tokens: Tokens
+    rows: Rows
+    scores: tuple[FileEntry, ...]
+    pages: tuple[FileEntry, ...]
+    records: tuple[FileEntry, ...]
+    errors_files: tuple[FileEntry, ...]
+    asked: tuple[FileEntry, ...] = ()
+    rubric_files: tuple[FileEntry, ...] = ()
+    further: tuple[tuple[str, FileEntry], ...] = ()
+
+
+def make_document(subject: Subject, found: Found) -> Document:
+    told = {**named_by_run(subject.run), **subject.names}
+    names = {title: told[key] for key, title in NAMES.items() if told.get(key)}
+    evidence = tuple(_evidence(subject, found))
+    return Document(
+        title=f"Evaluation report: {found.sections[0].results.headline}",
+        facts=tuple(_facts(subject, found)),
+        sections=found.sections,
+        errors=found.errors,
+        tokens=(
+            *_tokens(found.tokens),
+            *calls_of(subject.manifest, found.tokens),
+            *spending_of(subject.spending),
+        ),
+        rows=found.rows,
+        evidence=evidence,
+        identifiers=tuple(names.items()),
+        settings=tuple(flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
+        numbers=_numbers(subject, found, evidence),
+    )
+
+
+def _facts(subject: Subject, found: Found) -> Iterator[tuple[str, str]]:
+    """The first view: what was evaluated, on what, when, how much of it, for whom."""
+    rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
+    yield "System", named(names, "inferenceService")
+    if names.get("model") or names.get("modelName"):
+        yield "Model", named(names, "model")
+    questions = sum(entry.rows for entry in subject.manifest.inputs)
+    yield "Data", f"{named(names, 'dataset')}, {count(questions)} rows"
+    times = len(subject.manifest.replications)
+    yield "Asked", "each row once" if times == 1 else f"each row {times} times"
+    if date := run_date(subject.run):
+        yield "Run on", date
+    yield "Rubric" if len(subject.rubrics) == 1 else "Rubrics", ", ".join(subject.rubrics)
+    unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
+    yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
+    if counts := found.sections[0].results.counts:
+        yield f"{counts.noun.capitalize()}s", str(counts)
+    if names.get("account"):
+        yield "Account", names["account"]
+
+
+def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
+    """Names for people that run.json holds beside the ids: a report's resource has ids alone."""
+    service = run.get("identity", {}).get("inferenceService") or {}
+    model = service.get("model") or {}
+    found = {
+        "inferenceServiceName": service.get("name"),
+        "modelName": model.get("name"),
+        "model": model.get("id"),
+    }
+    return {key: name for key, name in found.items() if name}
+
+
+def run_date(run: Mapping[str, Any]) -> str | None:
+    """The day and time of the run, never of the rendering: `21 November 2026, 06:15 UTC`."""
+    for key in ("created", "started"):
+        if isinstance(run.get(key), str):
+            try:
+                time = datetime.fromisoformat(run[key])
+            except ValueError:
+                continue
+            return f"{time.day} {time:%B %Y, %H:%M} UTC"
+    return None
+
+
+def named(names: Mapping[str, str], key: str) -> str:
+    """Its name; else the beginning of its id, which stands in full under Evidence."""
+    name, identity = names.get(f"{key}Name"), names.get(key, "")
+    return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
+
+
+def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
+    """What the service told of its work; nothing where it told nothing."""
+    if tokens.prompt is not None:
+        yield "Of prompts", count(tokens.prompt)
+    if tokens.completion is not None:
+        yield "Of answers", count(tokens.completion)
+        if tokens.responses:
+            yield "Per answer", f"{tokens.completion / tokens.responses:,.1f} on average"
+    if tokens.longest is not None:
+        yield "Longest answer", count(tokens.longest)
+
+
+def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
+    manifest = subject.manifest
+    for entry in found.asked:
+        yield Evidence(ASKED, entry.path, entry.size, entry.sha256)
+    for entry in manifest.inputs:
+        yield Evidence(DATASET, entry.path, entry.size, entry.sha256)
+    for volume in subject.run.get("identity", {}).get("volumes") or ():
+        for file in volume.get("files") or ():
+            yield Evidence(volume["source"]["kind"], file["path"], file["size"], file["sha256"])
+    for entry in manifest.files:
+        yield Evidence(OUTPUTS, entry.path, entry.size, entry.sha256)
+    for entry in found.records:
+        yield Evidence(RECORD, entry.path, entry.size, entry.sha256)
+    for entry in found.errors_files:
+        yield Evidence(ERRORS, entry.path, entry.size, entry.sha256)
+    for what, entry in found.further:
+        yield Evidence(what, entry.path, entry.size, entry.sha256)
+    for entry in found.rubric_files:
+        yield Evidence(RUBRIC_FILES, entry.path, entry.size, entry.sha256)
+    for entry in found.scores:
+        yield Evidence(SCORES, entry.path, entry.size, entry.sha256)
+    for entry in found.pages:
+        yield Evidence(PAGES, entry.path, entry.size, entry.sha256)
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as `client.batchSize: 1000`, long ones cut: report.json has them whole."""
+    if name in {"identity.inputs", "identity.volumes"}:  # stand under Evidence
+        return
+    if isinstance(value, Mapping) and value:
+        for key in sorted(value):
+            yield from flat(value[key], f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield from flat(item, f"{name}[{number}]")
+    elif name and value is not None and value not in ({}, []):
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+
+
+def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> dict[str, Any]:
+    """report.json: all that the page says, for machines. At the top is what the first rubric found."""
+    lead = found.sections[0]
+    return {
+        "schemaVersion": FORMAT,
+        "rubric": subject.rubrics[0],
+        "names": dict(subject.names),
+        "datasetView": _view(subject.dataset_view),
+        "scoring": {
+            "rubrics": list(subject.rubrics),
+            "reducers": list(subject.reducers),
+            "groupBy": list(subject.group_by),
+            "clusterBy": subject.cluster_by,
+            "evaluationView": _view(subject.evaluation_view),
+            "rowPages": subject.row_pages,
+            **({"files": dict(subject.rubric_files)} if subject.rubric_files else {}),
+        },
+        "run": dict(subject.run),
+        "rows": subject.manifest.rows.model_dump(),
+        **_found_by(lead),
+        "more": [
+            {"rubric": each.rubric, "scores": each.scores, **_found_by(each)} for each in found.sections[1:]
+        ],
+        "rowErrors": found.errors.numbers(),
+        "tokens": found.tokens.numbers(),
+        "calls": calls_numbers(subject.manifest),
+        "spending": subject.spending,
+        "rowsShown": {
+            "rows": found.rows.shown,
+            "sentence": found.rows.sentence,
+            "pages": list(found.rows.pages),
+        },
+        "evidence": [dataclasses.asdict(item) for item in evidence],
+    }
+
+
+def _found_by(section: Section) -> dict[str, Any]:
+    results, failures = section.results, section.failures
+    return {
+        **figures_json(results),
+        "limits": list(results.limits),
+        "failures": {
+            "total": failures.total,
+            "shown": [
+                {"index": f.index, "label": f.label, "said": list(f.said), "wrong": f.wrong, "asked": f.asked}
+                for f in failures.shown
+            ],
+        },
+        **results.numbers,
+    }
+
+
+def figures_json(results: Results) -> dict[str, Any]:
+    """Headline, counts and figures as report.json has them."""
+    return {
+        "headline": results.headline,
+        "counts": results.counts.numbers() if results.counts else None,
+        "bounds": results.bounds.numbers() if results.bounds else None,
+        "metrics": [
+            {
+                "name": metric.name,
+                "title": metric.title,
+                "unit": metric.unit,
+                "scale": metric.scale,
+                **dataclasses.asdict(metric.estimate),
+            }
+            for metric in results.metrics
+        ],
+    }
+
+
+def _view(pipeline: Sequence[AdapterSpec]) -> list[dict[str, Any]]:
+    return [{"kind": each.kind, "configuration": each.configuration} for each in pipeline]

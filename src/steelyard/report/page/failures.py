@@ -1,0 +1,125 @@
+"""The questions that got wrong answers: which of them a page shows, and how."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.page.figures import pixels
+from steelyard.report.page.page import Failure, Failures
+from steelyard.report.page.rows import MOST_FIELDS, is_vector, readable
+from steelyard.report.results import Figure
+from steelyard.report.statistics.confusion import NO_ANSWER
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import SCORED, with_status, wrong_rows
+from steelyard.report.wording import count
+
+MOST_SHOWN = 24
+MOST_TEXT = 420
+MOST_ANSWER = 700
+HIDDEN = frozenset({"_index_", "label"})
+
+
+def wrong_questions(scores: pa.Table) -> pa.Table:
+    """The `_index_` of every question with a wrong answer and the highest certainty of one, the surest first.
+
+    Rows that failed are told apart from them, as rows without an answer.
+    """
+    needed = [name for name in ("_index_", "probability") if name in scores.column_names]
+    wrong = scores.select(needed).filter(wrong_rows(scores))
+    sure = (
+        wrong["probability"]
+        if "probability" in wrong.column_names
+        else pa.nulls(wrong.num_rows, pa.float64())
+    )
+    told = pa.table({"_index_": wrong["_index_"], "probability": sure})
+    questions = told.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
+    return questions.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
+
+
+def indexes_shown(wrong: pa.Table) -> list[int]:
+    return [int(index) for index in wrong["_index_"].slice(0, MOST_SHOWN).to_numpy()]
+
+
+def describe(
+    scores: pa.Table, wrong: pa.Table, questions: int, rows: Mapping[int, Mapping[str, Any]]
+) -> Failures:
+    """What a page shows of them: those that the system was surest of, a bounded number, and says so."""
+    indexes = indexes_shown(wrong)
+    few = with_status(scores).filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
+    asked: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
+    for row in few.to_pylist():
+        asked[row["_index_"]].append(row)
+    shown = tuple(_failure(index, asked[index], rows[index]) for index in indexes)
+    return Failures(_sentence(wrong, questions), wrong.num_rows, shown)
+
+
+def _sentence(wrong: pa.Table, questions: int) -> str:
+    total = wrong.num_rows
+    if total == 0:
+        return f"None of the {count(questions)} questions got a wrong answer."
+    text = f"{count(total)} of {count(questions)} questions got at least one wrong answer."
+    certain = wrong["probability_max"].null_count < total
+    how = "those that the system was surest of" if certain else "the first by row number"
+    if total > MOST_SHOWN:
+        return f"{text} Shown are {MOST_SHOWN}: {how}; scores.parquet lists all."
+    return f"{text} All are shown" + (", the surest first." if certain else ".")
+
+
+def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str, Any]) -> Failure:
+    wrong = [row for row in scored if row["correct"] is False and row[STATUS] == SCORED]
+    certain = [row["probability"] for row in wrong if row.get("probability") is not None]
+    return Failure(
+        index=index,
+        label=_cut(wrong[0]["label"] or "?"),
+        said=tuple(sorted({_cut(row["prediction"] or NO_ANSWER) for row in wrong})),
+        wrong=len(wrong),
+        asked=len(scored),
+        probability=max(certain, default=None),
+        texts=(*_graded(wrong[0]), *texts_of(question, wrong[0]["label"] or "")),
+        picture=_picture(question, index),
+    )
+
+
+def _graded(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The grade that each judge gave a wrong answer, with the reason."""
+    for title, before in (("Grade", ""), ("Second judge", "second_")):
+        if row.get(f"{before}judge") is None:
+            continue
+        grade = row.get(f"{before}verdict") or row.get(f"{before}fault") or "none"
+        yield title, f"{grade}, by {row[f'{before}judge']}"
+        if reason := row.get(f"{before}reason"):
+            yield "Reason", _shortened(reason)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_ANSWER else text[: MOST_ANSWER - 1] + "…"
+
+
+def _picture(question: Mapping[str, Any], index: int) -> Figure | None:
+    """The first column that holds n² numbers, drawn."""
+    for name, value in question.items():
+        if isinstance(value, list) and len(value) >= 16 and all(isinstance(x, int | float) for x in value):
+            return pixels(value, f"{name} of row {index}")
+    return None
+
+
+def texts_of(question: Mapping[str, Any], *known: str) -> tuple[tuple[str, str], ...]:
+    """The columns that can be read, cut to a readable length; without those that say only what is `known`."""
+    texts = []
+    for name, value in question.items():
+        if name in HIDDEN or value in (None, "", [], {}) or is_vector(value):
+            continue
+        text = readable(value)
+        if text not in known:
+            texts.append((name, _shortened(text)))
+    return tuple(texts[:MOST_FIELDS])
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long text, in whole words: what is asked often stands last."""
+    if len(text) <= MOST_TEXT:
+        return text
+    first, last = text[: MOST_TEXT // 2], text[-MOST_TEXT // 2 :]
+    return f"{first.rpartition(' ')[0] or first} … {last.partition(' ')[2] or last}"

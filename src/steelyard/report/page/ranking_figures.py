@@ -1,0 +1,115 @@
+"""The areas under the curves, told and listed; the curves drawn, a line per class, that with the least area in red."""
+
+from collections.abc import Sequence
+
+from steelyard.report.page.figures import draw
+from steelyard.report.results import Figure, Metric, Table
+from steelyard.report.statistics.intervals import Estimate
+from steelyard.report.statistics.ranking import Curve, Ranked, Ranking
+from steelyard.report.wording import count, interval, percent
+
+SIZE = 320
+TICKS = tuple((SIZE * k / 5, f"{20 * k} %") for k in range(6))
+
+
+def area_metrics(ranked: Ranking | None) -> tuple[Metric, ...]:
+    if ranked is None:
+        return ()
+    note = "how often a row of the class is given more of it than another; 50 % is chance"
+    return (
+        Metric("roc_auc_macro", "Area under ROC", ranked.roc_auc, note=note),
+        Metric("pr_auc_macro", "Area under precision-recall", ranked.pr_auc, note="average precision"),
+    )
+
+
+def curves(ranked: Ranking | None) -> tuple[Figure, ...]:
+    return () if ranked is None else (roc_figure(ranked), pr_figure(ranked))
+
+
+def area_table(ranked: Ranking | None) -> tuple[Table, ...]:
+    if ranked is None:
+        return ()
+    rows = tuple((row.label, row.positives, row.roc_auc, row.pr_auc) for row in ranked.classes)
+    note = (
+        "Each class against the rest, by the probability that answers gave it. In brackets the 95 % interval."
+    )
+    return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
+
+
+def roc_figure(found: Ranking) -> Figure:
+    worst = min(found.classes, key=lambda row: row.roc_auc.value or 0.0)
+    summary = (
+        f"ROC curves of {_classes(found)}. The area under them is {_spoken(found.roc_auc)} on average; the least has "
+        f"class {worst.label} with {_spoken(worst.roc_auc)}. Chance is the diagonal, with 50 %."
+    )
+    rows = tuple((row.label, row.positives, row.roc_auc) for row in found.classes)
+    return draw(
+        "curves.svg.j2",
+        "Is a class more probable where it is true? (ROC)",
+        summary,
+        Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
+        paths=[_line(row.roc) for row in found.classes],
+        worst=_line(worst.roc),
+        worst_label=_short(worst.label),
+        ticks=TICKS,
+        diagonal=True,
+        across="of the others, the share called so",
+        upwards="of the class, the share found",
+        faint=_faint(found.classes),
+    )
+
+
+def pr_figure(found: Ranking) -> Figure:
+    worst = min(found.classes, key=lambda row: row.pr_auc.value or 0.0)
+    summary = (
+        f"Precision-recall curves of {_classes(found)}. The area under them (average precision) is "
+        f"{_spoken(found.pr_auc)} on average; the least has class {worst.label} with {_spoken(worst.pr_auc)}."
+    )
+    rows = tuple((row.label, row.positives, row.pr_auc) for row in found.classes)
+    return draw(
+        "curves.svg.j2",
+        "How pure is what is found? (precision and recall)",
+        summary,
+        Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
+        paths=[_steps(row.pr) for row in found.classes],
+        worst=_steps(worst.pr),
+        worst_label=_short(worst.label),
+        ticks=TICKS,
+        diagonal=False,
+        across="of the class, the share found",
+        upwards="of what was called so, the share right",
+        faint=_faint(found.classes),
+    )
+
+
+def _line(curve: Curve) -> str:
+    return "M" + "L".join(
+        f"{_number(SIZE * x)} {_number(SIZE * (1 - y))}" for x, y in zip(curve.x, curve.y, strict=True)
+    )
+
+
+def _steps(curve: Curve) -> str:
+    """The area is that of steps: the precision of a point holds back to the point before."""
+    points = zip(curve.x[1:], curve.y[1:], strict=True)
+    start = f"M0 {_number(SIZE * (1 - curve.y[1]))}"
+    return start + "".join(f"V{_number(SIZE * (1 - y))}H{_number(SIZE * x)}" for x, y in points)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 20 else f"{label[:19]}…"
+
+
+def _faint(classes: Sequence[Ranked]) -> float:
+    return round(max(0.15, min(0.6, 4 / len(classes))), 2)
+
+
+def _classes(found: Ranking) -> str:
+    return f"{count(len(found.classes))} classes, each against the rest, in {count(found.rows)} answers"
+
+
+def _spoken(estimate: Estimate) -> str:
+    return f"{percent(estimate.value or 0.0)} (95 % interval {interval(estimate)})"

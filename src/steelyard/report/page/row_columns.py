@@ -1,0 +1,172 @@
+"""Rows as a page's script reads them: column by column, which costs a fraction of row by row, and each text cut."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.page.rows import MOST_FIELDS, MOST_TEXT, PICTURE, cut, error_json, readable
+from steelyard.report.status import COLUMN as STATUS
+from steelyard.report.status import with_status
+from steelyard.types import JsonValue
+
+Texts = list[str | None]
+MOST_SIDE = 32
+MOST_VERDICT = 400
+ROW_BYTES = 40
+"""What a row takes beside its texts."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Some rows. Names stand beside their columns; `errors` are by position, one for each row without an answer."""
+
+    indexes: list[int]
+    replications: list[int]
+    question: list[tuple[str, Texts]]
+    answer: list[tuple[str, Texts]]
+    scores: list[tuple[list[int | None], list[float | None], Texts, Texts, Texts]]
+    errors: Mapping[int, JsonValue]
+    pictures: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def fitting(self, start: int, most_rows: int, most_bytes: int) -> int:
+        """Where the rows from `start` end that take no more than so much; at least one."""
+        texts = [values for _, values in (*self.question, *self.answer)]
+        texts += [values for columns in self.scores for values in columns[2:]]
+        size = 0
+        for k in range(start, min(len(self), start + most_rows)):
+            size += ROW_BYTES + sum(len((values[k] or "").encode()) for values in texts)
+            size += len(self.pictures[k]) if self.pictures else 0
+            size += sum(len(str(each)) for each in self.errors.get(k, ()))
+            if size > most_bytes and k > start:
+                return k
+        return min(len(self), start + most_rows)
+
+    def data(self, rubrics: Sequence[str], start: int = 0, end: int | None = None) -> dict[str, JsonValue]:
+        """The rows from `start` to `end` for the script."""
+        here = slice(start, len(self) if end is None else end)
+        found: dict[str, JsonValue] = {
+            "rubrics": list(rubrics),
+            "i": self.indexes[here],
+            "r": self.replications[here],
+            "q": [[name, values[here]] for name, values in self.question],
+            "a": [[name, values[here]] for name, values in self.answer],
+            "s": [[values[here] for values in each] for each in self.scores],
+            "e": {str(k - start): error for k, error in self.errors.items() if here.start <= k < here.stop},
+        }
+        return found | ({"p": self.pictures[here]} if self.pictures else {})
+
+
+def drawn(
+    rows: pa.Table,
+    question: pa.Table,
+    scores: Sequence[pa.Table],
+    numbers: Mapping[str, int],
+    errors: Mapping[Any, JsonValue],
+) -> Drawn:
+    """Rows of the output beside their questions and their scores, all in the same order.
+
+    `numbers` numbers the replications; `errors` are records by `_index_` and `_replication_`.
+    """
+    indexes = [int(each) for each in rows["_index_"].to_numpy()]
+    replications: list[Any] = rows["_replication_"].to_pylist()
+    responses = rows["responses"].combine_chunks()
+    unanswered = np.flatnonzero(np.asarray(pc.is_null(responses)))
+    return Drawn(
+        indexes=indexes,
+        replications=[numbers.get(name, 0) for name in replications],
+        question=_columns({name: question[name] for name in question.column_names if name != "_index_"}),
+        answer=_columns(_answers(responses)),
+        scores=[_scored(table) for table in scores],
+        errors={int(k): error_json(errors.get((indexes[k], replications[k]), {})) for k in unanswered},
+        pictures=_pictures(question),
+    )
+
+
+def _columns(columns: Mapping[str, Any]) -> list[tuple[str, Texts]]:
+    """What can be read, in the order of the columns; vectors and empty columns are left out."""
+    found: list[tuple[str, Texts]] = []
+    for name, column in columns.items():
+        if len(found) < MOST_FIELDS and not _is_vector(column):
+            texts = _texts(column)
+            if any(texts):
+                found.append((name, texts))
+    return found
+
+
+def _texts(column: Any) -> Texts:
+    values = _list(column)
+    if pa.types.is_string(column.type):
+        return [cut(value, MOST_TEXT) for value in values]
+    return [
+        None if value is None or value in ([], {}) else cut(readable(value), MOST_TEXT) for value in values
+    ]
+
+
+def _list(column: Any) -> list[Any]:
+    found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return found
+
+
+def _is_vector(column: Any) -> bool:
+    """Numbers in lists of at least PICTURE."""
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return False
+    if not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        return False
+    return (pc.max(pc.list_value_length(column)).as_py() or 0) >= PICTURE
+
+
+def _answers(responses: Any) -> dict[str, Any]:
+    """The fields of the first response of each row, and further responses as they are."""
+    kind = responses.type.value_type
+    names = [kind.field(k).name for k in range(kind.num_fields) if kind.field(k).name != "_response_index_"]
+    lengths = pc.list_value_length(responses)
+    if pc.min(lengths).as_py() != 0 and len(responses):
+        first = pc.list_element(responses, 0)
+    else:  # there are empty lists, which have no element 0
+        first = pa.array([each[0] if each else None for each in responses.to_pylist()], kind)
+    found = {name: pc.struct_field(first, name) for name in names}
+    if (pc.max(lengths).as_py() or 0) > 1:
+        more = [each[1:] if each else None for each in _list(responses)]
+        found["further responses"] = pa.array(
+            [readable(each) if each else None for each in more], pa.string()
+        )
+    return found
+
+
+def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Texts, Texts, Texts]:
+    """Right or wrong (null where the rubric knows neither), score, what was taken as the answer, target, status.
+
+    All of them are null of a row that has no scores of its own, as the further requests of a document.
+    """
+    right: list[int | None] = table["correct"].cast(pa.int8()).to_pylist()
+    score = pc.round(table["score"], 4)
+    finite: list[float | None] = pc.if_else(pc.is_finite(score), score, None).to_pylist()
+    prediction, label = (
+        [cut(value, MOST_VERDICT) for value in _list(table[name])] for name in ("prediction", "label")
+    )
+    return right, finite, prediction, label, with_status(table)[STATUS].to_pylist()
+
+
+def _pictures(question: pa.Table) -> list[str] | None:
+    """The first column of n² numbers, each row as n² letters from `a`, the lowest, to `q`."""
+    column = next((question[name] for name in question.column_names if _is_vector(question[name])), None)
+    if column is None or column.null_count:
+        return None
+    whole: Any = column.combine_chunks()
+    lengths = np.unique(np.asarray(pc.list_value_length(whole)))
+    if lengths.size != 1 or round(lengths[0] ** 0.5) ** 2 != lengths[0] or lengths[0] > MOST_SIDE**2:
+        return None
+    values = np.asarray(whole.flatten(), dtype=np.float64).reshape(-1, lengths[0])
+    low, high = values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True)
+    scale = np.divide(16, high - low, out=np.zeros_like(low), where=high > low)
+    letters = (97 + np.rint(scale * (values - low))).astype(np.uint8)
+    return [row.tobytes().decode("ascii") for row in letters]

@@ -1,0 +1,132 @@
+"""One more pass over verified outputs, after scoring: tokens, rows without an answer, rows that are shown."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.answers import BATCH, mapped, opened
+from steelyard.report.row_scores import Beside
+from steelyard.report.statistics.intervals import Integers
+from steelyard.types import JsonValue
+
+Take = Callable[[pa.Table, list[pa.Table]], None]
+Ask = Callable[[Any], pa.Table]
+
+
+@dataclass
+class Tokens:
+    """What the service told of its work. None: it told nothing."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    longest: int | None = None
+    """The most completion tokens of one response."""
+    finished: Counter[str] = field(default_factory=Counter)
+    """Responses by the reason for which they ended."""
+    responses: int = 0
+
+    def add(self, responses: Any) -> None:
+        kind = responses.type.value_type
+        names = {kind.field(number).name for number in range(kind.num_fields)}
+        each = responses.flatten()
+        self.responses += len(each)
+        if "prompt_tokens" in names:
+            self.prompt = _sum(self.prompt, pc.sum(pc.struct_field(each, "prompt_tokens")).as_py())
+        if "completion_tokens" in names:
+            told = pc.struct_field(each, "completion_tokens")
+            self.completion = _sum(self.completion, pc.sum(told).as_py())
+            most = pc.max(told).as_py()
+            self.longest = most if self.longest is None or (most or 0) > self.longest else self.longest
+        if "finish_reason" in names:
+            counts = pc.value_counts(pc.drop_null(pc.struct_field(each, "finish_reason")))
+            for found in counts.to_pylist():
+                self.finished[found["values"]] += found["counts"]
+
+    def numbers(self) -> dict[str, JsonValue]:
+        return {
+            "prompt": self.prompt,
+            "completion": self.completion,
+            "longestAnswer": self.longest,
+            "responses": self.responses,
+            "finished": dict(sorted(self.finished.items())),
+        }
+
+
+class Reading:
+    """Takes the verified files one after the other, beside the scores of the same rows."""
+
+    def __init__(self, scores: Sequence[pa.Table], chosen: Integers) -> None:
+        self._scores = [Beside(table) for table in scores]
+        self._chosen = pa.array(chosen, pa.int64())
+        self._failed: list[pa.Table] = []
+        self._rows: list[pa.Table] = []
+        self._picked: list[list[pa.Table]] = [[] for _ in scores]
+        self.tokens = Tokens()
+
+    @property
+    def failed(self) -> pa.Table:
+        """`_index_` and `_replication_` of the rows without an answer."""
+        return pa.concat_tables(self._failed)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The chosen rows of the output."""
+        return pa.concat_tables(self._rows)
+
+    @property
+    def scores(self) -> list[pa.Table]:
+        """Their scores, by each rubric."""
+        return [pa.concat_tables(each) for each in self._picked]
+
+    def add(self, path: Path, every: Take | None = None) -> None:
+        """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
+        for batch in opened(path).iter_batches(BATCH, columns=["_index_", "_replication_", "responses"]):
+            table = pa.Table.from_batches([batch])
+            self.tokens.add(batch.column("responses"))
+            self._failed.append(
+                table.select(["_index_", "_replication_"]).filter(pc.is_null(table["responses"]))
+            )
+            mask = pc.is_in(table["_index_"], value_set=self._chosen)
+            self._rows.append(table.filter(mask))
+            beside = [scores.of(table) for scores in self._scores]
+            for picked, each in zip(self._picked, beside, strict=True):
+                picked.append(each.filter(mask))
+            if every is not None:
+                every(table, beside)
+
+
+def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
+    """Gives the whole rows of the dataset by `_index_`, in the order asked for: of these indexes, or of every one."""
+    tables = [mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
+    whole = pa.concat_tables(tables, promote_options="default")
+    order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
+    known = whole["_index_"].to_numpy()[order]
+
+    def rows(told: Any) -> pa.Table:
+        places = order[np.searchsorted(known, np.asarray(told, dtype=np.int64))]
+        if not places.size:
+            return whole.slice(0, 0)
+        first = places.min()  # taking from few chunks: from all of them would copy the whole table first
+        return whole.slice(first, places.max() - first + 1).take(places - first)
+
+    return rows
+
+
+def _some(path: Path, indexes: Integers) -> pa.Table:
+    wanted = pa.array(indexes, pa.int64())
+    with opened(path) as file:
+        few = [
+            batch.filter(pc.is_in(batch.column("_index_"), value_set=wanted))
+            for batch in file.iter_batches(BATCH)
+        ]
+        return pa.Table.from_batches(few, file.schema_arrow)
+
+
+def _sum(before: int | None, more: int | None) -> int | None:
+    return before if more is None else (before or 0) + more

@@ -1,0 +1,122 @@
+"""The rows that a page lets people search: which of them, and each as plain data that its script draws.
+
+A page holds a bounded sample, and says so. What is long is cut, and says so too; scores.parquet and the outputs have it
+whole.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.report.statistics.intervals import Integers
+from steelyard.report.wording import count
+from steelyard.types import JsonValue
+
+MOST_ROWS = 1_000
+"""Rows inside a report's page."""
+MOST_BYTES = 2_000_000
+"""What they may take as JSON."""
+MOST_TEXT = 2_000
+"""Characters of one text of a row."""
+MOST_FIELDS = 12
+PICTURE = 16
+"""A list of at least so many numbers is a picture or a vector, and no text."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The questions whose rows a page holds."""
+
+    indexes: Integers
+    first: int
+    """How many of them are there because something went wrong; the others are spread evenly."""
+    total: int
+
+    @property
+    def whole(self) -> bool:
+        return len(self.indexes) == self.total
+
+
+def choose(indexes: Integers, wrong: Sequence[int], times: int, most: int = MOST_ROWS) -> Chosen:
+    """All questions where there is room for them; else wrong ones in half the room, others spread evenly over the rest.
+
+    `indexes` are all questions, `wrong` those that went wrong, the most telling first; each has `times` rows.
+    """
+    every = np.unique(indexes)
+    room = max(1, most // max(1, times))
+    if every.size <= room:
+        return Chosen(every, 0, every.size)
+    first = np.asarray(wrong[: room // 2], dtype=np.int64)
+    others = np.setdiff1d(every, first)
+    spread = others[np.linspace(0, others.size - 1, room - first.size).round().astype(np.int64)]
+    return Chosen(np.union1d(first, spread), int(first.size), every.size)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a page as its script reads them, and a sentence that says which they are."""
+
+    sentence: str
+    data: Mapping[str, JsonValue]
+    pages: tuple[str, ...] = ()
+    """Linked pages that hold all rows, and which rows each has."""
+    names: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> int:
+        return len(self.data["i"])
+
+
+def error_json(error: Mapping[str, JsonValue]) -> JsonValue:
+    """Why there is no answer: status, reason and message, body, tries."""
+    return [
+        error.get("status"),
+        error.get("reason"),
+        cut(error.get("message"), 400),
+        cut(error.get("body"), MOST_TEXT),
+        error.get("attempts"),
+    ]
+
+
+def is_vector(value: JsonValue) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) >= PICTURE
+        and all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
+    )
+
+
+def readable(value: JsonValue) -> str:
+    """A value as people read it: text as it is, a conversation turn by turn, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(_is_turn(each) for each in value):
+        return "\n\n".join(f"{each['role']}: {readable(each['content'])}" for each in value)
+    if isinstance(value, int | float):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _is_turn(value: JsonValue) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and value.get("content") is not None
+
+
+def cut(text: str | None, most: int) -> str | None:
+    """At most `most` characters, and how many more there are."""
+    if text is None or len(text) <= most:
+        return text
+    return f"{text[:most]}… ({count(len(text) - most)} more characters)"
+
+
+def sentence_of(shown: int, chosen: Chosen, times: int) -> str:
+    total = chosen.total * times
+    if shown == total:
+        return f"All {count(total)} rows."
+    if chosen.whole:
+        return f"The first {count(shown)} of {count(total)} rows, as many as {count(MOST_BYTES // 1_000_000)} MB hold."
+    how = f"{count(chosen.first * times)} of them because something went wrong, the others spread evenly"
+    if shown < len(chosen.indexes) * times:
+        how += f", as far as {count(MOST_BYTES // 1_000_000)} MB hold them"
+    return f"A sample of {count(shown)} of {count(total)} rows: {how if chosen.first else 'spread evenly'}."

@@ -1,0 +1,291 @@
+"""The rubric `classification.Classification`.
+
+One label per answer, with probabilities where the system gives them.
+
+Reads `label` of the dataset view and `responses[0].label`, optionally `responses[0].probabilities`, of the
+output; other names by its arguments. Labels are compared as text, so that 3 and "3" agree. A question without
+an answer counts as wrong: a system gains nothing by staying silent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from steelyard.report.page import figures
+from steelyard.report.page.ranking_figures import area_metrics, area_table, curves
+from steelyard.report.results import Answer, Figure, Metric, Results, Table
+from steelyard.report.rubrics import words
+from steelyard.report.rubrics.columns import value
+from steelyard.report.rubrics.rows import text_of
+from steelyard.report.statistics.calibration import Calibration, Stated, calibration
+from steelyard.report.statistics.confusion import (
+    NO_ANSWER,
+    OTHER,
+    Averages,
+    Coded,
+    PerClass,
+    encode,
+    known,
+    matrix,
+    per_class,
+)
+from steelyard.report.statistics.intervals import Estimate, clusters_of, proportion
+from steelyard.report.statistics.ranking import MOST_CLASSES, Ranking, ranking, shares_of
+from steelyard.report.summary import What, summarise_scores
+from steelyard.report.wording import count, counted, interval, percent, unanswered
+from steelyard.types import Json
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("score", pa.float64()),
+    ("label", pa.string()),
+    ("prediction", pa.string()),
+    ("correct", pa.bool_()),
+    ("probability", pa.float64()),  # of the answer given
+    ("brier", pa.float64()),
+    ("probabilities", pa.map_(pa.string(), pa.float64())),
+]
+
+
+MOST_LABELS = 2000
+"""With more, figures of each say nothing, and cost gigabytes."""
+
+
+class NoLabel(ValueError):
+    """The dataset has no truth for this row: it cannot be scored."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    bins: int = 10
+    target: str = "label"
+    field: str = "label"
+    normalise: bool = False
+    """Labels are compared without case, punctuation and articles: for a model that writes "Positive."."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    @property
+    def scores(self) -> pa.Schema:
+        return pa.schema(_COLUMNS)
+
+    def score(self, answer: Answer) -> Json:
+        truth = value(self.target, answer.row)
+        if truth is None:
+            raise NoLabel(f"row {answer.index} of the dataset has no {self.target}")
+        label = self._named(truth)
+        response: Mapping[str, Any] = answer.responses[0] if answer.responses else {}
+        said = response.get(self.field)
+        prediction = None if said is None else self._named(said)
+        stated = {
+            self._named(name): share for name, share in dict(response.get("probabilities") or {}).items()
+        }
+        usable = prediction in stated and all(_is_probability(share) for share in stated.values())
+        return {
+            "score": float(prediction == label),
+            "label": label,
+            "prediction": prediction,
+            "correct": prediction == label,
+            "probability": min(1.0, stated[prediction]) if usable and prediction is not None else None,
+            "brier": _brier(stated, label) if usable else None,
+            "probabilities": list(stated.items()) if usable and len(stated) <= MOST_CLASSES else None,
+        }
+
+    def _named(self, label: object) -> str:
+        return words.normalised(text_of(label)) if self.normalise else text_of(label)
+
+    def summarise(self, scores: pa.Table) -> Results:
+        clusters = clusters_of(scores)
+        labels = scores["label"].to_pylist()
+        said, strange = known(scores["prediction"].to_pylist(), labels)
+        if len(set(labels)) > MOST_LABELS:
+            return _plain(scores, len(set(labels)))
+        coded = encode(labels, said, clusters)
+        correct = np.asarray(scores["correct"].to_numpy(), dtype=np.bool_)
+        accuracy = proportion(correct, clusters)
+        answered = proportion(coded.prediction >= 0, clusters)
+        classes, averages = per_class(coded)
+        certain = self._calibration(scores)
+        ranked = _ranking(scores, coded)
+        metrics = (*_metrics(accuracy, answered, averages, certain), *area_metrics(ranked))
+        return Results(
+            headline=_headline(accuracy, answered),
+            metrics=metrics,
+            figures=(*_figures(metrics, classes, coded, certain), *curves(ranked)),
+            tables=(_class_table(classes), *_confusions(coded), *area_table(ranked)),
+            limits=(*_limits(accuracy, answered, clusters, certain), *_strange(strange)),
+            numbers=_numbers(classes, averages, coded, certain) | {"ranking": ranked},
+        )
+
+    def _calibration(self, scores: pa.Table) -> Calibration | None:
+        stated = scores.filter(pc.is_valid(scores["probability"]))
+        if stated.num_rows == 0:
+            return None
+        return calibration(
+            Stated(
+                confidence=stated["probability"].to_numpy(),
+                correct=np.asarray(stated["correct"].to_numpy(), dtype=np.bool_),
+                brier=stated["brier"].to_numpy(),
+                clusters=clusters_of(stated),
+            ),
+            bins=self.bins,
+        )
+
+
+def _strange(texts: int) -> tuple[str, ...]:
+    if texts == 0:
+        return ()
+    return (f"{count(texts)} different predictions are no label of the dataset; they are shown as {OTHER}.",)
+
+
+def _plain(scores: pa.Table, labels: int) -> Results:
+    results = summarise_scores(scores, What("accuracy", "Accuracy", note="answers that were right"))
+    limit = f"The dataset has {count(labels)} labels: too many for figures of each."
+    return replace(results, limits=(*results.limits, limit))
+
+
+def _ranking(scores: pa.Table, coded: Coded) -> Ranking | None:
+    """None without probabilities (scores of earlier versions lack the column), with one class, or very many."""
+    if "probabilities" not in scores.column_names or len(coded.labels) > MOST_CLASSES:
+        return None
+    stated = np.asarray(pc.is_valid(scores["probabilities"]).to_numpy(), dtype=np.bool_)
+    if not stated.any():
+        return None
+    shares = shares_of(scores["probabilities"].filter(pa.array(stated)), coded.labels)
+    return ranking(coded.labels, coded.truth[stated], shares, coded.clusters[stated])
+
+
+def _is_probability(share: object) -> bool:
+    return isinstance(share, int | float) and 0 <= share <= 1 + 1e-6  # float32 sums may be a little above
+
+
+def _brier(stated: Mapping[str, float], label: str) -> float:
+    """The squared distance from certainty of the truth; a class that is not listed was given 0."""
+    return sum((share - (name == label)) ** 2 for name, share in stated.items()) + (label not in stated)
+
+
+def _headline(accuracy: Estimate, answered: Estimate) -> str:
+    if accuracy.value is None:
+        return "There are no answers to score."
+    all_answered = answered.value == 1
+    asked = counted(accuracy.n, "answer") if all_answered else f"{counted(accuracy.n, 'question')} asked"
+    right = "were right" if all_answered else "were answered right"
+    return f"Of {asked}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
+
+
+def _metrics(
+    accuracy: Estimate, answered: Estimate, averages: Averages, certain: Calibration | None
+) -> tuple[Metric, ...]:
+    metrics = [Metric("accuracy", "Accuracy", accuracy, note="answers that were right")]
+    if answered.value != 1:
+        metrics.append(Metric("answered", "Answered", answered, note="questions that got an answer at all"))
+    titles = {"precision": "precision", "recall": "recall", "f1": "F1"}
+    for kind, of in (("macro", averages.macro), ("weighted", averages.weighted)):
+        note = "every class counts the same" if kind == "macro" else "every answer counts the same"
+        metrics += [
+            Metric(f"{name}_{kind}", f"{kind.capitalize()} {titles[name]}", of[name], note=note)
+            for name in of
+        ]
+    if certain:
+        metrics.append(
+            Metric(
+                "calibration_error",
+                "Calibration error",
+                certain.error,
+                note="root mean square gap of certainty and truth, without what chance adds",
+            )
+        )
+        note = "0 is perfect, 2 is certain and wrong"
+        metrics.append(Metric("brier", "Brier score", certain.brier, "number", note, (0.0, 2.0)))
+    return tuple(metrics)
+
+
+def _figures(
+    metrics: tuple[Metric, ...], classes: tuple[PerClass, ...], coded: Coded, certain: Calibration | None
+) -> tuple[Figure, ...]:
+    shown = [
+        figures.intervals(
+            "How sure the main figures are",
+            [m for m in metrics if m.unit == "share" and m.name != "calibration_error"],
+        )
+    ]
+    if len(coded.labels) <= figures.MOST_CLASSES:
+        shown.append(figures.confusion_matrix(coded.labels, matrix(coded)))
+    bars = [(row.label, row.f1) for row in classes]
+    shown.append(figures.class_bars("F1 of each class", bars))
+    if certain:
+        shown.append(figures.reliability(certain))
+    return tuple(shown)
+
+
+def _class_table(classes: tuple[PerClass, ...]) -> Table:
+    rows = tuple((c.label, c.support, c.predicted, c.precision, c.recall, c.f1) for c in classes)
+    columns = ("Class", "True", "Predicted", "Precision", "Recall", "F1")
+    note = (
+        "Precision: of the answers that named this class, the share that were right. Recall: of those that "
+        "should have named it, the share that did. F1 is their harmonic mean. In brackets the 95 % interval: "
+        "that of a share; F1's is carried over from the share of right answers among those that involve the class."
+    )
+    return Table("Each class", columns, rows, note)
+
+
+def _confusions(coded: Coded) -> tuple[Table, ...]:
+    counts = matrix(coded)
+    names = (*coded.labels, NO_ANSWER)
+    wrong = [
+        (coded.labels[true], names[said], int(counts[true, said]))
+        for true, said in zip(*np.nonzero(counts), strict=True)
+        if true != said
+    ]
+    if not wrong:
+        return ()
+    wrong.sort(key=lambda row: -row[2])
+    title = "What was taken for what" + (
+        "" if len(wrong) <= 15 else f" (the 15 most frequent of {len(wrong)} pairs)"
+    )
+    return (Table(title, ("Should be", "Was called", "Answers"), tuple(wrong[:15])),)
+
+
+def _limits(
+    accuracy: Estimate, answered: Estimate, clusters: Any, certain: Calibration | None
+) -> tuple[str, ...]:
+    questions = int(np.unique(clusters).size)
+    said = [
+        f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
+        "The interval covers chance in the choice of questions. It knows nothing of wrong labels.",
+    ]
+    if questions < accuracy.n:
+        said.append("Questions asked several times count as one where intervals are made.")
+    if answered.value is not None and answered.value < 1:
+        missing = round((1 - answered.value) * answered.n)
+        said.append(unanswered(missing))
+    if certain:
+        said.append(
+            f"The plain expected calibration error (ECE) is {percent(certain.plug_in)}; a perfectly calibrated system "
+            f"with so many answers would read about {percent(certain.plug_in_of_chance)}, by chance alone."
+        )
+    if certain and certain.rows < accuracy.n:
+        said.append(
+            f"Only {count(certain.rows)} answers came with probabilities; calibration is theirs alone."
+        )
+    return tuple(said)
+
+
+def _numbers(
+    classes: tuple[PerClass, ...], averages: Averages, coded: Coded, certain: Calibration | None
+) -> Json:
+    return {
+        "perClass": list(classes),
+        "averages": averages,
+        "confusion": {
+            "labels": list(coded.labels),
+            "columns": [*coded.labels, NO_ANSWER],
+            "matrix": matrix(coded).tolist(),
+        },
+        "calibration": certain,
+    }

@@ -1,0 +1,1 @@
+"""Statistics of scores: intervals, clusters, calibration, power, rankings."""

@@ -1,0 +1,127 @@
+"""How small a difference an evaluation of this size can see: 5 % significance, two-sided, 80 % power.
+
+`scoring.summarise` asks for the line in a report, `comparison` for that of two systems which were compared.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from steelyard.report.results import Metric
+from steelyard.report.statistics.clusters import TAIL
+from steelyard.report.statistics.exact_power import (
+    POWER,
+    Z_POWER,
+    Z_TAIL,
+    least_paired,
+    least_unpaired,
+)
+from steelyard.report.statistics.intervals import Estimate
+from steelyard.report.wording import counted
+
+CORRELATION = 0.5
+"""Of the scores of two systems on the same questions, where only one system is known."""
+FEWEST_CLUSTERS = 6
+"""Fewest clusters of which a choice of signs is rarer than 5 %: with fewer the permutation test finds nothing."""
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The least true differences that are found significant in 80 of 100 comparisons."""
+
+    paired: float
+    """The difference to another system that is asked the same questions."""
+    unpaired: float | None
+    """The difference to another system that is asked as many other questions; None where none can be seen."""
+    alpha: float = 0.05
+    power: float = POWER
+    correlation: float = CORRELATION
+
+
+def detectable(estimate: Estimate, clusters: int | None = None, *, binary: bool = False) -> Detectable | None:
+    """The least differences to another system; None where no difference can be seen, or nobody knows.
+
+    Of answers that are right or wrong by the exact tests, with the share that was observed; of others by the standard
+    error: the variance of a difference is twice that of a number, less what the same questions share.
+    """
+    if clusters is not None and clusters < FEWEST_CLUSTERS:
+        return None
+    if binary:
+        return _of_shares(estimate)
+    error = spread(estimate)
+    if error is None:
+        return None
+    both = detectable_mean(error, clusters) * float(np.sqrt(2))
+    return Detectable(paired=both * float(np.sqrt(1 - CORRELATION)), unpaired=both)
+
+
+def _of_shares(estimate: Estimate) -> Detectable | None:
+    """The differences that as many independent questions see as would be as sure.
+
+    Where all answers are right, or all wrong, half a question counts as the other: a share of 0 or 1 has no spread.
+    """
+    value, n = estimate.value, estimate.n
+    if value is None or estimate.low is None:
+        return None
+    if 0 < value < 1 and estimate.error:
+        n = round(min(n, value * (1 - value) / estimate.error**2))
+    share = min(1 - 0.5 / n, max(0.5 / n, value)) if n > 0 else 0.5
+    paired, unpaired = least_paired(n, share, CORRELATION), least_unpaired(n, share)
+    return None if paired is None else Detectable(paired, unpaired)
+
+
+def spread(estimate: Estimate) -> float | None:
+    """The standard error; where all values are alike, what the interval implies."""
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
+        return None
+    return estimate.error or (estimate.high - estimate.low) / (2 * Z_TAIL)
+
+
+def detectable_mean(error: float, clusters: int | None = None) -> float:
+    """The least mean difference that a paired test sees, by the standard error of the mean difference.
+
+    `clusters`, where there are fewer than rows, are few: Student's quantiles.
+    """
+    if clusters is None:
+        return (Z_TAIL + Z_POWER) * error
+    return float(stdtrit(clusters - 1, TAIL) + stdtrit(clusters - 1, POWER)) * error
+
+
+def power_line(
+    lead: Metric, questions: int, clusters: int | None = None, *, binary: bool = False
+) -> str | None:
+    """`This size can see a difference of 2.1 points: …`."""
+    if lead.estimate.low is None:
+        return None
+    least = detectable(lead.estimate, clusters, binary=binary)
+    size = f"This size, {counted(questions, 'question')},"
+    if least is None:
+        return f"{size} is too small to see any difference with 80 % power at 5 %."
+    others = (
+        ""
+        if least.unpaired is None
+        else (f", and of {difference(least.unpaired, lead.unit)} where the questions are others")
+    )
+    by = "by the exact test at the share seen here" if binary else "by the standard error"
+    return (
+        f"{size} can see a difference of {difference(least.paired, lead.unit)} between systems asked the same "
+        f"questions (80 % power at 5 %, {by}, if their scores correlate by {CORRELATION:g}){others}."
+    )
+
+
+def difference(size: float, unit: str) -> str:
+    """`2.1 points`: of 100 where the unit is a share."""
+    if unit != "share":
+        return f"{size:.3g}"
+    points = f"{100 * size:.1f}"
+    return "1 point" if points == "1.0" else f"{points} points"
+
+
+def power_numbers(
+    lead: Metric, clusters: int | None = None, *, binary: bool = False
+) -> dict[str, Any] | None:
+    """The same for report.json."""
+    least = detectable(lead.estimate, clusters, binary=binary)
+    return asdict(least) if least else None

@@ -1,0 +1,136 @@
+"""What a size can see, against statsmodels, and by trying."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, fisher_exact
+from statsmodels.stats.power import NormalIndPower, TTestPower
+
+from steelyard.report.results import Metric
+from steelyard.report.statistics.exact_power import least_discordant, least_paired, least_unpaired
+from steelyard.report.statistics.intervals import Estimate, mean, proportion
+from steelyard.report.statistics.power import (
+    detectable,
+    detectable_mean,
+    difference,
+    power_line,
+)
+
+
+@pytest.mark.parametrize("n", [100, 1000, 30_000])
+def test_unpaired_is_statsmodels(n: int) -> None:
+    """Two groups of `n` with spread 1: its effect size is the difference in standard deviations."""
+    values = np.tile([-1.0, 1.0], n // 2)
+    found = detectable(mean(values, np.arange(n)))
+    effect = NormalIndPower().solve_power(effect_size=None, nobs1=n, alpha=0.05, power=0.8)
+    assert found is not None
+    assert found.unpaired == pytest.approx(effect * values.std(ddof=1), rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_paired_is_statsmodels(n: int) -> None:
+    differences = np.random.default_rng(1).normal(size=n)
+    spread = float(differences.std(ddof=1))
+    effect = TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
+    assert detectable_mean(spread / np.sqrt(n)) == pytest.approx(effect * spread, rel=0.02)
+
+
+def test_few_clusters_see_less() -> None:
+    """About as the t test of their means, whose power statsmodels counts out."""
+    values = np.random.default_rng(3).normal(size=12)
+    apart = detectable(mean(values, np.arange(12), (-5.0, 5.0)), 12)
+    effect = TTestPower().solve_power(effect_size=None, nobs=12, alpha=0.05, power=0.8)
+    assert apart is not None
+    assert apart.paired == pytest.approx(effect * float(values.std(ddof=1)), rel=0.02)
+    assert detectable(mean(values, np.zeros(12, np.int64)), 1) is None
+
+
+def _power(n: int, worse: float, better: float) -> float:
+    """Power by scipy's binomial test, summed over all outcomes."""
+    discordance, power = worse + better, 0.0
+    for differ in range(1, n + 1):
+        chance = binom.pmf(differ, n, discordance)
+        if chance > 1e-9:
+            k = np.arange(differ + 1)
+            reject = np.minimum(1, 2 * binom.cdf(np.minimum(k, differ - k), differ, 0.5)) <= 0.05
+            power += chance * binom.pmf(k, differ, better / discordance)[reject].sum()
+    return power
+
+
+@pytest.mark.parametrize(("n", "discordance"), [(60, 0.4), (200, 0.2), (2000, 0.05)])
+def test_mcnemars_test_finds_it_in_four_of_five_comparisons(n: int, discordance: float) -> None:
+    least = least_discordant(n, discordance)
+    assert least is not None
+    assert _power(n, (discordance - least) / 2, (discordance + least) / 2) == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(("n", "share"), [(100, 0.95), (100, 0.5), (400, 0.95), (400, 0.2)])
+def test_the_least_difference_to_this_share_is_found_in_four_of_five(n: int, share: float) -> None:
+    """Two systems whose right answers correlate by 0.5, the one nearer to a half than the other."""
+    least = least_paired(n, share, 0.5)
+    assert least is not None
+    other = share - least if share >= 0.5 else share + least
+    both = share * other + 0.5 * np.sqrt(share * (1 - share) * other * (1 - other))
+    both = min(both, share, other)
+    assert _power(n, share - both, other - both) == pytest.approx(0.8, abs=0.01)
+
+
+def test_other_questions_need_what_fishers_exact_test_needs() -> None:
+    """Power by trying, over 500 pairs of evaluations."""
+    least = least_unpaired(100, 0.9)
+    assert least is not None
+    chance = np.random.default_rng(8)
+    first, second = chance.binomial(100, 0.9, 500), chance.binomial(100, 0.9 - least, 500)
+    found = {
+        pair: fisher_exact([[pair[0], 100 - pair[0]], [pair[1], 100 - pair[1]]]).pvalue
+        for pair in zip(first.tolist(), second.tolist(), strict=True)
+    }
+    power = np.mean([found[pair] < 0.05 for pair in zip(first.tolist(), second.tolist(), strict=True)])
+    assert 0.74 < power < 0.86
+
+
+def test_systems_that_hardly_differ_cannot_be_told_apart() -> None:
+    assert least_discordant(1000, 0.0) is None
+    assert least_discordant(1000, 0.001) is None
+    assert least_discordant(1, 0.5) is None
+
+
+def test_too_few_clusters_find_nothing() -> None:
+    """Of 5 clusters the rarest choice of signs has 2 of 32: never below 5 %."""
+    lead = Metric("accuracy", "Accuracy", proportion(np.arange(50) < 25, np.repeat(np.arange(5), 10)))
+    line = power_line(lead, 50, 5, binary=True)
+    assert line == "This size, 50 questions, is too small to see any difference with 80 % power at 5 %."
+
+
+def test_repeating_the_same_answers_sees_no_more() -> None:
+    hits = np.arange(100) < 70
+    once = detectable(proportion(hits, np.arange(100)), binary=True)
+    often = detectable(proportion(np.tile(hits, 5), np.tile(np.arange(100), 5)), binary=True)
+    assert once is not None
+    assert often is not None
+    assert often.paired == pytest.approx(once.paired, rel=0.02)
+
+
+def test_the_line_says_points() -> None:
+    lead = Metric("accuracy", "Accuracy", proportion(np.arange(1000) < 500, np.arange(1000)))
+    line = power_line(lead, 1000, binary=True)
+    assert line is not None
+    assert line.startswith("This size, 1,000 questions, can see a difference of 4.5 points between systems")
+    assert line.endswith("and of 6.4 points where the questions are others.")
+
+
+def test_all_right_still_sees_something() -> None:
+    found = detectable(proportion(np.ones(100, np.bool_), np.arange(100)), binary=True)
+    assert found is not None
+    assert 0.01 < found.paired < 0.1
+
+
+def test_without_an_interval_there_is_no_line() -> None:
+    assert power_line(Metric("a", "A", Estimate(0.5, None, None, "one cluster", 3)), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "text"),
+    [(0.021, "share", "2.1 points"), (0.01, "share", "1 point"), (1.2345, "number", "1.23")],
+)
+def test_sizes_read_well(size: float, unit: str, text: str) -> None:
+    assert difference(size, unit) == text

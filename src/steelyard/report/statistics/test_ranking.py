@@ -1,0 +1,130 @@
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+from sklearn import metrics
+
+from steelyard.report.page.ranking_figures import pr_figure, roc_figure
+from steelyard.report.statistics.intervals import Floats, Integers, share_interval
+from steelyard.report.statistics.ranking import Ranking, ranking, shares_of
+
+LABELS = ("a", "b", "c")
+ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), min_size=2, max_size=40)
+
+
+def _of(truth: Integers, shares: Floats, clusters: Integers | None = None) -> Ranking:
+    found = ranking(LABELS, truth, shares, np.arange(truth.size) if clusters is None else clusters)
+    assert found is not None
+    return found
+
+
+def _delong(positive: Floats, negative: Floats) -> float:
+    """DeLong's variance of the area, as the paper writes it: pair by pair."""
+    wins = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
+    sides = wins.mean(axis=1), wins.mean(axis=0)
+    return float(sum(np.var(side, ddof=1) / side.size for side in sides))
+
+
+@given(ROWS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_agrees_with_scikit_learn(rows: list[tuple[int, ...]]) -> None:
+    truth, shares = np.array([row[0] for row in rows]), np.array([row[1:] for row in rows]) / 8
+    found = ranking(LABELS, truth, shares, np.arange(truth.size))
+    told = [k for k in range(3) if 0 < (truth == k).sum() < truth.size]
+    assert (found is None) == (not told)
+    if found is None:
+        return
+    rocs = [metrics.roc_auc_score(truth == k, shares[:, k]) for k in told]
+    prs = [metrics.average_precision_score(truth == k, shares[:, k]) for k in told]
+    assert [row.roc_auc.value for row in found.classes] == pytest.approx(rocs)
+    assert [row.pr_auc.value for row in found.classes] == pytest.approx(prs)
+    assert found.roc_auc.value == pytest.approx(np.mean(rocs))
+    assert found.pr_auc.value == pytest.approx(np.mean(prs))
+    for k, row in zip(told, found.classes, strict=True):
+        x, y, _ = metrics.roc_curve(truth == k, shares[:, k], drop_intermediate=False)
+        assert row.roc.x == pytest.approx(x, abs=1e-6)
+        assert row.roc.y == pytest.approx(y, abs=1e-6)
+        precision, recall, _ = metrics.precision_recall_curve(truth == k, shares[:, k])
+        assert row.pr.x == pytest.approx(recall[::-1], abs=1e-6)
+        assert row.pr.y == pytest.approx(precision[::-1], abs=1e-6)
+        for estimate in (row.roc_auc, row.pr_auc, found.roc_auc, found.pr_auc):
+            assert estimate.low is not None
+            assert estimate.high is not None
+            assert 0 <= estimate.low <= (estimate.value or 0) <= estimate.high <= 1
+
+
+def test_the_error_is_delongs() -> None:
+    chance = np.random.default_rng(3)
+    truth = chance.integers(0, 2, size=80)
+    shares = (truth[:, None] == np.arange(2)) * 0.3 + chance.integers(0, 9, size=(80, 2)) / 9
+    for k, row in enumerate(_of(truth, shares).classes):
+        variance = _delong(shares[truth == k, k], shares[truth != k, k])
+        assert row.roc_auc.error == pytest.approx(np.sqrt(variance))
+        value, half = row.roc_auc.value or 0, ndtri(0.975) * np.sqrt(variance)
+        odds = np.log(value / (1 - value)) - half / (value * (1 - value))
+        assert row.roc_auc.low == pytest.approx(1 / (1 + np.exp(-odds)))
+
+
+def test_repeating_the_same_answers_narrows_nothing() -> None:
+    chance = np.random.default_rng(4)
+    truth = chance.integers(0, 2, size=60)
+    shares = (truth[:, None] == np.arange(2)) * 0.3 + chance.random((60, 2))
+    once = _of(truth, shares)
+    often = _of(np.tile(truth, 5), np.tile(shares, (5, 1)), np.tile(np.arange(60), 5))
+    assert often.roc_auc.value == pytest.approx(once.roc_auc.value)
+    assert often.roc_auc.error == pytest.approx(once.roc_auc.error)
+    assert often.pr_auc.low == pytest.approx(once.pr_auc.low)
+
+
+def test_the_intervals_cover_as_often_as_they_say() -> None:
+    chance = np.random.default_rng(5)
+    inside = np.zeros(2)
+    tries, size = 400, 60
+    expected = 0.7602499389065233  # of two normal distributions one standard deviation apart
+    for _ in range(tries):
+        truth = np.repeat([0, 1], size // 2)
+        score = truth + chance.normal(size=size)
+        found = _of(truth, np.column_stack([-score, score]))
+        area, pr = found.classes[1].roc_auc, found.classes[1].pr_auc
+        inside[0] += (area.low or 0) <= expected <= (area.high or 0)
+        inside[1] += (pr.low or 0) <= 0.7525 <= (pr.high or 0)  # of 4,000,000 rows
+    shares = inside / tries
+    assert shares[0] > 0.92
+    assert shares[1] > 0.92
+
+
+def test_no_error_is_not_certainty() -> None:
+    found = _of(np.array([0, 0, 0, 1, 1]), np.array([[0.9, 0.1]] * 3 + [[0.2, 0.8]] * 2))
+    assert found.roc_auc.value == 1
+    assert found.roc_auc.low == pytest.approx(share_interval(1, 2)[0])
+    assert found.pr_auc.low == pytest.approx(share_interval(1, 2)[0])
+
+
+def test_one_class_alone_has_no_curve() -> None:
+    assert ranking(LABELS, np.zeros(4, dtype=np.int64), np.ones((4, 3)), np.arange(4)) is None
+
+
+def test_a_map_becomes_a_matrix() -> None:
+    chunks: list[Any] = [[[("b", 0.5), ("a", 0.25), ("elsewhere", 0.25)], []], [[("c", 1.0)]]]
+    kind: Any = pa.map_(pa.string(), pa.float64())
+    column: Any = pa.chunked_array(chunks, kind)
+    assert shares_of(column, LABELS).tolist() == [[0.25, 0.5, 0], [0, 0, 0], [0, 0, 1]]
+    assert shares_of(column.slice(1), LABELS).tolist() == [[0, 0, 0], [0, 0, 1]]
+
+
+def test_figures_say_the_areas_in_words() -> None:
+    chance = np.random.default_rng(6)
+    truth = chance.integers(0, 3, size=5000)
+    found = _of(truth, (truth[:, None] == np.arange(3)) + chance.random((5000, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        roc, pr = roc_figure(found), pr_figure(found)
+    assert "ROC curves of 3 classes, each against the rest, in 5,000 answers." in roc.summary
+    assert "(average precision)" in pr.summary
+    assert len(roc.svg) < 20_000
+    assert max(len(row.roc.x) for row in found.classes) == 200

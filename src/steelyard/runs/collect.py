@@ -1,0 +1,128 @@
+"""The answers of one run, from its rows to its verified output: prepare the folder, call, verify.
+
+`runs.run` calls this for a run of the command line, and `runs.judge` for the runs of its judges.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from steelyard.errors import UsageError
+from steelyard.evaluation.caps import Caps
+from steelyard.evaluation.errors import EvaluationFailed
+from steelyard.evaluation.manifest import Manifest, read_manifest
+from steelyard.evaluation.plan import Plan
+from steelyard.evaluation.verify import verify
+from steelyard.runs.calls import call_all
+from steelyard.runs.context import Interrupted, RunContext, RunFailed, RunResult
+from steelyard.runs.folder import INPUTS_FILE
+from steelyard.runs.lm_eval.tasks import check_asked_whole
+from steelyard.runs.plan import api_key, check_urls, new_epoch, plan_of
+from steelyard.runs.probe import prepare_plan
+from steelyard.runs.prompts.inputs import first_rows, write_dataset
+from steelyard.runs.prompts.render import check_rows
+from steelyard.runs.resolve import ResolvedRequest, check_grouping, check_unchanged
+from steelyard.runs.rubric_names import check_names, check_verdicts
+from steelyard.runs.spending.accounts import MODEL, accounts, check_prices, others_of, spending
+from steelyard.storage.store import ObjectMissing, StorageError, StorageFull
+from steelyard.types import JsonValue
+
+CAP_REACHED = "CapReached"
+
+
+@contextmanager
+def storage_failures(location: str) -> Iterator[None]:
+    """Raise RunFailed in place of what storage raises; `location` is named where an error names no file."""
+    try:
+        yield
+    except StorageFull as error:
+        raise RunFailed(f"{error}. Make room and run the same command again: it goes on") from error
+    except StorageError as error:
+        raise RunFailed(str(error)) from error
+    except OSError as error:
+        raise RunFailed(f"{error.filename or location}: {error.strerror or error}") from error
+
+
+async def check_request(resolved: ResolvedRequest, sign_key: Path | None = None) -> None:
+    """Raise UsageError for what can be known to be wrong before a call is paid for."""
+    check_urls(resolved.request)
+    check_names(resolved.request.rubrics)
+    check_verdicts(resolved.request)
+    check_asked_whole(resolved.request)
+    check_grouping(resolved)
+    check_prices(resolved.request)
+    if sign_key is not None:
+        from steelyard.report.evidence.attestation import signing_key
+
+        await asyncio.to_thread(signing_key, sign_key)
+    # `run.yaml` must not name a rubric that cannot score the answers that are there already.
+    if resolved.folder.verified and resolved.request.rubrics:
+        from steelyard.runs.scores import check_rubrics
+
+        await asyncio.to_thread(check_rubrics, resolved.request, resolved.columns)
+
+
+async def collect(resolved: ResolvedRequest, context: RunContext) -> RunResult:
+    """Answer every row and verify the output; the result has no manifest where a cap was reached.
+
+    EvaluationFailed, RunFailed, UsageError and Interrupted say why it cannot be.
+    """
+    key = None if resolved.folder.verified else api_key(resolved.request, context.environment)
+    plan = plan_of(resolved.request, resolved.identity, resolved.columns, key)
+    plan = replace(plan, caps=await asyncio.to_thread(_budget, resolved, plan.caps, context))
+    await _settle_folder(resolved, plan)
+    try:
+        manifest, resumed = await _answers(resolved, plan, context)
+    except EvaluationFailed as error:
+        if error.code == CAP_REACHED:
+            spent = await spending_of(resolved)
+            return RunResult(resolved.folder, None, stopped=error.message, spending=spent)
+        raise
+    return RunResult(resolved.folder, manifest, resumed)
+
+
+async def spending_of(resolved: ResolvedRequest) -> dict[str, JsonValue]:
+    """Return what the model and its judges have cost so far, as report.json has it."""
+    return spending(await asyncio.to_thread(accounts, resolved.folder, resolved.request))
+
+
+def _budget(resolved: ResolvedRequest, caps: Caps, context: RunContext) -> Caps:
+    """The caps beside what others took from them: judges of earlier attempts, and the run that this one judges."""
+    others = context.others + others_of(accounts(resolved.folder, resolved.request), MODEL)
+    left = None if context.ends_at is None else max(0.0, context.ends_at - context.clock())
+    return replace(caps, others=others, seconds_left=left)
+
+
+async def _answers(resolved: ResolvedRequest, plan: Plan, context: RunContext) -> tuple[Manifest, int]:
+    """The manifest of the verified output, and the number of rows that earlier attempts had answered."""
+    try:
+        manifest = await read_manifest(resolved.folder.outputs)
+    except ObjectMissing:
+        resumed = await call_all(resolved, await prepare_plan(resolved, plan, context), context)
+        if context.stop.is_set():
+            raise Interrupted(
+                f"stopped; every row is answered, to go on: steelyard eval run {resolved.folder.path}"
+            ) from None
+        context.listener.step("verifying")
+        epoch = await new_epoch(resolved.folder.outputs, context.now())
+        return await verify(plan, resolved.folder.inputs, resolved.folder.outputs, epoch), resumed
+    except ValueError as error:
+        raise UsageError(f"{resolved.folder.manifest}: is damaged: {error}") from error
+    context.listener.begins(resolved.folder, resolved.total, resolved.total)
+    return manifest, resolved.total
+
+
+async def _settle_folder(resolved: ResolvedRequest, plan: Plan) -> None:
+    """Write `run.yaml` and the dataset before anything is called; UsageError when the folder holds another run."""
+    folder = resolved.folder
+    if not await asyncio.to_thread(check_unchanged, resolved):
+        few = await asyncio.to_thread(first_rows, resolved.rows, resolved.source)
+        check_rows(plan.request, few, resolved.request.source.location)
+        path = await asyncio.to_thread(write_dataset, resolved.rows, resolved.source, folder)
+        try:
+            await folder.inputs.put_file(INPUTS_FILE, path)
+        finally:
+            path.unlink(missing_ok=True)
+    await folder.write(resolved.request)

@@ -1,0 +1,106 @@
+"""The questions for a judge, one line of JSON per prompt: the row, the answer and what makes an answer right.
+
+The same answers give the same bytes, so that a report can be checked against them (`judge.evidence`).
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import orjson
+
+from steelyard.errors import UsageError
+from steelyard.runs.folder import Run, RunFolder, RunRow
+from steelyard.runs.judge.spec import JudgeSpec
+from steelyard.runs.prompts.render import renderer
+from steelyard.runs.prompts.template import Template
+from steelyard.runs.request import TARGETS
+from steelyard.types import JsonValue
+
+QUESTIONS = "questions.jsonl"
+
+
+def write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
+    """Write the questions into the folder of the judge's run; UsageError where the run has no answer to judge."""
+    path = folder.path / QUESTIONS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".#{QUESTIONS}")
+    with scratch.open("wb") as file:
+        file.writelines(question_lines(run, spec))
+        empty = file.tell() == 0
+        file.flush()
+        os.fsync(file.fileno())
+    if empty:
+        scratch.unlink()
+        raise UsageError(f"judge {spec.name}: the run has no answer to judge; every row is an error")
+    scratch.replace(path)
+    return path
+
+
+def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
+    """Yield the questions about the answers of `run`, as lines of JSON."""
+    return (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in _questions(run, spec))
+
+
+def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, JsonValue]]:
+    spec = spec.settled()
+    template = Template(spec.template, f"judge {spec.name}, template")
+    names = sorted(spec.grades, key=lambda name: (-spec.grades[name], name))
+    grades = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    render = None
+    for row in run.rows():
+        response = (row.responses or [{}])[0].get("text")
+        if response is None:
+            continue
+        if render is None:
+            render = renderer(run.request.prompt, list(row.row), str(run.folder.path))
+        variables: dict[str, JsonValue] = {
+            **row.row,
+            "row": row.row,
+            "question": _text(render(row.row)),
+            "response": response,
+            "target": _target(spec, row.row),
+            "criteria": spec.criteria,
+            "grades": grades,
+        }
+        for order in _orders(spec, row, str(response)):
+            try:
+                prompt = template(variables | order)
+            except ValueError as error:
+                raise UsageError(f"row {row.index}: {error}") from error
+            number = {"order": order["order"]} if order else {}
+            yield {"index": row.index, "replication": row.replication, **number, "prompt": prompt}
+
+
+def _orders(spec: JudgeSpec, row: RunRow, response: str) -> Iterator[dict[str, JsonValue]]:
+    """The variables in which the prompts about one answer differ: none, or the order in which a pair is shown."""
+    if spec.against is None:
+        yield {}
+        return
+    if spec.against not in row.row:
+        columns = ", ".join(row.row)
+        raise UsageError(
+            f"judge {spec.name}: should have answers in the column {spec.against!r}; there are {columns}"
+        )
+    other = row.row[spec.against]
+    if other is None:
+        raise UsageError(f"judge {spec.name}: row {row.index} has no answer in the column {spec.against!r}")
+    yield {"order": 0, "first": response, "second": str(other)}
+    yield {"order": 1, "first": str(other), "second": response}
+
+
+def _target(spec: JudgeSpec, row: Mapping[str, JsonValue]) -> str | None:
+    names = [spec.target] if spec.target is not None else [name for name in TARGETS if name in row]
+    value = row.get(names[0]) if names else None
+    if isinstance(value, list):
+        return " | ".join(map(str, value))
+    return None if value is None else str(value)
+
+
+def _text(prompt: JsonValue) -> str:
+    """The prompt as text; where it has several messages, each with its role."""
+    if not isinstance(prompt, list):
+        return str(prompt)
+    if len(prompt) == 1:
+        return str(prompt[0].get("content"))
+    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in prompt)

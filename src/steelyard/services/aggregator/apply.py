@@ -1,0 +1,109 @@
+"""What becomes of a command. Pure: it depends on the command and on the entity's newest state record alone.
+
+A command that the entity has seen already (its offset is not above the state's, or its id is among the last ones) is
+passed over. A command that is rejected or changes nothing leaves the state alone and has an outcome all the same.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import ValidationError
+
+from steelyard.broker.log import Message, Record
+from steelyard.schema.bounds import ENTITY_BYTES, STATUS_BYTES, Unkeepable
+from steelyard.schema.commands import Command, ForgetEntity, RestoreEntity, UpdateEntityStatus
+from steelyard.schema.entities import entity_of
+from steelyard.schema.stored import entity_json
+from steelyard.services.aggregator.check import Rejected
+from steelyard.services.aggregator.merge import SAME, merge
+from steelyard.services.aggregator.messages import (
+    FORGOTTEN,
+    Position,
+    State,
+    marker_message,
+    outcome_message,
+    short_id,
+    state_message,
+    tombstone_message,
+)
+from steelyard.types import Json
+
+MARKER_FOR = timedelta(days=14)
+"""Age at which a marker becomes a tombstone. Commands are kept as long, so that none about the entity can be left."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """Messages that a command leads to: the new state record or a tombstone, None if nothing changes; the outcome."""
+
+    state: Message | None
+    outcome: Message
+
+
+def is_seen(state: State | None, record: Record, epoch: int) -> bool:
+    """Whether the entity's state is the one of this command or of a later one."""
+    if state is None:
+        return False
+    # Offsets of another log's epoch, or of another partition, cannot be compared.
+    last = state.position
+    return (last.epoch, last.partition) == (epoch, record.partition) and record.offset <= last.offset
+
+
+def apply_command(command: Command, record: Record, state: State | None, epoch: int) -> Application | None:
+    """Apply the command in `record` to the entity's state; None for a command that the entity has seen."""
+    if is_seen(state, record, epoch):
+        return None
+    position = Position(epoch, record.partition, record.offset)
+    before = state.position if state else position
+    # A producer that did not learn of its success publishes again: the same command at another offset.
+    if state is not None and short_id(record) in state.recent:
+        outcome = outcome_message(
+            record, "unchanged", before, reason="Repeated", message="was applied before"
+        )
+        return Application(None, outcome)
+    forgotten = state is not None and state.content is None and not state.buried
+    if state is not None and forgotten and isinstance(command, ForgetEntity):
+        return _bury(record, state, position)
+    try:
+        content = merge(command, record.headers, state.content if state else None, forgotten=forgotten)
+        if content is SAME:
+            return Application(None, outcome_message(record, "unchanged", before))
+        if content is None:
+            assert state is not None  # only a known entity can be forgotten
+            message = marker_message(record, state, position)
+        else:
+            message = state_message(record, _text(command, content), state, position)
+    except Rejected as rejection:
+        reason, text = rejection.reason, rejection.message
+        return Application(None, outcome_message(record, "rejected", before, reason=reason, message=text))
+    except ValidationError as error:  # the command is well formed, but what it asks for is no entity
+        text = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        return Application(None, outcome_message(record, "rejected", before, reason="Invalid", message=text))
+    return Application(message, outcome_message(record, "applied", position))
+
+
+def _bury(record: Record, state: State, position: Position) -> Application:
+    """Turn a forgotten entity's marker into a tombstone, once it has outlived every command about the entity."""
+    age = datetime.fromisoformat(record.headers["time"]) - datetime.fromisoformat(state.headers[FORGOTTEN])
+    if record.headers.get("source") != "reaper" or age < MARKER_FOR:
+        text = "was forgotten before"
+        return Application(None, outcome_message(record, "unchanged", state.position, message=text))
+    return Application(
+        tombstone_message(record, state, position), outcome_message(record, "applied", position)
+    )
+
+
+def _text(command: Command, content: Json) -> bytes:
+    """Return the JSON of an entity, which can always be read again. Raises Rejected, ValidationError.
+
+    A status comes on top of what the user made, so it has bytes of its own. An entity that an older schema accepted and
+    this one does not can still fail and be deleted: a new status alone is not validated with the whole entity.
+    """
+    has_status = isinstance(command, UpdateEntityStatus | RestoreEntity)
+    try:
+        text = entity_json(content, ENTITY_BYTES + STATUS_BYTES if has_status else ENTITY_BYTES)
+    except Unkeepable as error:
+        raise Rejected("TooLarge" if error.too_large else "Invalid", str(error)) from error
+    if not isinstance(command, UpdateEntityStatus):
+        entity_of(text)
+    return text
