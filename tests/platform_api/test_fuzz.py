@@ -41,6 +41,7 @@ from steelyard.schema.requests import (
     LabelsEditRequest,
 )
 from steelyard.services.orchestrator.manifest import KUBE, manifest
+from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.storage.store import open_store
@@ -88,7 +89,7 @@ async def platform(folder: Path) -> AsyncIterator[World]:
                 ledger.claims,
                 MemoryCluster(),
                 OrchestratorSettings(),
-                QuotaSettings(),
+                rules_of(QuotaSettings()),
                 candidate=Candidate("fuzz", SystemClock()),
                 new_id=random_id,
                 stop=stop,

@@ -148,19 +148,20 @@ async def _service(
 def _on_cluster(name: str, opened: Engines, settings: Settings, cluster: Cluster) -> Service:
     from steelyard.services.informer import run as informer
     from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+    from steelyard.services.orchestrator.rules import rules_of
     from steelyard.services.orchestrator.run import run_orchestrator
 
     candidate = process_candidate()
     if name == "informer":
         return lambda stop: informer.run_informer(opened.log, cluster, candidate=candidate, stop=stop)
-    claims, chosen, quotas = opened.ledger.claims, settings.orchestrator, settings.quotas
+    claims, chosen, rules = opened.ledger.claims, settings.orchestrator, rules_of(settings.quotas)
     metrics = OrchestratorMetrics(opened.registry)
     return lambda stop: run_orchestrator(
         opened.log,
         claims,
         cluster,
         chosen,
-        quotas,
+        rules,
         candidate=candidate,
         new_id=random_id,
         stop=stop,

@@ -1,4 +1,4 @@
-"""Of several copies of a service one works; when it cannot keep its lease it stops at once and stands again."""
+"""Leader election of services: of several copies one works. A copy that cannot keep its lease stops at once."""
 
 import asyncio
 import logging
@@ -8,29 +8,30 @@ from steelyard.kube.leader import LeaderElector, LeaseLost, until
 
 _log = logging.getLogger(__name__)
 
-Leading = Callable[[], bool]
-"""Whether nobody else can lead at this moment: asked before each effect on the world."""
+Leadership = Callable[[], bool]
+"""Whether this process leads: False from the moment at which another one could hold the lease."""
 
 
-async def surely(leading: Leading) -> None:
-    """Return while leading; who does not is cancelled here, or goes on if the lease was renewed late."""
-    while not leading():  # noqa: ASYNC110 (it is a clock that says so)
+async def ensure_leader(leadership: Leadership) -> None:
+    """Return while this process leads. Services await it right before they write."""
+    # A process that has lost its lease is cancelled while it waits here; one that renews it late goes on.
+    while not leadership():  # noqa: ASYNC110 (only the clock says so)
         await asyncio.sleep(0.05)
 
 
 async def lead_until(
     stop: asyncio.Event,
     elector: Callable[[], LeaderElector],
-    work: Callable[[Leading], Awaitable[None]],
+    work: Callable[[Leadership], Awaitable[None]],
 ) -> None:
-    """Work whenever elected, until `stop`; what the work raises goes to the caller."""
+    """Work whenever elected, until `stop`. What the work raises goes to the caller."""
     await until(stop, _lead(elector, work))
 
 
-async def _lead(elector: Callable[[], LeaderElector], work: Callable[[Leading], Awaitable[None]]) -> None:
+async def _lead(elector: Callable[[], LeaderElector], work: Callable[[Leadership], Awaitable[None]]) -> None:
     while True:
         candidate = elector()
         try:
             await candidate.lead(lambda candidate=candidate: work(lambda: candidate.leading))  # type: ignore[misc]
         except LeaseLost as lost:
-            _log.warning("stopped, and standing for election again: %s", lost)
+            _log.warning("stopped; standing for election again: %s", lost)

@@ -14,7 +14,7 @@ from steelyard.schema.status import Source
 
 @dataclass(frozen=True)
 class Status:
-    """What is to be said of an entity; what is absent is cleared."""
+    """The status that an entity should have; a reason or message of None is cleared."""
 
     status: str
     reason: str | None = None
@@ -22,14 +22,14 @@ class Status:
 
 
 def status_command(
-    id: str, kind: str, said: Status, *, source: Source, time: datetime, command: str
+    id: str, kind: str, status: Status, *, source: Source, time: datetime, command: str
 ) -> Message:
-    """The command as a message of the log; `command` is its id, the same for the same thing said twice.
+    """Return the command as a message of the log. `command` is its id: the same for the same change sent twice.
 
-    What a Pod has said is cut to length, and made text that can be written.
+    Texts that come from a Pod are cut to length, and made text that can be written.
     """
-    reason, message = cut(said.reason, REASON_LENGTH), cut(said.message, MESSAGE_LENGTH)
-    attributes = {"status": said.status, "reason": reason, "message": message}
+    reason, message = cut(status.reason, REASON_LENGTH), cut(status.message, MESSAGE_LENGTH)
+    attributes = {"status": status.status, "reason": reason, "message": message}
     data = {"id": id, "kind": kind, "attributes": attributes}
     content = {"schemaVersion": SCHEMA_VERSION, "command": "UpdateEntityStatus", "data": data}
     headers = {"id": command, "source": source, "time": command_time(time)}
@@ -37,5 +37,5 @@ def status_command(
 
 
 def command_id(*parts: str) -> str:
-    """32 hexadecimal digits that depend on nothing but the parts."""
+    """Return 32 hexadecimal digits that depend on nothing but the parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -23,7 +23,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.commands import Command
 from steelyard.schema.status import TERMINAL
 from steelyard.services.aggregator.run import Aggregator
-from steelyard.services.orchestrator.claims import change_of as claim_of
+from steelyard.services.orchestrator.claims import claim_change
 from steelyard.services.reaper.run import due, reap
 from steelyard.services.simulation.commands import (
     create,
@@ -260,7 +260,7 @@ def test_the_orchestrators_claims(history: list[Message], start: int, moment: in
 
     async def case() -> None:
         states = (await _judged(history, [4])).states
-        changes = [claim_of(each, lambda entity: {"slots": "1"}) for each in states]
+        changes = [claim_change(each, lambda entity: {"slots": "1"}) for each in states]
         ledger = await open_ledger("memory:")
         claims = ledger.claims
         leader = await claims.lead("one", START)

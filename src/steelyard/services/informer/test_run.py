@@ -11,7 +11,7 @@ from steelyard.broker.quarantine.administration import quarantined
 from steelyard.schema.base import DyffEntity
 from steelyard.schema.resources import RESOURCES
 from steelyard.services.aggregator.transitions import is_allowed
-from steelyard.services.informer.run import Observed, entity_of, slim, status_of
+from steelyard.services.informer.status import Observed, entity_of, slim, status_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.simulation.entities import make_model, make_session
 from steelyard.services.simulation.platform import Bench, place_of, until
@@ -105,7 +105,7 @@ def test_an_end_outweighs_what_else_may_still_hold() -> None:
     ]
     observed = status_of(resource)
     assert observed
-    assert observed.said == Status("Error", "RunnerFailed", "it exited 1")
+    assert observed.status == Status("Error", "RunnerFailed", "it exited 1")
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ async def test_what_a_resource_says_becomes_its_entitys_status(bench: Bench) -> 
     bench.inform()
     await make(bench, MODEL)
     await make(bench, SESSION)
-    bench.say(SESSION, "Progressing", "Starting")
+    bench.set_condition(SESSION, "Progressing", "Starting")
     await has_status(bench, "i1", "Admitted", "Starting")
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
-    bench.say(MODEL, "Failed", "FetchFailed")
+    bench.set_condition(MODEL, "Failed", "FetchFailed")
     await has_status(bench, "m1", "Error", "FetchFailed")
     assert (await bench.entity("m1")).lastTransitionTime == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 
@@ -172,10 +172,10 @@ async def test_the_same_level_is_told_once(bench: Bench) -> None:
     bench.inform()
     await make(bench, SESSION)
     for replicas in range(5):
-        bench.say(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
+        bench.set_condition(SESSION, "Ready", "Ready", f"{replicas} of 5 replicas are ready")
         await asyncio.sleep(0.01)
     await has_status(bench, "i1", "Admitted")
-    assert await bench.told("i1") == [("Admitted", None)]
+    assert await bench.reports("i1") == [("Admitted", None)]
 
 
 async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> None:
@@ -183,9 +183,9 @@ async def test_a_level_comes_back_though_it_was_told_before(bench: Bench) -> Non
     bench.inform()
     await make(bench, SESSION)
     for _ in range(2):
-        bench.say(SESSION, "Ready", "Ready")
+        bench.set_condition(SESSION, "Ready", "Ready")
         await has_status(bench, "i1", "Admitted")
-        bench.say(SESSION, "Progressing", "Starting")
+        bench.set_condition(SESSION, "Progressing", "Starting")
         await has_status(bench, "i1", "Admitted", "Starting")
 
 
@@ -193,16 +193,16 @@ async def test_a_restart_tells_what_is_and_changes_nothing(bench: Bench) -> None
     first = bench.inform()
     await make(bench, MODEL)
     await make(bench, SESSION)
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
     await bench.kill(first)
-    bench.say(MODEL, "Ready", "Ready")
+    bench.set_condition(MODEL, "Ready", "Ready")
     before = await bench.entity("i1")
     bench.inform()
     await has_status(bench, "m1", "Ready")
 
     async def told_again() -> bool:
-        return await bench.told("i1") == [("Admitted", None)] * 2
+        return await bench.reports("i1") == [("Admitted", None)] * 2
 
     await until(told_again)
     assert await bench.entity("i1") == before
@@ -214,34 +214,34 @@ async def test_a_restart_tells_what_is_and_changes_nothing(bench: Bench) -> None
 async def test_a_deleted_resource_says_nothing(bench: Bench) -> None:
     bench.inform()
     await make(bench, SESSION)
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
     bench.remove(SESSION)
     await make(bench, MODEL)
-    bench.say(MODEL, "Ready", "Ready")
+    bench.set_condition(MODEL, "Ready", "Ready")
     await has_status(bench, "m1", "Ready")
-    assert await bench.told("i1") == [("Admitted", None)]
+    assert await bench.reports("i1") == [("Admitted", None)]
 
 
 async def test_what_comes_late_changes_nothing_that_has_ended(bench: Bench) -> None:
     first = bench.inform()
     await make(bench, MODEL)
-    bench.say(MODEL, "Ready", "Ready")
+    bench.set_condition(MODEL, "Ready", "Ready")
     await has_status(bench, "m1", "Ready")
     await bench.kill(first)
-    await bench.tell(MODEL, "Admitted", source="informer")
-    await bench.tell(MODEL, "Created", "QuotaLimit", source="orchestrator")
-    await bench.tell(MODEL, "Admitted", source="orchestrator")
-    await bench.tell(MODEL, "Deleted")
+    await bench.update_status(MODEL, "Admitted", source="informer")
+    await bench.update_status(MODEL, "Created", "QuotaLimit", source="orchestrator")
+    await bench.update_status(MODEL, "Admitted", source="orchestrator")
+    await bench.update_status(MODEL, "Deleted")
     await has_status(bench, "m1", "Deleted")
     bench.inform()
 
     async def told_again() -> bool:
-        return (await bench.told("m1"))[-1] == ("Ready", None)
+        return (await bench.reports("m1"))[-1] == ("Ready", None)
 
     await until(told_again)
     await make(bench, SESSION)
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
     assert await bench.status("m1") == "Deleted"
 
@@ -258,9 +258,9 @@ async def test_resources_of_others_say_nothing(bench: Bench) -> None:
     condition = {"type": "Failed", "status": "True", "reason": "RunnerFailed", "lastTransitionTime": NOON}
     namespace = copy["metadata"]["namespace"]
     bench.cluster.store.set_status(place_of(SESSION)[0], "my-copy", namespace, {"conditions": [condition]})
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
-    assert await bench.told("x1") == []
+    assert await bench.reports("x1") == []
 
 
 async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) -> None:
@@ -271,7 +271,7 @@ async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) ->
     namespace = manifest(MODEL)["metadata"]["namespace"]
     condition = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "soon"}
     bench.cluster.store.set_status(resource, name, namespace, {"conditions": [condition]})
-    bench.say(SESSION, "Ready", "Ready")
+    bench.set_condition(SESSION, "Ready", "Ready")
     await has_status(bench, "i1", "Admitted")
 
     async def held() -> bool:
@@ -280,7 +280,7 @@ async def test_a_resource_that_cannot_be_read_silences_no_other(bench: Bench) ->
         ]
 
     await until(held)
-    bench.say(MODEL, "Ready", "Ready")
+    bench.set_condition(MODEL, "Ready", "Ready")
     await has_status(bench, "m1", "Ready")
 
     async def over() -> bool:

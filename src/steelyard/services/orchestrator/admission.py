@@ -1,7 +1,8 @@
-"""Whose turn it is: which of those who wait for nothing but room are admitted now, and what the others are told.
+"""Which of the entities that wait for nothing but capacity are admitted now, and what the others are told.
 
-Pure. First in, first out within an account; accounts take turns, the one that was admitted longest ago first. Who
-fits may pass one who does not (back-filling), until that one has waited for so long that what it lacks is kept for it.
+Pure. First in, first out within an account; accounts take turns, the one that was admitted longest ago first. A claim
+that fits may pass one that does not (back-filling), until that one has waited so long that what it lacks is reserved
+for it.
 """
 
 import re
@@ -17,7 +18,7 @@ from steelyard.services.orchestrator.waiting import Admit, Decision, Wait
 
 QUOTA = "QuotaLimit"
 EXACT = 10
-"""Positions up to here are told exactly."""
+"""Positions in the queue up to this one are reported exactly."""
 
 _STEPS = tuple(factor * 10**power for power in range(1, 9) for factor in (1, 2, 5))
 _IGNORES = re.compile(rb'"ignoreQuotas":\s*\[\s*\{')
@@ -28,14 +29,16 @@ class Limits(Protocol):
     """The quotas."""
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        """The quotas without room for the claim beside those held, the account's own first."""
+        """Return the quotas that the claim would exceed beside those held, the account's own first."""
         ...
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What else a pass looks at: the claims held; when an account was last given some of a resource; the time; and the
-    age from which on what a claim lacks is kept for it.
+class AdmissionContext:
+    """What a pass considers besides the claims that wait.
+
+    `held` are admitted claims that were not released; `turns` the time at which an account was last given some of a
+    resource; `backfill` the age at which a waiting claim has reserved what it lacks.
     """
 
     held: Sequence[Claim]
@@ -44,10 +47,10 @@ class Situation:
     backfill: timedelta
 
 
-def admissions(claims: Sequence[Claim], limits: Limits, at: Situation) -> dict[str, Decision]:
-    """A decision for each, by id; those admitted stand in the order of their admission."""
-    queues = _queues(claims, at)
-    room = _Room(limits, at, queues)
+def admissions(claims: Sequence[Claim], limits: Limits, context: AdmissionContext) -> dict[str, Decision]:
+    """Return a decision for each claim, by id; admitted ones stand in the order of their admission."""
+    queues = _queues(claims, context)
+    capacity = _Capacity(limits, context, queues)
     decisions: dict[str, Decision] = {}
     lacking: dict[str, Shortage] = {}
     turns = deque(deque(queue) for queue in queues)
@@ -55,7 +58,7 @@ def admissions(claims: Sequence[Claim], limits: Limits, at: Situation) -> dict[s
         queue = turns.popleft()
         while queue:
             claim = queue.popleft()
-            if shortage := room.take(claim):
+            if shortage := capacity.take(claim):
                 lacking[claim.id] = shortage
                 continue
             decisions[claim.id] = Admit()
@@ -66,92 +69,102 @@ def admissions(claims: Sequence[Claim], limits: Limits, at: Situation) -> dict[s
     return decisions
 
 
-def worth_telling(before: Wait | None, after: Wait) -> bool:
-    """Whether what is to be said differs from what was said in more than a count of what is in use."""
+def is_news(before: Wait | None, after: Wait) -> bool:
+    """Whether a message differs from the one before in more than the count of what is in use."""
     return (
-        before is None or before.reason != after.reason or _lasting(before.message) != _lasting(after.message)
+        before is None
+        or before.reason != after.reason
+        or _without_counts(before.message) != _without_counts(after.message)
     )
 
 
-class _Room:
-    """What is left as the pass goes on. It only shrinks within a pass, so that one refusal speaks for its like."""
+class _Capacity:
+    """What is left during a pass. It only shrinks, so that one refusal holds for every claim of the same shape."""
 
-    def __init__(self, limits: Limits, at: Situation, queues: Sequence[Sequence[Claim]]) -> None:
+    def __init__(self, limits: Limits, context: AdmissionContext, queues: Sequence[Sequence[Claim]]) -> None:
         self._limits = limits
-        self._now = at.now
-        self._held = list(at.held)
-        self._turns = dict(at.turns)
+        self._now = context.now
+        self._held = list(context.held)
+        self._turns = dict(context.turns)
         self._refused: dict[tuple[object, ...], Shortage] = {}
-        self._kept = _kept(limits, at, queues)
+        self._reservations = _reservations(limits, context, queues)
 
     def take(self, claim: Claim) -> Shortage | None:
-        """Admit the claim, or say what it lacks."""
-        if exempt(claim):
-            found = next(iter(self._limits.shortages(claim, self._held)), None)
+        """Admit the claim, or return what it lacks."""
+        if is_exempt(claim):
+            shortage = next(iter(self._limits.shortages(claim, self._held)), None)
         else:
-            alike = _alike(claim)
-            found = self._refused.get(alike) or self._lacking(claim)
-            if found:
-                self._refused[alike] = found
-        if found is None:
+            shape = _shape(claim)
+            shortage = self._refused.get(shape) or self._shortage(claim)
+            if shortage:
+                self._refused[shape] = shortage
+        if shortage is None:
             self._held.append(claim)
             self._turns |= {(claim.account, resource): self._now for resource in claim.quantities}
-        return found
+        return shortage
 
-    def _lacking(self, claim: Claim) -> Shortage | None:
+    def _shortage(self, claim: Claim) -> Shortage | None:
         for resource in claim.quantities:
-            for account, kept in self._kept.get(resource, {}).items():
-                if self._comes_before(account, kept, claim, resource):
-                    return kept.shortage
+            for account, reservation in self._reservations.get(resource, {}).items():
+                if self._comes_before(account, reservation, claim, resource):
+                    return reservation.shortage
         return next(iter(self._limits.shortages(claim, self._held)), None)
 
-    def _comes_before(self, account: str, kept: "_Kept", claim: Claim, resource: str) -> bool:
+    def _comes_before(self, account: str, reservation: "_Reservation", claim: Claim, resource: str) -> bool:
         if account == claim.account:
-            return _age(kept.claim) < _age(claim)
-        theirs = (self._turns.get((account, resource), _NEVER), _age(kept.claim))
+            return _age(reservation.claim) < _age(claim)
+        theirs = (self._turns.get((account, resource), _NEVER), _age(reservation.claim))
         own = (self._turns.get((claim.account, resource), _NEVER), _age(claim))
-        return kept.shortage.principal == GLOBAL and theirs < own
+        return reservation.shortage.principal == GLOBAL and theirs < own
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """An old claim, and what it lacks and is kept for it."""
+class _Reservation:
+    """An old claim, and what it lacks and is reserved for it."""
 
     claim: Claim
     shortage: Shortage
 
 
-def _kept(limits: Limits, at: Situation, queues: Sequence[Sequence[Claim]]) -> dict[str, dict[str, _Kept]]:
-    """By resource and account: for whom it is kept. Nothing is kept for one that could never fit."""
-    kept: dict[str, dict[str, _Kept]] = defaultdict(dict)
-    seen = set[tuple[object, ...]]()
-    for claim in (each for queue in queues for each in queue):
-        if at.now - claim.created < at.backfill or _alike(claim) in seen:
+def _reservations(
+    limits: Limits, context: AdmissionContext, queues: Sequence[Sequence[Claim]]
+) -> dict[str, dict[str, _Reservation]]:
+    """Return reservations by resource and account. A claim that could never fit has none."""
+    reservations: dict[str, dict[str, _Reservation]] = defaultdict(dict)
+    shapes = set[tuple[object, ...]]()
+    for claim in (claim for queue in queues for claim in queue):
+        if context.now - claim.created < context.backfill or _shape(claim) in shapes:
             continue
-        seen.add(_alike(claim))  # the first of its like speaks for all
-        for each in _wanted(claim, limits, at.held):
-            kept[each.resource].setdefault(claim.account, _Kept(claim, each))
-    return kept
+        shapes.add(_shape(claim))  # the first of a shape reserves for all of them
+        for shortage in _to_reserve(claim, limits, context.held):
+            reservations[shortage.resource].setdefault(claim.account, _Reservation(claim, shortage))
+    return reservations
 
 
-def _wanted(claim: Claim, limits: Limits, held: Sequence[Claim]) -> Sequence[Shortage]:
-    """What is to be kept for an old claim: nothing from others while its own account is in the way, all that it takes
+def _to_reserve(claim: Claim, limits: Limits, held: Sequence[Claim]) -> Sequence[Shortage]:
+    """Return what is to be reserved for an old claim.
+
+    Nothing is reserved from other accounts while its own account's quota is exceeded. All that it takes is reserved
     when it fits at last and only its turn has to come.
     """
     if limits.shortages(claim, ()):
         return ()
     if lacking := limits.shortages(claim, held):
-        return [each for each in lacking if each.principal != GLOBAL] or lacking
-    words = "is kept for a workflow that has waited longer"
-    return [Shortage(GLOBAL, each, f"Global quota exceeded: {each} {words}") for each in claim.quantities]
+        return [shortage for shortage in lacking if shortage.principal != GLOBAL] or lacking
+    text = "is kept for a workflow that has waited longer"
+    return [
+        Shortage(GLOBAL, resource, f"Global quota exceeded: {resource} {text}")
+        for resource in claim.quantities
+    ]
 
 
-def _alike(claim: Claim) -> tuple[object, ...]:
+def _shape(claim: Claim) -> tuple[object, ...]:
+    """Return what quotas look at: claims of one shape are admitted or refused alike."""
     return (claim.account, claim.kind, tuple(sorted(claim.quantities.items())))
 
 
-def exempt(claim: Claim) -> bool:
-    """Whether its entity names quotas that do not count for it."""
+def is_exempt(claim: Claim) -> bool:
+    """Whether the claim's entity names quotas that do not count for it."""
     return _IGNORES.search(claim.json) is not None
 
 
@@ -159,13 +172,13 @@ def _age(claim: Claim) -> tuple[datetime, str]:
     return (claim.created, claim.id)
 
 
-def _queues(claims: Sequence[Claim], at: Situation) -> list[list[Claim]]:
-    """One queue per account, first in first, in the order of their turns."""
+def _queues(claims: Sequence[Claim], context: AdmissionContext) -> list[list[Claim]]:
+    """Return one queue per account, oldest claim first, in the order of the accounts' turns."""
     queues: dict[str, list[Claim]] = defaultdict(list)
     for claim in sorted(claims, key=_age):
         queues[claim.account].append(claim)
     last = dict[str, datetime]()
-    for (account, _), time in at.turns.items():
+    for (account, _), time in context.turns.items():
         last[account] = max(time, last.get(account, _NEVER))
     return sorted(queues.values(), key=lambda queue: (last.get(queue[0].account, _NEVER), queue[0].created))
 
@@ -173,7 +186,7 @@ def _queues(claims: Sequence[Claim], at: Situation) -> list[list[Claim]]:
 def _positions(
     queues: Sequence[Sequence[Claim]], lacking: Mapping[str, Shortage]
 ) -> Iterator[tuple[str, int]]:
-    """Of all who wait for room: where in the account's queue, or among all where a global quota is in the way."""
+    """Yield id and position of each claim that waits: in the account's queue, or among all for a global quota."""
     rounds = [[claim for claim in queue if claim.id in lacking] for queue in queues]
     overall = 0
     for turn in range(max(map(len, rounds), default=0)):
@@ -185,11 +198,11 @@ def _positions(
 
 
 def _position_text(position: int) -> str:
-    """Exact near the front; far behind in steps, so that not each admission is news for everybody."""
+    # Far behind, positions are rounded up: otherwise each admission would change the message of every waiting entity.
     if position <= EXACT:
         return f"position {position}"
     return f"position up to {next(step for step in _STEPS if step >= position)}"
 
 
-def _lasting(message: str) -> str:
+def _without_counts(message: str) -> str:
     return re.sub(r"\d[\w.]*/", "/", message)

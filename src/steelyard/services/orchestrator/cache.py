@@ -1,4 +1,4 @@
-"""The custom resources of entities, as the API told last: what the orchestrator compares its claims with."""
+"""The custom resources of entities, as Kubernetes showed them last: the orchestrator compares its claims with them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,74 +6,83 @@ from collections.abc import Callable, Iterable
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.informer import Informer
 from steelyard.kube.resource import DYFF
-from steelyard.services.informer.run import entity_of
-from steelyard.services.informer.run import slim as slim_resource
+from steelyard.services.informer.status import entity_of
+from steelyard.services.informer.status import slim as slim_resource
 from steelyard.services.orchestrator.manifest import ENTITY
 from steelyard.types import Json
 
-Changed = Callable[[str, Json | None], None]
-"""Told an entity's id, and its resource where that has gone."""
+OnChange = Callable[[str, Json | None], None]
+"""Receives an entity's id and, when its resource has gone, that resource."""
 
 
 class ResourceCache:
-    """Objects that it returns are shared: read them, never change them. Resources without the label are not seen."""
+    """The resources that carry the entity label. Objects are shared: read them, never change them."""
 
-    def __init__(self, cluster: Cluster, changed: Changed) -> None:
-        self._changed = changed
+    def __init__(self, cluster: Cluster, on_change: OnChange) -> None:
+        self._notify = on_change
         self._informers = {
-            each.kind: Informer(
+            kind.kind: Informer(
                 cluster,
-                each,
+                kind,
                 label_selector=ENTITY,
                 indexes={ENTITY: _entities},
                 transform=slim,
-                on_change=self._see,
+                on_change=self._on_change,
             )
-            for each in DYFF
+            for kind in DYFF
         }
 
     async def run(self) -> None:
+        """Follow Kubernetes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())
 
     async def synced(self) -> None:
+        """Wait until every kind was listed once."""
         for informer in self._informers.values():
             await informer.synced.wait()
 
-    def of(self, id: str) -> list[Json]:
-        """The entity's resources: one, or none; more where somebody made some."""
-        return [obj for each in self._informers.values() for obj in each.by_index(ENTITY, id)]
+    def resources_of(self, id: str) -> list[Json]:
+        """Return the entity's resources: one or none; several if somebody made more by hand."""
+        return [
+            resource for informer in self._informers.values() for resource in informer.by_index(ENTITY, id)
+        ]
 
     def entities(self) -> Iterable[str]:
-        """Whose resources there are."""
-        return {id for each in self._informers.values() for obj in each.items() for id in _entities(obj)}
+        """Return the ids of entities that have a resource."""
+        return {
+            id
+            for informer in self._informers.values()
+            for resource in informer.items()
+            for id in _entities(resource)
+        }
 
-    def _see(self, old: Json | None, new: Json | None) -> None:
-        """Of what the operator writes only the end is news."""
-        if old and new and (_life(old), finished(old)) == (_life(new), finished(new)):
+    def _on_change(self, old: Json | None, new: Json | None) -> None:
+        # The operator writes statuses all the time; of these only the end concerns the orchestrator.
+        if old and new and (_identity(old), is_finished(old)) == (_identity(new), is_finished(new)):
             return
         for id in {*_entities(old), *_entities(new)}:
-            self._changed(id, old if new is None else None)
+            self._notify(id, old if new is None else None)
 
 
-def _life(obj: Json) -> tuple[str, str | None]:
-    return obj["metadata"]["uid"], obj["metadata"]["deletionTimestamp"]
+def _identity(resource: Json) -> tuple[str, str | None]:
+    return resource["metadata"]["uid"], resource["metadata"]["deletionTimestamp"]
 
 
-def slim(obj: Json) -> Json:
-    """The informer's, and whether it is being deleted."""
-    deleting = obj["metadata"].get("deletionTimestamp")
-    slimmed = slim_resource(obj)
+def slim(resource: Json) -> Json:
+    """Return the parts that the informer keeps, and whether the resource is being deleted."""
+    deleting = resource["metadata"].get("deletionTimestamp")
+    slimmed = slim_resource(resource)
     return {**slimmed, "metadata": {**slimmed["metadata"], "deletionTimestamp": deleting}}
 
 
-def finished(resource: Json) -> bool:
-    """Whether its workflow has ended, well or badly."""
+def is_finished(resource: Json) -> bool:
+    """Whether the resource's workflow has ended, well or badly."""
     conditions = (resource.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Finished" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Finished" and condition["status"] == "True" for condition in conditions)
 
 
-def _entities(obj: Json | None) -> Iterable[str]:
-    id = entity_of(obj) if obj else None
+def _entities(resource: Json | None) -> Iterable[str]:
+    id = entity_of(resource) if resource else None
     return (id,) if id else ()

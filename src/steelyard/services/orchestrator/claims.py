@@ -1,8 +1,7 @@
-"""From a record of `workflows.state` to what the orchestrator claims to know of its entity."""
+"""From a record of `workflows.state` to the entity's claim."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -13,15 +12,15 @@ from steelyard.schema.dependencies import dependencies
 from steelyard.schema.entities import AnyEntity, entity_of
 from steelyard.schema.status import TERMINAL
 from steelyard.services.orchestrator.manifest import KUBE
+from steelyard.types import Json
 
-Allocation = Callable[[AnyEntity], Mapping[str, str]]
 
+def claim_change(
+    record: Record, allocation: Callable[[AnyEntity], Mapping[str, str]]
+) -> tuple[str, Claim | Forgotten | None]:
+    """Return the entity's id and its new claim; None for a tombstone that does not name its command.
 
-def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forgotten | None]:
-    """The entity's id and its newest state; None of a tombstone that does not say which command it comes from.
-
-    An entity that is Admitted has been admitted, even where nobody remembers it: the claims can be made anew from
-    the log.
+    `allocation` says what quantities an entity takes.
     """
     if record.value is None or "forgotten" in record.headers:
         return record.key, Forgotten(position_of(record)) if "offset" in record.headers else None
@@ -31,8 +30,9 @@ def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forg
         content = orjson.loads(record.value)
         if content.get("status") not in TERMINAL:
             raise
-        return record.key, _ended(record, content)
+        return record.key, _ended_claim(record, content)
     since = entity.lastTransitionTime or entity.creationTime
+    blocked = (dependency.id for dependency in dependencies(entity)) if entity.status == "Created" else ()
     return record.key, Claim(
         id=record.key,
         kind=entity.kind,
@@ -43,18 +43,16 @@ def change_of(record: Record, allocation: Allocation) -> tuple[str, Claim | Forg
         created=entity.creationTime,
         reason=entity.reason,
         message=entity.message,
-        blocked=frozenset(each.id for each in dependencies(entity))
-        if entity.status == "Created"
-        else frozenset(),
+        blocked=frozenset(blocked),
         quantities=allocation(entity) if entity.kind in KUBE else {},
+        # An Admitted entity has been admitted even where no claim remembers it: claims can be made anew from the log.
         admitted_at=since if entity.status == "Admitted" else None,
         terminal_at=since if entity.status in TERMINAL else None,
     )
 
 
-def _ended(record: Record, content: dict[str, Any]) -> Claim:
-    """The end of an entity that an older schema took, and this one does not: what it holds goes all the same."""
-    created = datetime.fromisoformat(content["creationTime"])
+def _ended_claim(record: Record, content: Json) -> Claim:
+    """Return the claim of an entity that has ended and that this schema does not accept: what it holds is released."""
     return Claim(
         id=record.key,
         kind=content["kind"],
@@ -62,7 +60,7 @@ def _ended(record: Record, content: dict[str, Any]) -> Claim:
         status=content["status"],
         json=record.value or b"",
         position=position_of(record),
-        created=created,
+        created=datetime.fromisoformat(content["creationTime"]),
         reason=content.get("reason"),
         message=content.get("message"),
         terminal_at=datetime.fromisoformat(content.get("lastTransitionTime") or content["creationTime"]),
@@ -70,5 +68,5 @@ def _ended(record: Record, content: dict[str, Any]) -> Claim:
 
 
 def position_of(record: Record) -> tuple[int, int]:
-    """Epoch and offset of the last command that the entity had seen."""
+    """Return epoch and offset of the last command that the entity has seen."""
     return int(record.headers["epoch"]), int(record.headers["offset"])

@@ -1,4 +1,4 @@
-"""Whether an entity's custom resource should be there. Pure; asked at every look at an entity."""
+"""Whether an entity's custom resource should exist. Pure; decided anew at every reconciliation of an entity."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,20 +10,24 @@ from steelyard.services.orchestrator.manifest import KUBE
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """`present` is made where it is missing, `absent` is deleted, `as it is` is neither; `until` is the next look."""
+class Desired:
+    """A `present` resource is made if it is missing, an `absent` one is deleted, and `as it is` changes nothing.
 
-    word: Literal["present", "absent", "as it is"]
+    `until` is the time at which the decision may be another one.
+    """
+
+    presence: Literal["present", "absent", "as it is"]
     until: datetime | None = None
 
 
-def wanted(claim: Claim | None, now: datetime, keep_seconds: float) -> Wanted:
-    """What the entity's newest state asks for; an entity that nobody knows wants no resource."""
+def desired_resource(claim: Claim | None, now: datetime, keep_seconds: float) -> Desired:
+    """Decide by the entity's newest state. An unknown entity has no resource."""
     if claim is None or claim.kind not in KUBE or claim.status in {"Deleted", "Terminated"}:
-        return Wanted("absent")
+        return Desired("absent")
     if claim.status in TERMINAL:
-        over = (claim.terminal_at or now) + timedelta(seconds=keep_seconds)
-        return Wanted("absent") if now >= over else Wanted("as it is", over)
+        expiry = (claim.terminal_at or now) + timedelta(seconds=keep_seconds)
+        return Desired("absent") if now >= expiry else Desired("as it is", expiry)
     if claim.admitted_at is not None:
-        return Wanted("present")
-    return Wanted("as it is")  # it may be there: made by a leader whose claims were lost
+        return Desired("present")
+    # A leader whose claims were lost may have made the resource of an entity that waits again.
+    return Desired("as it is")

@@ -1,13 +1,12 @@
-"""The edge to Kubernetes: one look at one entity makes or deletes its resource, and lets go of what it held.
+"""The edge to Kubernetes: one reconciliation makes or deletes an entity's resource, and releases what it held.
 
-Every look begins with the claim as it is now, so that looks may come late, twice or in any order; a keyed queue keeps
-two of them from meeting. A look that raises ApiError or NotYet is repeated.
+It begins with the newest claim, so that it may come late, twice or in any order; a work queue keeps two of one entity
+from running at once. A reconciliation that raises ApiError or NotYet is tried again.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from steelyard.accounts.database import Claim
 from steelyard.kube.cluster import Cluster
@@ -26,8 +25,8 @@ from steelyard.schema.bounds import MESSAGE_LENGTH, cut
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of, resource_name
 from steelyard.schema.status import TERMINAL, failure_status
-from steelyard.services.orchestrator.cache import ResourceCache, finished
-from steelyard.services.orchestrator.desired import wanted
+from steelyard.services.orchestrator.cache import ResourceCache, is_finished
+from steelyard.services.orchestrator.desired import desired_resource
 from steelyard.services.orchestrator.manifest import ENTITY, KUBE, Unresolvable, manifest
 from steelyard.services.orchestrator.namespaces import STORAGE_SECRET, Namespaces
 from steelyard.services.orchestrator.settings import OrchestratorSettings
@@ -37,104 +36,115 @@ from steelyard.types import Json
 _log = logging.getLogger(__name__)
 
 _INVALID = frozenset({400, 413, 422})
-"""Answers that a repeat does not change: what was sent cannot be read, is too large, or breaks a rule of its kind."""
-_BUSY = (Conflict, NotFound, ServerTimeout, TooManyRequests, Unauthorized, Unreachable)
-"""Answers about the server and about the moment, not about what was sent."""
+"""HTTP statuses that a repeat does not change: the request is unreadable, too large, or breaks a rule of its kind."""
+_TRANSIENT = (Conflict, NotFound, ServerTimeout, TooManyRequests, Unauthorized, Unreachable)
+"""Errors of the server or of the moment. They say nothing about what was sent."""
 POD_ENTITY = "steelyard/entity"
 """Label that the operator puts on every Pod of an entity's workflow."""
 
 
 class NotYet(Exception):
-    """Something has to happen first; the look is repeated."""
+    """Something has to happen first; the reconciliation is tried again."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """What a look asks and tells besides Kubernetes.
+class Entities(Protocol):
+    """What a reconciliation needs of the platform besides Kubernetes. The leader provides it."""
 
-    `claim` is the entity's newest claim, `newest` whether the log has nothing newer of it, `say` publishes its status,
-    `release` lets go of what it held, `pause` is for how many seconds what has gone is not to be made again.
-    """
+    async def claim(self, id: str) -> Claim | None:
+        """Return the entity's newest claim."""
+        ...
 
-    claim: Callable[[str], Awaitable[Claim | None]]
-    newest: Callable[[Claim], Awaitable[bool]]
-    say: Callable[[Claim, Status], Awaitable[None]]
-    release: Callable[[str], Awaitable[None]]
-    pause: Callable[[str], float]
+    async def is_newest(self, claim: Claim) -> bool:
+        """Whether the log holds no newer state of the entity than its claim."""
+        ...
+
+    async def report(self, claim: Claim, status: Status) -> None:
+        """Publish a new status of the entity."""
+        ...
+
+    async def release(self, id: str) -> None:
+        """Release what the entity holds of the quotas."""
+        ...
+
+    def recreate_pause(self, id: str) -> float:
+        """Return the seconds for which a resource that has gone must not be made again."""
+        ...
 
 
 class Edge:
     """Keeps the resources in Kubernetes as the claims want them."""
 
     def __init__(
-        self, cluster: Cluster, cache: ResourceCache, known: Known, settings: OrchestratorSettings
+        self, cluster: Cluster, cache: ResourceCache, entities: Entities, settings: OrchestratorSettings
     ) -> None:
         self._cluster = cluster
         self._cache = cache
-        self._known = known
+        self._entities = entities
         self._settings = settings
         credentials = {name: value.get_secret_value() for name, value in settings.storage_credentials.items()}
         self._secret = STORAGE_SECRET if credentials else None
         self._namespaces = Namespaces(cluster, credentials)
 
-    async def look(self, id: str, now: datetime) -> float | None:
-        """Do what is due for the entity; seconds to the next look, where one is known. Raises ApiError, NotYet."""
-        claim = await self._known.claim(id)
-        want = wanted(claim, now, self._settings.keep_seconds)
-        if want.word == "present" and claim:
-            if not self._seen(claim) and (pause := self._known.pause(id)):
+    async def reconcile(self, id: str, now: datetime) -> float | None:
+        """Do what is due for the entity; return the seconds after which to requeue it. Raises ApiError, NotYet."""
+        claim = await self._entities.claim(id)
+        desired = desired_resource(claim, now, self._settings.keep_seconds)
+        if desired.presence == "present" and claim:
+            if not self._is_cached(claim) and (pause := self._entities.recreate_pause(id)):
                 return pause
             await self._ensure(claim)
-        elif want.word == "absent":
+        elif desired.presence == "absent":
             await self._remove(id, claim)
         if claim and claim.status in TERMINAL and claim.admitted_at and not claim.released_at:
-            if not await self._quiet(claim):
+            # The quota is free for others only when no Pod of the workflow uses the machine any more.
+            if not await self._has_stopped(claim):
                 return self._settings.release_seconds
-            await self._known.release(id)
-        if want.until and self._cache.of(id):
-            return max(0.0, (want.until - now).total_seconds())
+            await self._entities.release(id)
+        if desired.until and self._cache.resources_of(id):
+            return max(0.0, (desired.until - now).total_seconds())
         return None
 
     # ---- making
 
     async def _ensure(self, claim: Claim) -> None:
-        """The resource is there, and its entity is told to be Admitted; a fault that lasts is told instead."""
+        """Make the resource if it is missing, then report Admitted; report a fault that lasts instead."""
         try:
-            if not self._seen(claim):
+            if not self._is_cached(claim):
                 await self._create(claim)
         except Unresolvable as fault:
             await self._fail(claim, fault.reason, fault.message)
             return
         if claim.status == "Created":
-            await self._known.say(claim, Status("Admitted"))
+            await self._entities.report(claim, Status("Admitted"))
 
-    def _seen(self, claim: Claim) -> bool:
-        """Whether the cache shows it, as what it should be."""
-        place = (namespace_of(claim.account), resource_name(claim.kind, claim.id))
+    def _is_cached(self, claim: Claim) -> bool:
+        """Whether the cache shows the resource under its name, and not being deleted."""
+        expected = (namespace_of(claim.account), resource_name(claim.kind, claim.id))
         return any(
-            (each["metadata"]["namespace"], each["metadata"]["name"]) == place
-            and not each["metadata"]["deletionTimestamp"]
-            for each in self._cache.of(claim.id)
+            (resource["metadata"]["namespace"], resource["metadata"]["name"]) == expected
+            and not resource["metadata"]["deletionTimestamp"]
+            for resource in self._cache.resources_of(claim.id)
         )
 
     async def _create(self, claim: Claim) -> None:
-        if not await self._known.newest(claim):
-            raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")  # it may have ended
+        # The consumer may lag behind the log: the entity may have ended, and its workflow must not run again.
+        if not await self._entities.is_newest(claim):
+            raise NotYet(f"{claim.kind} {claim.id}: the log knows more than the claims")
         resource = manifest(entity_of(claim.json), self._secret)
         try:
             await self._namespaces.ensure(claim.account)
             await self._put(claim, resource)
-        except _BUSY:
-            raise  # it says nothing about the entity
+        except _TRANSIENT:
+            raise
         except ApiError as refusal:
-            await self._say_refused(claim, refusal)
+            await self._report_refusal(claim, refusal)
             raise
 
     async def _put(self, claim: Claim, resource: Json) -> None:
         try:
             await self._cluster.create(KUBE[claim.kind], resource)
         except AlreadyExists:
-            await self._check_ours(claim)
+            await self._check_own(claim)
         except NotFound:
             self._namespaces.forget(claim.account)  # somebody has deleted it
             raise
@@ -143,72 +153,72 @@ class Edge:
                 raise
             raise Unresolvable("BadRequest", refusal.message) from refusal
 
-    async def _say_refused(self, claim: Claim, refusal: ApiError) -> None:
-        """A quota, a webhook or a missing right: it is tried again, and the entity says what it waits for."""
-        said = Status(
-            "Created", "FailedCreate", cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
-        )
-        if claim.status == "Created" and (claim.reason, claim.message) != (said.reason, said.message):
-            await self._known.say(claim, said)
+    async def _report_refusal(self, claim: Claim, refusal: ApiError) -> None:
+        """Report that a quota, a webhook or a missing right of the cluster prevents the resource for now."""
+        message = cut(f"Kubernetes does not take it: {refusal.message}", MESSAGE_LENGTH)
+        status = Status("Created", "FailedCreate", message)
+        if claim.status == "Created" and (claim.reason, claim.message) != (status.reason, status.message):
+            await self._entities.report(claim, status)
 
-    async def _check_ours(self, claim: Claim) -> None:
-        """What is there by that name is this entity's; or going, and then it is made again; or somebody else's."""
-        found = await self._get(claim)
-        metadata = found["metadata"]
-        if not _is_of(found, claim):
+    async def _check_own(self, claim: Claim) -> None:
+        """Raise unless the resource of this name is the entity's own: NotYet while it is deleted, else Unresolvable."""
+        resource = await self._get(claim)
+        metadata = resource["metadata"]
+        if not _belongs_to(resource, claim):
             where = f"{metadata['namespace']}/{metadata['name']}"
             raise Unresolvable("NameConflict", f"{where} is there already and is not this entity's")
         if metadata.get("deletionTimestamp"):
             raise NotYet(f"{metadata['name']} is being deleted")
 
     async def _fail(self, claim: Claim, reason: str, message: str) -> None:
-        """Before it is Admitted it may fail by our word; afterwards only its resource could say so."""
+        # The orchestrator may fail an entity only before it is Admitted; from then on its resource says how it ends.
         if claim.status != "Created":
             raise NotYet(f"{claim.kind} {claim.id} cannot be made again: {reason}: {message}")
-        await self._known.say(claim, Status(failure_status(claim.kind), reason, message))
+        await self._entities.report(claim, Status(failure_status(claim.kind), reason, message))
 
     async def _get(self, claim: Claim) -> Json:
         name = resource_name(claim.kind, claim.id)
         return await self._cluster.get(KUBE[claim.kind], name, namespace_of(claim.account))
 
-    async def _own(self, claim: Claim) -> Json | None:
-        """The entity's resource as the API has it now."""
+    async def _get_own(self, claim: Claim) -> Json | None:
+        """Return the entity's resource as the API has it now."""
         try:
-            found = await self._get(claim)
+            resource = await self._get(claim)
         except NotFound:
             return None
-        return found if _is_of(found, claim) else None
+        return resource if _belongs_to(resource, claim) else None
 
-    # ---- unmaking
+    # ---- deleting
 
     async def _remove(self, id: str, claim: Claim | None) -> None:
-        """Delete every resource of the entity: those that the cache shows, and one made a moment ago."""
-        found = {each["metadata"]["uid"]: each for each in self._cache.of(id)}
-        holds = claim is not None and claim.admitted_at is not None and claim.released_at is None
-        if claim and holds and (made := await self._own(claim)):
-            found[made["metadata"]["uid"]] = made
-        for uid, each in found.items():
-            if not each["metadata"].get("deletionTimestamp"):
-                await self._delete(each, uid)
+        """Delete every resource of the entity."""
+        resources = {resource["metadata"]["uid"]: resource for resource in self._cache.resources_of(id)}
+        # A resource that was made a moment ago may be missing from the cache.
+        is_held = claim is not None and claim.admitted_at is not None and claim.released_at is None
+        if claim and is_held and (own := await self._get_own(claim)):
+            resources[own["metadata"]["uid"]] = own
+        for uid, resource in resources.items():
+            if not resource["metadata"].get("deletionTimestamp"):
+                await self._delete(resource, uid)
 
-    async def _delete(self, obj: Json, uid: str) -> None:
-        metadata = obj["metadata"]
+    async def _delete(self, resource: Json, uid: str) -> None:
+        kind, metadata = resource["kind"], resource["metadata"]
         try:
-            await self._cluster.delete(KUBE[obj["kind"]], metadata["name"], metadata["namespace"], uid=uid)
+            await self._cluster.delete(KUBE[kind], metadata["name"], metadata["namespace"], uid=uid)
         except (NotFound, Conflict):
-            return  # gone meanwhile, or another one by now, which is looked at for itself
-        _log.info("deleted %s %s", obj["kind"], metadata["name"])
+            return  # it has gone meanwhile, or is another resource now, which is reconciled for itself
+        _log.info("deleted %s %s", kind, metadata["name"])
 
-    async def _quiet(self, claim: Claim) -> bool:
+    async def _has_stopped(self, claim: Claim) -> bool:
         """Whether nothing of the entity's workflow runs or is about to."""
-        resource = await self._own(claim)
-        if resource and not finished(resource):
+        resource = await self._get_own(claim)
+        if resource and not is_finished(resource):
             return False
         pods = await self._cluster.list(
             PODS, namespace_of(claim.account), label_selector=f"{POD_ENTITY}={claim.id}"
         )
-        return all((each.get("status") or {}).get("phase") in {"Succeeded", "Failed"} for each in pods.items)
+        return all((pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"} for pod in pods.items)
 
 
-def _is_of(resource: Json, claim: Claim) -> bool:
+def _belongs_to(resource: Json, claim: Claim) -> bool:
     return bool((resource["metadata"].get("labels") or {}).get(ENTITY) == claim.id)

@@ -9,23 +9,23 @@ from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import Rates, Shortage
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.security import QuotaSelector
-from steelyard.services.orchestrator.admission import Limits, exempt
+from steelyard.services.orchestrator.admission import Limits, is_exempt
 
 _log = logging.getLogger(__name__)
 
 
 class ExemptingLimits:
-    """Limits, but for the quotas that a claim's entity is to ignore."""
+    """Limits without the quotas that a claim's entity ignores."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
     def shortages(self, claim: Claim, held: Sequence[Claim]) -> Sequence[Shortage]:
-        return _sayable(claim, lambda: counting(claim, self._limits.shortages(claim, held)))
+        return _isolated(claim, lambda: counting(claim, self._limits.shortages(claim, held)))
 
 
 class ExemptingRates:
-    """Rates, but for those that a claim's entity is to ignore."""
+    """Rates without those that a claim's entity ignores."""
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
@@ -34,35 +34,39 @@ class ExemptingRates:
         return self._rates.since(now)
 
     def shortages(self, claim: Claim, admitted: Sequence[Claim], now: datetime) -> Sequence[Shortage]:
-        return _sayable(claim, lambda: counting(claim, self._rates.shortages(claim, admitted, now)))
+        return _isolated(claim, lambda: counting(claim, self._rates.shortages(claim, admitted, now)))
 
 
-def _sayable(claim: Claim, shortages: Callable[[], Sequence[Shortage]]) -> Sequence[Shortage]:
-    """Shortages of a claim. One for which they cannot be determined waits and says so; the others go on without it."""
+def _isolated(claim: Claim, shortages: Callable[[], Sequence[Shortage]]) -> Sequence[Shortage]:
+    """Return the shortages of a claim. A claim for which they cannot be determined waits and says so, alone."""
     try:
         return shortages()
-    except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this claim's content
+    except Exception as error:  # noqa: BLE001 - the functions are pure: the claim's content is the only cause
         _log.error("%s: what it lacks cannot be determined", claim.id, exc_info=error)
         return [Shortage(claim.id, "quota", f"what it would take cannot be determined: {described(error)}")]
 
 
-def counting(claim: Claim, found: Sequence[Shortage]) -> Sequence[Shortage]:
-    """Those that the claim's entity is not to ignore."""
-    if not found or not exempt(claim):
-        return found
+def counting(claim: Claim, shortages: Sequence[Shortage]) -> Sequence[Shortage]:
+    """Return the shortages that count for the claim: those of quotas that its entity does not ignore."""
+    if not shortages or not is_exempt(claim):
+        return shortages
     selectors = ignored_quotas(claim)
-    return [each for each in found if not any(selects(selector, each) for selector in selectors)]
+    return [
+        shortage for shortage in shortages if not any(selects(selector, shortage) for selector in selectors)
+    ]
 
 
 def ignored_quotas(claim: Claim) -> list[QuotaSelector]:
+    """Return the selectors of quotas that the claim's entity ignores."""
     context = json.loads(claim.json).get("securityContext") or {}
-    return [QuotaSelector.parse(each) for each in context.get("ignoreQuotas") or ()]
+    return [QuotaSelector.parse(selector) for selector in context.get("ignoreQuotas") or ()]
 
 
 def selects(selector: QuotaSelector, shortage: Shortage) -> bool:
+    """Whether the selector names the quota of a shortage."""
     pairs = (
         (selector.principal, shortage.principal),
         (selector.resource, shortage.resource),
         (selector.flavor, shortage.flavor),
     )
-    return all(wanted in ("*", found) for wanted, found in pairs)
+    return all(pattern in ("*", value) for pattern, value in pairs)

@@ -1,6 +1,6 @@
-"""Work on many entities one by one: a fault of one is its own, and all other tasks have their turn meanwhile.
+"""Work on many entities one by one, so that a fault of one stops no other and other tasks have their turn.
 
-The orchestrator uses it where it looks at all entities: at its start, and at each comparison.
+The orchestrator uses it where it goes through all entities: at its start, and at each comparison.
 """
 
 import asyncio
@@ -14,21 +14,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def each_apart(
-    items: Iterable[T], work: Callable[[T], Awaitable[R]], failed: Callable[[T, Exception], Awaitable[None]]
+async def run_isolated(
+    items: Iterable[T],
+    work: Callable[[T], Awaitable[R]],
+    on_failure: Callable[[T, Exception], Awaitable[None]],
 ) -> list[R]:
-    """Results of `work` for the items. An item at which it fails goes to `failed`, and the others go on.
+    """Return the results of `work` for the items. An item at which it fails goes to `on_failure` instead.
 
-    Raises what a failing engine raises.
+    Raises the error of an engine that fails: it is the fault of no item.
     """
-    done: list[R] = []
+    results: list[R] = []
     for number, item in enumerate(items, 1):
         try:
-            done.append(await work(item))
+            results.append(await work(item))
         except Exception as error:
             if is_engine_failure(error):
                 raise
-            await failed(item, error)
+            await on_failure(item, error)
         if number % PIECE == 0:
             await asyncio.sleep(0)
-    return done
+    return results

@@ -1,18 +1,15 @@
 """The orchestrator that leads: its tasks, and what they share.
 
-The consumer writes claims and nothing else. The scheduler admits. Workers take entities from a keyed queue and make or
-delete their resources. Once a minute all of it is compared, so that nothing depends on having seen a change.
+The consumer writes claims and nothing else. The scheduler admits. Workers take entities from a work queue and make or
+delete their resources. Once a minute everything is compared, so that nothing depends on having seen a change.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 
 from steelyard.accounts.database import Claim, Claims
-from steelyard.accounts.quotas import Rates
 from steelyard.broker.follow import follow
 from steelyard.broker.log import STATE, Log, Message, Record
 from steelyard.broker.quarantine.dead_letters import described
@@ -24,141 +21,133 @@ from steelyard.kube.leader import Candidate
 from steelyard.kube.workqueue import Backoff, WorkQueue, spare_worker
 from steelyard.schema.names import namespace_of
 from steelyard.schema.status import TERMINAL
-from steelyard.services.leadership import Leading, surely
-from steelyard.services.orchestrator.admission import Limits
-from steelyard.services.orchestrator.cache import ResourceCache, finished
-from steelyard.services.orchestrator.claims import Allocation, change_of, position_of
+from steelyard.services.leadership import Leadership, ensure_leader
+from steelyard.services.orchestrator.cache import ResourceCache, is_finished
+from steelyard.services.orchestrator.claims import claim_change, position_of
 from steelyard.services.orchestrator.comparison import (
-    Level,
-    expired_upload,
+    UnreportedStatus,
+    expiry_command,
     is_unsettled,
     is_unwanted,
-    unheard,
+    unreported_status,
 )
-from steelyard.services.orchestrator.edge import Edge, Known, NotYet
-from steelyard.services.orchestrator.isolation import each_apart
+from steelyard.services.orchestrator.edge import Edge, NotYet
+from steelyard.services.orchestrator.isolation import run_isolated
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
-from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.observed import ObservedClaims
+from steelyard.services.orchestrator.reports import StatusReporter
+from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.scheduler import Scheduler, known_claims
 from steelyard.services.orchestrator.settings import OrchestratorSettings
-from steelyard.services.status_commands import Status, status_command
+from steelyard.services.status_commands import Status
 from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 
-NO_RATES = Rates()
 CONSUMER = "orchestrator"
-"""Under this name it puts aside what it cannot take."""
+"""Name under which records that cannot become claims are put in quarantine."""
 RESOURCES = "resources"
-"""The same, where it is the look at an entity's resource that fails."""
+"""Name under which entities whose reconciliation fails are put in quarantine."""
 DEFECTS = 5
-"""Failures in a row, with growing pauses, after which an entity is put aside; it is tried on, now and then."""
+"""Failures in a row, with growing pauses, after which an entity is put in quarantine; it is still tried at times."""
 STRAYS = 200
-"""Entities of one question to the claims, and between two turns of others."""
+"""Number of entities whose claims are read at once, before other tasks have their turn."""
 FINISHED_FACTOR = 15
-"""A resource that had finished when it was deleted is missed later: the news of its end may be on its way."""
-
-
-@dataclass(frozen=True)
-class Means:
-    """What an orchestrator works with."""
-
-    log: Log
-    claims: Claims
-    cluster: Cluster
-    settings: OrchestratorSettings
-    limits: Limits
-    allocation: Allocation
-    metrics: OrchestratorMetrics
-    candidate: Candidate
-    new_id: Callable[[], str]
-    """Ids of commands: no two are equal, also over restarts."""
-    rates: Rates = NO_RATES
-
-    def now(self) -> datetime:
-        return self.candidate.clock.now()
+"""Factor of the pause before a finished resource is made again: the news of its end may still be on its way."""
 
 
 class Leader:
-    """From an election to its end. It begins with nothing but what the log, the claims and Kubernetes hold."""
+    """Leads from an election to its end. It starts with nothing but what the log, the claims and Kubernetes hold.
 
-    def __init__(self, means: Means, leading: Leading) -> None:
-        self._means = means
-        self._leading = leading
-        self._world = World(means.settings.retell_seconds)
+    The leader is the outlet of its consumer (`positions`, `apply`) and the `Entities` of its edge.
+    """
+
+    def __init__(  # noqa: PLR0913 (the parts of the platform that it connects)
+        self,
+        log: Log,
+        claims: Claims,
+        cluster: Cluster,
+        settings: OrchestratorSettings,
+        rules: AdmissionRules,
+        *,
+        candidate: Candidate,
+        new_id: Callable[[], str],
+        metrics: OrchestratorMetrics,
+        leadership: Leadership,
+    ) -> None:
+        self._log = log
+        self._claims = claims
+        self._settings = settings
+        self._allocation = rules.allocation
+        self._candidate = candidate
+        self._metrics = metrics
+        self._leadership = leadership
+        self._observed = ObservedClaims(settings.retell_seconds)
+        self._reporter = StatusReporter(log, metrics, new_id)
         self._queue: WorkQueue[str] = WorkQueue(
             Backoff(cap=10.0),
             tenant=self._namespace,
-            tenant_limit=spare_worker(means.settings.workers),
+            tenant_limit=spare_worker(settings.workers),
         )
-        self._cache = ResourceCache(means.cluster, self._resource_changed)
-        known = Known(self._claim, self._newest, self._say, self._release, self._pause)
-        self._edge = Edge(means.cluster, self._cache, known, means.settings)
+        self._cache = ResourceCache(cluster, self._resource_changed)
+        self._edge = Edge(cluster, self._cache, self, settings)
         self._scheduler = Scheduler(
-            means.claims,
-            self._world,
-            means.limits,
-            means.settings.backfill_seconds,
-            means.metrics,
-            means.rates,
+            claims, self._observed, rules.limits, settings.backfill_seconds, metrics, rules.rates
         )
         self._caught_up = asyncio.Event()
-        self._due = asyncio.Event()  # a pass of the scheduler
-        self._together = asyncio.Lock()  # the claims and what the leader knows of them change together
-        self._said: dict[str, tuple[tuple[int, int], Status]] = {}  # what was said last, at which position
-        self._unheard: dict[str, Level] = {}  # of the last comparison: what resources say and entities do not
-        self._gone: dict[str, float] = {}  # whose resource has gone, and until when it is not made again
+        self._pass_due = asyncio.Event()
+        self._lock = asyncio.Lock()  # claims in the database and observed claims change together
+        self._unreported: dict[str, UnreportedStatus] = {}  # at the last comparison
+        self._gone: dict[str, float] = {}  # entities whose resource has gone, and the end of their pause
         self._epoch = 0
-        self._aside: Aside | None = None
+        self._quarantine: Aside | None = None
 
     async def work(self) -> None:
-        """Until cancelled. Raises what the log or the claims raise."""
-        self._epoch = await self._means.claims.lead(self._means.candidate.identity, self._means.now())
+        """Lead until cancelled. Raises the errors of the log and of the claims."""
+        self._epoch = await self._claims.lead(self._candidate.identity, self._candidate.clock.now())
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._cache.run())
+                # Nothing is done before the log is read to its end and the cluster is listed: what a former leader
+                # has done would be done again.
                 await self._caught_up.wait()
                 await self._cache.synced()
                 await self._begin()
                 tasks.create_task(self._schedule())
                 tasks.create_task(self._compare())
-                for _ in range(self._means.settings.workers):
+                for _ in range(self._settings.workers):
                     tasks.create_task(self._worker())
         finally:
             self._queue.close()
 
     async def _begin(self) -> None:
-        """What is unfinished, but for what the log no longer knows: it was made anew, or nobody led for so long that
-        what was forgotten meanwhile has left no trace.
-        """
-        async with self._together:
-            await each_apart(await self._means.claims.unfinished(), self._begin_with, self._put_aside)
+        """Observe all unfinished claims."""
+        async with self._lock:
+            await run_isolated(await self._claims.unfinished(), self._begin_with, self._put_aside)
 
     async def _begin_with(self, claim: Claim) -> None:
-        if await self._in_log(claim.id):
-            self._world.see(claim.id, claim)
+        if await self._is_in_log(claim.id):
+            self._observed.update(claim.id, claim)
         else:
-            await self._means.claims.apply([(claim.id, None)], self._means.log.epoch, {}, self._epoch)
+            # The log was made anew, or nobody led for so long that a forgotten entity has left no trace.
+            await self._claims.apply([(claim.id, None)], self._log.epoch, {}, self._epoch)
 
     async def _put_aside(self, claim: Claim, error: Exception) -> None:
         await self._put_id_aside(claim.id, error)
 
     async def _put_id_aside(self, id: str, error: Exception) -> None:
-        """Put an entity aside; it is tried again at its next change, at each comparison and at the next start."""
+        """Put an entity in quarantine. It is tried again when it changes, at each comparison and at the next start."""
         _log.error("%s: is put in quarantine", id, exc_info=error)
-        await (await self._opened_aside()).put(id, described(error))
+        if self._quarantine is None:
+            self._quarantine = await Aside.open(self._log, RESOURCES)
+        await self._quarantine.put(id, described(error))
 
-    async def _opened_aside(self) -> Aside:
-        if self._aside is None:
-            self._aside = await Aside.open(self._means.log, RESOURCES)
-        return self._aside
-
-    # ---- the consumer: the two methods of an outlet
+    # ---- the consumer
 
     async def _follow(self) -> None:
         await follow(
-            self._means.log,
+            self._log,
             STATE,
             self,
             consumer=CONSUMER,
@@ -167,108 +156,96 @@ class Leader:
         )
 
     async def positions(self, epoch: int) -> Mapping[int, int]:
-        return await self._means.claims.positions(epoch)
+        """Return the consumer's positions, which lie beside the claims."""
+        return await self._claims.positions(epoch)
 
     async def apply(self, records: Sequence[Record], epoch: int, positions: Mapping[int, int]) -> None:
-        """States into claims; and to those who act on them, once all that was there at the start is read."""
-        changes = dict(change_of(each, self._means.allocation) for each in records)
-        async with self._together:
-            await self._means.claims.apply(list(changes.items()), epoch, positions, self._epoch)
+        """Write states to the claims, and let the other tasks observe them once the log was read to its end."""
+        changes = dict(claim_change(record, self._allocation) for record in records)
+        async with self._lock:
+            await self._claims.apply(list(changes.items()), epoch, positions, self._epoch)
             if self._caught_up.is_set():
-                newest = await known_claims(self._means.claims, changes)
+                newest = await known_claims(self._claims, changes)
                 for id in changes:
-                    self._see(id, newest.get(id))
+                    self._observe(id, newest.get(id))
 
-    def _see(self, id: str, claim: Claim | None) -> None:
-        if self._world.see(id, claim):
-            self._due.set()
+    def _observe(self, id: str, claim: Claim | None) -> None:
+        if self._observed.update(id, claim):
+            self._pass_due.set()
         if claim is None or claim.status in TERMINAL:
-            self._said.pop(id, None)
+            self._reporter.forget(id)
             self._gone.pop(id, None)
-            if self._cache.of(id) or id in self._world.held:
+            if self._cache.resources_of(id) or id in self._observed.held:
                 self._queue.add(id)
 
     # ---- the scheduler
 
     async def _schedule(self) -> None:
         while True:
-            await self._unless_engine_fails(self._pass)
+            await self._run_round(self._pass)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._means.settings.retell_seconds):
-                    await self._due.wait()
+                async with asyncio.timeout(self._settings.retell_seconds):
+                    await self._pass_due.wait()
 
-    async def _unless_engine_fails(self, work: Callable[[], Awaitable[None]]) -> None:
-        """One round of a task that goes on for ever: what it meets but did not foresee ends the round alone."""
+    async def _run_round(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run one round of an endless task. An unforeseen error ends the round alone; an engine's failure is raised."""
         try:
             await work()
         except Exception as error:
             if is_engine_failure(error):
                 raise
-            self._means.metrics.retries.inc()
+            self._metrics.retries.inc()
             _log.critical("a defect; trying again", exc_info=error)
 
     async def _pass(self) -> None:
-        self._due.clear()
-        async with self._together:
-            await surely(self._leading)
-            now = self._means.now()
-            admitted, told = await self._scheduler.turn(now, self._epoch)
-            await self._means.log.publish(
-                [_command(claim, said, now, self._means.new_id()) for claim, said in told]
-            )
+        self._pass_due.clear()
+        async with self._lock:
+            await ensure_leader(self._leadership)
+            now = self._candidate.clock.now()
+            admitted, reports = await self._scheduler.schedule(now, self._epoch)
+            await self._reporter.report_all(reports, now)
         for id in admitted:
             self._queue.add(id)
         if admitted:
-            self._due.set()  # what was kept for them is free for others
-        for _, said in told:
-            if said.status != "Created":
-                self._means.metrics.failed.labels(said.reason or "").inc()
+            self._pass_due.set()  # what was reserved for them is free for others
 
     # ---- the workers
 
     def _namespace(self, id: str) -> str:
-        """The namespace of the entity's account, as far as anything of it is known here."""
-        if account := self._world.account(id):
+        """Return the namespace of the entity's account; empty if nothing of the entity is known."""
+        if account := self._observed.account(id):
             return namespace_of(account)
-        return next((resource["metadata"]["namespace"] for resource in self._cache.of(id)), "")
+        return next((resource["metadata"]["namespace"] for resource in self._cache.resources_of(id)), "")
 
     def _resource_changed(self, id: str, gone: Json | None) -> None:
         if gone is None:
             self._gone.pop(id, None)
             self._queue.add(id)
             return
-        pause = self._means.settings.recreate_seconds * (FINISHED_FACTOR if finished(gone) else 1)
-        self._gone[id] = self._monotonic() + pause
+        factor = FINISHED_FACTOR if is_finished(gone) else 1
+        pause = self._settings.recreate_seconds * factor
+        self._gone[id] = self._candidate.clock.monotonic() + pause
         self._queue.add_after(id, pause)
-
-    def _pause(self, id: str) -> float:
-        """Whoever asks, an event or the comparison: the pause is over when its time is."""
-        left = self._gone.get(id, 0.0) - self._monotonic()
-        if left > 0:
-            return left
-        self._gone.pop(id, None)
-        return 0.0
-
-    def _monotonic(self) -> float:
-        return self._means.candidate.clock.monotonic()
 
     async def _worker(self) -> None:
         while True:
             id = await self._queue.get()
             try:
-                await self._look(id)
+                await self._reconcile(id)
             finally:
                 self._queue.done(id)
 
-    async def _look(self, id: str) -> None:
+    async def _reconcile(self, id: str) -> None:
         try:
-            await surely(self._leading)
-            again = await self._edge.look(id, self._means.now())
+            await ensure_leader(self._leadership)
+            requeue_after = await self._edge.reconcile(id, self._candidate.clock.now())
         except (ApiError, NotYet) as error:
             level = logging.WARNING if not self._queue.failures(id) else logging.DEBUG
             _log.log(level, "%s: trying again: %s", id, error)
             self._retry(id)
-        except Exception as error:  # the outermost edge: one entity's surprise must not stop the others
+        except (
+            Exception
+        ) as error:  # the outermost edge: a defect that one entity meets must not stop the others
             if is_engine_failure(error):
                 raise
             if self._queue.failures(id) == DEFECTS:
@@ -278,86 +255,78 @@ class Leader:
             self._retry(id)
         else:
             self._queue.forget(id)
-            if self._aside is not None:
-                await self._aside.clear(id)
-            if again is not None:
-                self._queue.add_after(id, again)
+            if self._quarantine is not None:
+                await self._quarantine.clear(id)
+            if requeue_after is not None:
+                self._queue.add_after(id, requeue_after)
 
     def _retry(self, id: str) -> None:
-        self._means.metrics.retries.inc()
+        self._metrics.retries.inc()
         self._queue.retry(id)
 
-    # ---- what the workers ask and tell
+    async def claim(self, id: str) -> Claim | None:
+        return (await self._claims.known([id])).get(id)
 
-    async def _claim(self, id: str) -> Claim | None:
-        return (await self._means.claims.known([id])).get(id)
-
-    async def _newest(self, claim: Claim) -> bool:
-        latest = await self._means.log.latest(STATE, claim.id)
+    async def is_newest(self, claim: Claim) -> bool:
+        latest = await self._log.latest(STATE, claim.id)
         return latest is not None and bool(latest.value) and position_of(latest) <= claim.position
 
-    async def _in_log(self, id: str) -> bool:
-        latest = await self._means.log.latest(STATE, id)
+    async def _is_in_log(self, id: str) -> bool:
+        latest = await self._log.latest(STATE, id)
         return latest is not None and latest.value is not None
 
-    async def _say(self, claim: Claim, said: Status) -> None:
-        if self._said.get(claim.id) == (claim.position, said):
-            return  # its state has not moved since it was told
-        now, metrics = self._means.now(), self._means.metrics
-        await self._means.log.publish([_command(claim, said, now, self._means.new_id())])
-        self._said[claim.id] = (claim.position, said)
-        if said.status == "Admitted":
-            metrics.admitted.labels(claim.kind).inc()
-            metrics.seconds.labels(claim.kind).observe((now - claim.created).total_seconds())
-        elif said.status != "Created":
-            metrics.failed.labels(said.reason or "").inc()
+    async def report(self, claim: Claim, status: Status) -> None:
+        await self._reporter.report(claim, status, self._candidate.clock.now())
 
-    async def _release(self, id: str) -> None:
-        async with self._together:
-            await self._means.claims.release(id, self._means.now(), self._epoch)
-            self._world.release(id)
-        self._due.set()
+    async def release(self, id: str) -> None:
+        async with self._lock:
+            await self._claims.release(id, self._candidate.clock.now(), self._epoch)
+            self._observed.release(id)
+        self._pass_due.set()
+
+    def recreate_pause(self, id: str) -> float:
+        # An event, the comparison and a requeue all come here: the pause ends when its time is over, not before.
+        left = self._gone.get(id, 0.0) - self._candidate.clock.monotonic()
+        if left > 0:
+            return left
+        self._gone.pop(id, None)
+        return 0.0
 
     # ---- the comparison
 
     async def _compare(self) -> None:
         while True:
-            await self._unless_engine_fails(self.compare)
-            await asyncio.sleep(self._means.settings.reconcile_seconds)
+            await self._run_round(self.compare)
+            await asyncio.sleep(self._settings.reconcile_seconds)
 
     async def compare(self) -> None:
-        """Claims with resources, waiters with what they wait for, uploads with their time."""
-        means, now = self._means, self._means.now()
+        """Compare claims with resources, waiting entities with their dependencies, and uploads with their deadline."""
+        now = self._candidate.clock.now()
+        before, self._unreported = self._unreported, {}
 
-        before, self._unheard = self._unheard, {}
-
-        async def look(claim: Claim) -> Message | None:
+        async def compare_claim(claim: Claim) -> Message | None:
             if is_unsettled(claim, self._cache):
                 self._queue.add(claim.id)
-            if level := unheard(claim, self._cache):
-                self._unheard[claim.id] = level
-                if before.get(claim.id) == level:  # it was so a comparison ago: it is not on its way
-                    return level.said
-            return expired_upload(claim, now, means.settings.upload_seconds)
+            if unreported := unreported_status(claim, self._cache):
+                self._unreported[claim.id] = unreported
+                # The informer's command may be on its way: only what has not changed since the last time is lost.
+                if before.get(claim.id) == unreported:
+                    return unreported.command
+            return expiry_command(claim, now, self._settings.upload_seconds)
 
-        async def look_for_strays(ids: Sequence[str]) -> None:
-            known = await means.claims.known(ids)
-            for id in ids:
-                if is_unwanted(known.get(id), now, means.settings.keep_seconds):
-                    self._queue.add(id)
-
-        due = await each_apart(await means.claims.unfinished(), look, self._put_aside)
+        commands = await run_isolated(await self._claims.unfinished(), compare_claim, self._put_aside)
         ids = list(self._cache.entities())
         for start in range(0, len(ids), STRAYS):
-            await look_for_strays(ids[start : start + STRAYS])
+            chunk = ids[start : start + STRAYS]
+            known = await self._claims.known(chunk)
+            for id in chunk:
+                if is_unwanted(known.get(id), now, self._settings.keep_seconds):
+                    self._queue.add(id)
             await asyncio.sleep(0)
-        await surely(self._leading)
-        await means.log.publish([message for message in due if message is not None])
-        self._gone = {id: end for id, end in self._gone.items() if end > self._monotonic()}
-        async with self._together:
-            self._world.look_again()
-        self._due.set()
-
-
-def _command(claim: Claim, said: Status, now: datetime, command: str) -> Message:
-    return status_command(claim.id, claim.kind, said, source="orchestrator", time=now, command=command)
+        await ensure_leader(self._leadership)
+        await self._log.publish([command for command in commands if command is not None])
+        monotonic = self._candidate.clock.monotonic()
+        self._gone = {id: end for id, end in self._gone.items() if end > monotonic}
+        async with self._lock:
+            self._observed.mark_all_changed()
+        self._pass_due.set()

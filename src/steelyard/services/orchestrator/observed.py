@@ -1,7 +1,7 @@
-"""What the leader knows of those who wait and those who are admitted, made anew from the claims at each start.
+"""Observed claims: those that wait and those that hold something, made anew from the database at each leader's start.
 
-It spares asking the claims for everything at every change: who waits for what stands in an index. What is decided on it
-is judged once more where it counts, in the transaction that admits.
+They spare the database a question at every change: an index says who waits for what. A decision that is made on them is
+made once more where it counts, in the transaction that admits.
 """
 
 import logging
@@ -14,58 +14,51 @@ from steelyard.accounts.database import Claim
 from steelyard.awake import pause_lasts
 from steelyard.broker.quarantine.dead_letters import described
 from steelyard.schema.entities import entity_of
-from steelyard.services.orchestrator.admission import QUOTA, worth_telling
+from steelyard.services.orchestrator.admission import QUOTA, is_news
 from steelyard.services.orchestrator.manifest import KUBE
-from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, in_the_way, waiter_of
+from steelyard.services.orchestrator.waiting import Decision, Fail, Wait, Waiter, obstacle, waiter_of
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What was last said of one who waits, and when."""
+class _Report:
+    """The decision about a waiting entity that was published last, and when."""
 
     decision: Wait | Fail
     time: datetime
 
 
-def _obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
-    """Obstacle of a waiter. Where it cannot be determined, that is the reason; the others are judged all the same."""
-    try:
-        return in_the_way(waiter, known)
-    except Exception as error:  # noqa: BLE001 - pure: whatever it is, it is of this one's content
-        _log.error("%s: what it waits for cannot be determined", waiter.claim.id, exc_info=error)
-        return Wait("Quarantined", f"what it waits for cannot be determined: {described(error)}")
-
-
 @dataclass
-class World:
-    """Claims of kinds that run in Kubernetes: those that wait, by id, and those that hold something."""
+class ObservedClaims:
+    """Claims of kinds that run in Kubernetes.
 
-    retell_seconds: float
+    `waiting` are not admitted, `free` are those of them that wait for capacity alone, `held` are admitted and not
+    released. `report_seconds` is the least time between two reports that differ in the queue position alone.
+    """
+
+    report_seconds: float
     waiting: dict[str, Waiter] = field(default_factory=dict)
     free: dict[str, Claim] = field(default_factory=dict)
     held: dict[str, Claim] = field(default_factory=dict)
     turns: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    _waiters: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _look: set[str] = field(default_factory=set)
-    _told: dict[str, _Told] = field(default_factory=dict)
+    _waiters: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # by the id they wait for
+    _changed: set[str] = field(default_factory=set)
+    _reports: dict[str, _Report] = field(default_factory=dict)
 
-    def see(self, id: str, claim: Claim | None) -> bool:
-        """The newest state of an entity. Whether somebody may be admitted now who could not be before: those who wait
-        for it are looked at again.
-        """
-        held, waiter = id in self.held, self.waiting.get(id)
-        free = id in self.free
-        self._look |= self._waiters.get(id, set())
+    def update(self, id: str, claim: Claim | None) -> bool:
+        """Take the newest claim of an entity. Whether an entity may be admissible now that was not before."""
+        was_held, waiter = id in self.held, self.waiting.get(id)
+        was_free = id in self.free
+        self._changed |= self._waiters.get(id, set())
         self._drop(id)
-        if claim is None or not self._keep(claim, waiter, free):
-            self._told.pop(id, None)
-            self._look.discard(id)
-        return bool(self._look) or held != (id in self.held)
+        if claim is None or not self._insert(claim, waiter, was_free):
+            self._reports.pop(id, None)
+            self._changed.discard(id)
+        return bool(self._changed) or was_held != (id in self.held)
 
-    def _keep(self, claim: Claim, waiter: Waiter | None, free: bool) -> bool:
-        """Whether it waits."""
+    def _insert(self, claim: Claim, waiter: Waiter | None, was_free: bool) -> bool:
+        """Add the claim where it belongs. Whether it waits."""
         if claim.kind not in KUBE:
             return False
         if claim.admitted_at is not None:
@@ -74,78 +67,85 @@ class World:
             return False
         if claim.status != "Created":
             return False
-        if waiter and waiter.claim.blocked == claim.blocked:  # it was only told what it waits for
-            self._add(replace(waiter, claim=claim))
-            if free:
+        if waiter and waiter.claim.blocked == claim.blocked:
+            # The state changed because our own report arrived: there is nothing to decide anew.
+            self._add_waiter(replace(waiter, claim=claim))
+            if was_free:
                 self.free[claim.id] = claim
         else:
-            self._add(waiter_of(claim, entity_of(claim.json)))
-            self._look.add(claim.id)
+            self._add_waiter(waiter_of(claim, entity_of(claim.json)))
+            self._changed.add(claim.id)
         return True
 
     def admit(self, claim: Claim, now: datetime) -> None:
+        """Move the claim to those held, and note the account's turn."""
         self._drop(claim.id)
-        self._told.pop(claim.id, None)
-        self._look.discard(claim.id)
+        self._reports.pop(claim.id, None)
+        self._changed.discard(claim.id)
         self.held[claim.id] = replace(claim, admitted_at=now)
         for resource in claim.quantities:
             turn = (claim.account, resource)
             self.turns[turn] = max(now, self.turns.get(turn, now))
 
     def release(self, id: str) -> None:
+        """Free what the claim holds."""
         self.held.pop(id, None)
 
     def account(self, id: str) -> str | None:
-        """Account of an entity that waits or holds something."""
+        """Return the account of an entity that waits or holds something."""
         if claim := self.held.get(id):
             return claim.account
         return self.waiting[id].claim.account if id in self.waiting else None
 
-    def look_again(self) -> None:
-        """At all who wait."""
-        self._look |= self.waiting.keys()
+    def mark_all_changed(self) -> None:
+        """Let the next pass decide about every entity that waits."""
+        self._changed |= self.waiting.keys()
 
-    def to_look_at(self) -> list[Waiter]:
-        """Those about whom something has changed."""
-        return [self.waiting[id] for id in self._look & self.waiting.keys()]
+    def changed_waiters(self) -> list[Waiter]:
+        """Return the entities that wait and about which something has changed."""
+        return [self.waiting[id] for id in self._changed & self.waiting.keys()]
 
-    def judge(self, waiters: Iterable[Waiter], known: Mapping[str, Claim]) -> dict[str, Decision]:
-        """What is in their way besides room; the others are free from now on."""
+    def find_obstacles(self, waiters: Iterable[Waiter], known: Mapping[str, Claim]) -> dict[str, Decision]:
+        """Return the obstacles besides capacity, by id; waiters that have none are free from now on."""
         obstacles: dict[str, Decision] = {}
         for waiter in waiters:
             id = waiter.claim.id
-            self._look.discard(id)
-            if obstacle := _obstacle(waiter, known):
-                obstacles[id] = obstacle
+            self._changed.discard(id)
+            if decision := _isolated_obstacle(waiter, known):
+                obstacles[id] = decision
                 self.free.pop(id, None)
             else:
                 self.free[id] = waiter.claim
         return obstacles
 
-    def news(self, id: str, decision: Wait | Fail, now: datetime) -> bool:
-        """Whether it is to be said, and then it counts as said. A position alone is told now and then only."""
-        told = self._told.get(id)
+    def begin_report(self, id: str, decision: Wait | Fail, now: datetime) -> bool:
+        """Whether the decision is to be published; from then on it counts as published."""
+        last = self._reports.get(id)
         if isinstance(decision, Fail):
-            fresh = told is None or told.decision != decision
+            is_new = last is None or last.decision != decision
         else:
-            before = told.decision if told else self._state_says(id)
-            fresh = not isinstance(before, Wait) or worth_telling(before, decision)
-            if fresh and told and isinstance(before, Wait) and before.reason == decision.reason == QUOTA:
-                fresh = not pause_lasts(told.time, self.retell_seconds, now)
-        if fresh:
-            self._told[id] = _Told(decision, now)
-        return fresh
+            before = last.decision if last else self._decision_in_state(id)
+            is_new = not isinstance(before, Wait) or is_news(before, decision)
+            # Positions in a long queue change with every admission; publishing each would flood the log.
+            if is_new and last and isinstance(before, Wait) and before.reason == decision.reason == QUOTA:
+                is_new = not pause_lasts(last.time, self.report_seconds, now)
+        if is_new:
+            self._reports[id] = _Report(decision, now)
+        return is_new
 
-    def reasons(self) -> Counter[str]:
-        """How many wait, by the reason that was said."""
-        said = (self._told[id].decision if id in self._told else self._state_says(id) for id in self.waiting)
-        return Counter(each.reason for each in said if each)
+    def count_reasons(self) -> Counter[str]:
+        """Return the number of waiting entities by the reason that was published."""
+        decisions = (
+            self._reports[id].decision if id in self._reports else self._decision_in_state(id)
+            for id in self.waiting
+        )
+        return Counter(decision.reason for decision in decisions if decision)
 
-    def _state_says(self, id: str) -> Wait | None:
+    def _decision_in_state(self, id: str) -> Wait | None:
         claim = self.waiting[id].claim
         return Wait(claim.reason, claim.message or "") if claim.reason else None
 
-    def _add(self, waiter: Waiter) -> None:
+    def _add_waiter(self, waiter: Waiter) -> None:
         id = waiter.claim.id
         self.waiting[id] = waiter
         for need in waiter.needs:
@@ -159,3 +159,12 @@ class World:
             self._waiters[need.id].discard(id)
             if not self._waiters[need.id]:
                 del self._waiters[need.id]
+
+
+def _isolated_obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
+    """Return the obstacle of one entity. If it cannot be determined, that is the reason why this entity waits."""
+    try:
+        return obstacle(waiter, known)
+    except Exception as error:  # noqa: BLE001 - the function is pure: the entity's content is the only cause
+        _log.error("%s: what it waits for cannot be determined", waiter.claim.id, exc_info=error)
+        return Wait("Quarantined", f"what it waits for cannot be determined: {described(error)}")

@@ -1,60 +1,61 @@
 """Runs the orchestrator: one leader follows the state, admits, and keeps Kubernetes as the claims want it.
 
-`run_orchestrator` is started by the platform's process or by `steelyard service orchestrator`.
+The platform's process or `steelyard service orchestrator` calls `run_orchestrator`.
 """
 
 import asyncio
 from collections.abc import Callable
 
 from steelyard.accounts.database import Claims, Succeeded
-from steelyard.accounts.quotas import Quotas, QuotaSettings, Rates, resource_allocation
 from steelyard.broker.log import Log
 from steelyard.kube.cluster import Cluster
 from steelyard.kube.leader import Candidate, LeaderElector, LeaseLost
-from steelyard.services.leadership import Leading, lead_until
-from steelyard.services.orchestrator.exemptions import ExemptingLimits
-from steelyard.services.orchestrator.leader import Leader, Means
+from steelyard.services.leadership import Leadership, lead_until
+from steelyard.services.orchestrator.leader import Leader
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
+from steelyard.services.orchestrator.rules import AdmissionRules
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 
 LEASE = "steelyard-orchestrator"
 
 
-async def run_orchestrator(  # noqa: PLR0913 (what it works on, each of its own kind)
+async def run_orchestrator(  # noqa: PLR0913 (the parts of the platform that it connects)
     log: Log,
     claims: Claims,
     cluster: Cluster,
     settings: OrchestratorSettings,
-    quotas: QuotaSettings,
+    rules: AdmissionRules,
     *,
     candidate: Candidate,
     new_id: Callable[[], str],
     stop: asyncio.Event,
     metrics: OrchestratorMetrics | None = None,
 ) -> None:
-    """Work whenever elected, until `stop`. What the log or the claims raise ends the process: it starts anew."""
-    limits = ExemptingLimits(Quotas(quotas))
-    counts = metrics or OrchestratorMetrics()
-    rates = Rates(quotas.rates)
-    means = Means(
-        log, claims, cluster, settings, limits, resource_allocation, counts, candidate, new_id, rates
-    )
-    await orchestrate(means, stop)
+    """Work whenever elected, until `stop`. A failure of the log or of the claims ends the process: it starts anew.
 
-
-async def orchestrate(means: Means, stop: asyncio.Event) -> None:
-    """The same, with everything given."""
+    `new_id` makes ids of commands: no two are equal, also over restarts.
+    """
+    counters = metrics or OrchestratorMetrics()
 
     def elector() -> LeaderElector:
-        namespace = means.settings.lease_namespace
-        return LeaderElector(means.cluster, means.candidate, namespace=namespace, name=LEASE)
+        return LeaderElector(cluster, candidate, namespace=settings.lease_namespace, name=LEASE)
 
-    await lead_until(stop, elector, lambda leading: _lead(means, leading))
+    async def lead(leadership: Leadership) -> None:
+        leader = Leader(
+            log,
+            claims,
+            cluster,
+            settings,
+            rules,
+            candidate=candidate,
+            new_id=new_id,
+            metrics=counters,
+            leadership=leadership,
+        )
+        try:
+            await leader.work()
+        except* Succeeded as succeeded:
+            # The claims know a newer leader, though the lease did not say so yet: stand for election again.
+            raise LeaseLost(str(succeeded.exceptions[0])) from succeeded
 
-
-async def _lead(means: Means, leading: Leading) -> None:
-    """Lead until the end. A leader that finds another one in the claims stands for election again."""
-    try:
-        await Leader(means, leading).work()
-    except* Succeeded as succeeded:
-        raise LeaseLost(str(succeeded.exceptions[0])) from succeeded
+    await lead_until(stop, elector, lead)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import GLOBAL, Shortage
-from steelyard.services.orchestrator.admission import Situation, admissions, worth_telling
+from steelyard.services.orchestrator.admission import AdmissionContext, admissions, is_news
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
 from steelyard.services.orchestrator.waiting import Admit, Decision, Wait
 from steelyard.services.simulation.entities import START
@@ -58,7 +58,7 @@ def make_limits(slots: int = 100, gpus: int = 100, own_slots: int = 100, own_gpu
 
 def make_situation(
     held: Sequence[Claim] = (), minute: float = 0, turns: Mapping[str, float] | None = None
-) -> Situation:
+) -> AdmissionContext:
     """`turns` of both resources: minutes by account, or of one by `account resource`."""
     times = {
         (account.partition(" ")[0], resource): START + timedelta(minutes=each)
@@ -66,7 +66,7 @@ def make_situation(
         for resource in (SLOTS, GPUS)
         if account.partition(" ")[2] in {"", resource}
     }
-    return Situation(held, times, START + timedelta(minutes=minute), HOUR)
+    return AdmissionContext(held, times, START + timedelta(minutes=minute), HOUR)
 
 
 def admitted(decisions: Mapping[str, Decision]) -> str:
@@ -226,7 +226,7 @@ def test_an_exempt_one_passes_those_who_wait(selector: dict[str, str], expected:
 )
 def test_what_is_in_use_is_no_news(before: str | None, after: str, told: bool) -> None:
     earlier = Wait("QuotaLimit", before) if before else None
-    assert worth_telling(earlier, Wait("QuotaLimit", after)) is told
+    assert is_news(earlier, Wait("QuotaLimit", after)) is told
 
 
 # ---- random worlds

@@ -74,7 +74,7 @@ class Doomed:
 
 
 def doomed(bench: Bench, doom: Doom) -> Bench:
-    """The same world, seen by an orchestrator that will die."""
+    """The same observed, seen by an orchestrator that will die."""
 
     def count(verb: str, resource: Resource, name: str) -> None:
         if verb in {"create", "delete", "patch"} and resource.kind != "Lease":
@@ -93,11 +93,11 @@ def doomed(bench: Bench, doom: Doom) -> Bench:
 async def complete(bench: Bench, entity: DyffEntity) -> None:
     bench.pod(entity, "Succeeded")
     bench.finish(entity)
-    await bench.tell(entity, "Complete", source="informer")
+    await bench.update_status(entity, "Complete", source="informer")
 
 
 async def terminate(bench: Bench, entity: DyffEntity) -> None:
-    await bench.tell(entity, "Terminated", "TerminateCommand")
+    await bench.update_status(entity, "Terminated", "TerminateCommand")
 
 
 async def live(bench: Bench, end: Callable[[Bench, DyffEntity], Awaitable[None]]) -> None:
@@ -139,8 +139,8 @@ async def _one_life(number: int, end: Callable[[Bench, DyffEntity], Awaitable[No
     try:
         await live(bench, end)
         assert await bench.status("e1") == status
-        assert bench.made(EVALUATION) == 1
-        assert (await bench.told("e1")).count(("Admitted", None)) <= 2
+        assert bench.creations(EVALUATION) == 1
+        assert (await bench.reports("e1")).count(("Admitted", None)) <= 2
     finally:
         with suppress(BaseException):
             await bench.kill(first)

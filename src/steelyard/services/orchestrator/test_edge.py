@@ -1,4 +1,4 @@
-"""Single looks at one entity, where what the whole orchestrator does would hide them."""
+"""Single reconciliations of one entity, where the whole orchestrator would hide what they do."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +11,7 @@ from steelyard.kube.memory import MemoryCluster
 from steelyard.kube.resource import MODELS, SECRETS, Resource
 from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.cache import ResourceCache
-from steelyard.services.orchestrator.edge import Edge, Known, NotYet
+from steelyard.services.orchestrator.edge import Edge, NotYet
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES, STORAGE_SECRET
 from steelyard.services.orchestrator.settings import OrchestratorSettings
@@ -25,33 +25,35 @@ CLAIM = replace(claim_of(MODEL), admitted_at=START)
 
 @dataclass
 class Bench:
-    """One claim, a Kubernetes, and a cache that has seen nothing yet."""
+    """One claim, a cluster, and a cache that has seen nothing yet. It is the `Entities` of the edge."""
 
-    claim: Claim | None = CLAIM
+    newest_claim: Claim | None = CLAIM
     newest: bool = True
     settings: OrchestratorSettings = field(default_factory=OrchestratorSettings)
     cluster: MemoryCluster = field(default_factory=MemoryCluster)
-    said: list[Status] = field(default_factory=list)
+    reports: list[Status] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     pause: float = 0.0
 
-    async def look(self) -> float | None:
-        async def claim(id: str) -> Claim | None:
-            return self.claim
+    async def claim(self, id: str) -> Claim | None:
+        return self.newest_claim
 
-        async def newest(claim: Claim) -> bool:
-            return self.newest
+    async def is_newest(self, claim: Claim) -> bool:
+        return self.newest
 
-        async def say(claim: Claim, said: Status) -> None:
-            assert said.status != "Admitted" or self.models(), "it was said before it was so"
-            self.said.append(said)
+    async def report(self, claim: Claim, status: Status) -> None:
+        assert status.status != "Admitted" or self.models(), "it was reported before it was so"
+        self.reports.append(status)
 
-        async def release(id: str) -> None:
-            self.released.append(id)
+    async def release(self, id: str) -> None:
+        self.released.append(id)
 
+    def recreate_pause(self, id: str) -> float:
+        return self.pause
+
+    async def reconcile(self) -> float | None:
         cache = ResourceCache(self.cluster, lambda id, gone: None)
-        known = Known(claim, newest, say, release, lambda id: self.pause)
-        return await Edge(self.cluster, cache, known, self.settings).look("m1", START)
+        return await Edge(self.cluster, cache, self, self.settings).reconcile("m1", START)
 
     def models(self) -> list[dict[str, Any]]:
         return self.cluster.store.objects(MODELS)
@@ -60,28 +62,28 @@ class Bench:
 async def test_nothing_is_made_while_the_log_knows_more() -> None:
     bench = Bench(newest=False)
     with pytest.raises(NotYet, match="the log knows more"):
-        await bench.look()
+        await bench.reconcile()
     assert not bench.models()
 
 
 async def test_what_is_admitted_is_there() -> None:
     bench = Bench()
-    await bench.look()
-    assert bench.said == [Status("Admitted")]
+    await bench.reconcile()
+    assert bench.reports == [Status("Admitted")]
 
 
 async def test_what_is_there_already_counts_as_made() -> None:
     bench = Bench()
     bench.cluster.store.put(manifest(MODEL))
-    await bench.look()
-    assert bench.said == [Status("Admitted")]
+    await bench.reconcile()
+    assert bench.reports == [Status("Admitted")]
 
 
 async def test_who_is_admitted_is_not_told_again() -> None:
     bench = Bench(replace(CLAIM, status="Admitted"))
-    await bench.look()
+    await bench.reconcile()
     assert len(bench.models()) == 1
-    assert bench.said == []
+    assert bench.reports == []
 
 
 async def test_what_is_being_deleted_is_waited_for() -> None:
@@ -90,8 +92,8 @@ async def test_what_is_being_deleted_is_waited_for() -> None:
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     bench.cluster.store.put(going)
     with pytest.raises(NotYet, match="is being deleted"):
-        await bench.look()
-    assert bench.said == []
+        await bench.reconcile()
+    assert bench.reports == []
 
 
 async def test_who_is_admitted_already_fails_by_nobodys_word() -> None:
@@ -100,15 +102,15 @@ async def test_who_is_admitted_already_fails_by_nobodys_word() -> None:
     theirs["metadata"]["labels"] = {}
     bench.cluster.store.put(theirs)
     with pytest.raises(NotYet, match="cannot be made again: NameConflict"):
-        await bench.look()
-    assert bench.said == []
+        await bench.reconcile()
+    assert bench.reports == []
 
 
 @pytest.mark.parametrize("status", ["Terminated", "Deleted"])
 async def test_what_was_made_a_moment_ago_goes_before_the_cache_has_seen_it(status: str) -> None:
     bench = Bench(replace(CLAIM, status=status, terminal_at=START))
     bench.cluster.store.put(manifest(MODEL))
-    await bench.look()
+    await bench.reconcile()
     assert bench.models() == []
     assert bench.released == ["m1"]
 
@@ -116,16 +118,16 @@ async def test_what_was_made_a_moment_ago_goes_before_the_cache_has_seen_it(stat
 async def test_what_has_ended_by_word_alone_holds_on_while_its_resource_goes_on() -> None:
     bench = Bench(replace(CLAIM, status="Error", terminal_at=START))
     bench.cluster.store.put(manifest(MODEL))
-    assert await bench.look() == 1.0
+    assert await bench.reconcile() == 1.0
     assert bench.released == []
 
 
 async def test_what_has_gone_is_not_made_again_before_its_pause_is_over_whoever_asks() -> None:
     bench = Bench(replace(CLAIM, status="Admitted"), pause=30.0)
-    assert await bench.look() == 30.0
+    assert await bench.reconcile() == 30.0
     assert not bench.models()
     bench.pause = 0.0
-    await bench.look()
+    await bench.reconcile()
     assert bench.models()
 
 
@@ -139,16 +141,16 @@ async def test_what_kubernetes_does_not_take_now_is_tried_again_and_said(kind: s
 
     bench.cluster.before_call = refuse
     with pytest.raises(Forbidden):
-        await bench.look()
+        await bench.reconcile()
     message = "Kubernetes does not take it: exceeded quota: count/models.dyff.io=10"
-    assert bench.said == [Status("Created", "FailedCreate", message)]
-    bench.claim = replace(CLAIM, reason="FailedCreate", message=message, position=(1, 9))
+    assert bench.reports == [Status("Created", "FailedCreate", message)]
+    bench.newest_claim = replace(CLAIM, reason="FailedCreate", message=message, position=(1, 9))
     with pytest.raises(Forbidden):
-        await bench.look()
-    assert len(bench.said) == 1, "it says so already"
+        await bench.reconcile()
+    assert len(bench.reports) == 1, "it says so already"
     bench.cluster.before_call = None
-    await bench.look()
-    assert bench.said[-1] == Status("Admitted")
+    await bench.reconcile()
+    assert bench.reports[-1] == Status("Admitted")
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -160,8 +162,8 @@ async def test_what_kubernetes_can_never_take_fails_at_once(status: int) -> None
             raise ApiError("spec.resources.storage: 1e999 is no quantity", status=status)
 
     bench.cluster.before_call = refuse
-    await bench.look()
-    assert bench.said == [Status("Error", "BadRequest", "spec.resources.storage: 1e999 is no quantity")]
+    await bench.reconcile()
+    assert bench.reports == [Status("Error", "BadRequest", "spec.resources.storage: 1e999 is no quantity")]
 
 
 async def test_a_kubernetes_that_is_away_is_nothing_to_say_of_an_entity() -> None:
@@ -172,17 +174,17 @@ async def test_a_kubernetes_that_is_away_is_nothing_to_say_of_an_entity() -> Non
 
     bench.cluster.before_call = away
     with pytest.raises(Unreachable):
-        await bench.look()
-    assert bench.said == []
+        await bench.reconcile()
+    assert bench.reports == []
 
 
 async def test_credentials_of_the_storage_lie_in_the_accounts_namespace() -> None:
     bench = Bench(settings=OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "old"}}))
-    await bench.look()
+    await bench.reconcile()
     assert bench.models()[0]["spec"]["storage"]["secret"] == STORAGE_SECRET
     bench.settings = OrchestratorSettings.model_validate({"storage_credentials": {"KEY": "new"}})
     bench.cluster.store.remove(MODELS, "model-m1", namespace_of(ACCOUNT))
-    await bench.look()
+    await bench.reconcile()
     secret = bench.cluster.store.find(SECRETS, STORAGE_SECRET, namespace_of(ACCOUNT))
     assert secret
     assert secret["data"] == {"KEY": "bmV3"}
@@ -197,6 +199,6 @@ async def test_a_kubernetes_without_network_policies_is_asked_once() -> None:
             raise NotFound("the server could not find the requested resource")
 
     bench.cluster.before_call = serve
-    await bench.look()
+    await bench.reconcile()
     assert len(bench.models()) == 1
     assert asked == ["steelyard-default"]

@@ -11,10 +11,10 @@ from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.broker.log import STATE, Message
 from steelyard.broker.quarantine.administration import Quarantined, end_quarantine, quarantined
 from steelyard.errors import EngineError
-from steelyard.services.orchestrator.admission import Situation, admissions
+from steelyard.services.orchestrator.admission import AdmissionContext, admissions
 from steelyard.services.orchestrator.exemptions import ExemptingLimits
-from steelyard.services.orchestrator.isolation import each_apart
-from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.isolation import run_isolated
+from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Admit, Wait
 from steelyard.services.simulation.entities import START, make_model, make_report
@@ -87,11 +87,11 @@ async def test_a_look_that_fails_and_fails_puts_its_entity_aside_and_goes_on_try
 
 
 def test_an_entity_whose_obstacles_are_unknown_waits_and_says_so() -> None:
-    world = World(1.0)
+    observed = ObservedClaims(1.0)
     for id in ("r1", "r2"):
-        world.see(id, claim_of(make_report(id)))
-    broken = replace(world.waiting["r1"], needs=(None,))  # type: ignore[arg-type]
-    obstacles = world.judge([broken, world.waiting["r2"]], {})
+        observed.update(id, claim_of(make_report(id)))
+    broken = replace(observed.waiting["r1"], needs=(None,))  # type: ignore[arg-type]
+    obstacles = observed.find_obstacles([broken, observed.waiting["r2"]], {})
     reasons = {id: each.reason for id, each in obstacles.items() if isinstance(each, Wait)}
     assert reasons == {"r1": "Quarantined", "r2": "WaitingForEvaluation"}
 
@@ -102,7 +102,7 @@ def test_one_whose_quotas_cannot_be_read_is_kept_waiting_alone() -> None:
     broken = replace(
         good, id="m2", json=b'{"securityContext":{"ignoreQuotas":[{', quantities={ADMITTED: "999"}
     )
-    at = Situation([], {}, START, timedelta(minutes=1))
+    at = AdmissionContext([], {}, START, timedelta(minutes=1))
     decisions = admissions([broken, good], limits, at)
     assert decisions["m1"] == Admit()
     assert isinstance(decisions["m2"], Wait)
@@ -122,7 +122,7 @@ async def test_each_is_worked_on_apart() -> None:
     async def tell(number: int, error: Exception) -> None:
         failed[number] = str(error)
 
-    assert await each_apart(range(5), work, tell) == [0, 1, 3, 4]
+    assert await run_isolated(range(5), work, tell) == [0, 1, 3, 4]
     assert failed == {2: "too large"}
     with pytest.raises(EngineError):
-        await each_apart([9], work, tell)
+        await run_isolated([9], work, tell)

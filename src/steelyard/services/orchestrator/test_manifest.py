@@ -11,8 +11,8 @@ from steelyard.services.orchestrator.namespaces import label_value
 from steelyard.services.simulation.entities import (
     ACCOUNT,
     MOUNT,
+    make_all_kinds,
     make_audit,
-    make_each,
     make_evaluation,
     make_model,
     make_report,
@@ -26,7 +26,7 @@ MOUNTED = make_service_fields(runner=make_runner(volumeMounts=[MOUNT]))
 SCRATCH = {"kind": "Scratch", "name": "tmp", "mountPath": "/scratch", "scratch": {"capacity": "1Gi"}}
 
 
-@pytest.mark.parametrize("entity", make_each(), ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda each: type(each).__name__)
 def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: DyffEntity) -> None:
     made = manifest(entity, secret="steelyard-storage")
     spec = RESOURCES[made["kind"]].spec.parse(made["spec"])
@@ -41,7 +41,7 @@ def test_each_manifest_is_one_that_the_definition_of_its_kind_allows(entity: Dyf
     assert KUBE[made["kind"]].api_version == made["apiVersion"]
 
 
-@pytest.mark.parametrize("entity", make_each(), ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("entity", make_all_kinds(), ids=lambda each: type(each).__name__)
 def test_nothing_that_may_change_stands_in_a_manifest(entity: DyffEntity) -> None:
     later = entity.model_copy(update={"status": "Complete", "reason": "x", "labels": {"a": "b"}})
     assert manifest(later) == manifest(entity)

@@ -6,9 +6,9 @@ import pytest
 from steelyard.accounts.database import Claim
 from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings
 from steelyard.schema.base import DyffEntity
-from steelyard.services.orchestrator.admission import Situation, admissions
-from steelyard.services.orchestrator.desired import wanted
-from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.admission import AdmissionContext, admissions
+from steelyard.services.orchestrator.desired import desired_resource
+from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.orchestrator.waiting import Admit, Fail, Wait
 from steelyard.services.simulation.entities import (
@@ -27,9 +27,9 @@ def make_claim(entity: DyffEntity, **fields: object) -> Claim:
     return replace(claim_of(entity), blocked=blocked, quantities={ADMITTED: "1"}, **fields)  # type: ignore[arg-type]
 
 
-def looked_at(world: World) -> set[str]:
-    found = world.to_look_at()
-    world.judge(found, {})
+def looked_at(observed: ObservedClaims) -> set[str]:
+    found = observed.changed_waiters()
+    observed.find_obstacles(found, {})
     return {each.claim.id for each in found}
 
 
@@ -37,26 +37,26 @@ EVALUATION = make_claim(make_evaluation())
 
 
 def test_a_change_wakes_those_who_wait_for_it_and_nobody_else() -> None:
-    world = World(RETELL)
-    assert world.see("e1", EVALUATION)
-    assert world.see("m1", make_claim(make_model()))
-    assert looked_at(world) == {"e1", "m1"}
-    assert not world.see("x1", claim_of(make_dataset("x1")))
-    assert world.see("d1", claim_of(make_dataset(status="Ready")))
-    assert looked_at(world) == {"e1"}
-    assert looked_at(world) == set()
+    observed = ObservedClaims(RETELL)
+    assert observed.update("e1", EVALUATION)
+    assert observed.update("m1", make_claim(make_model()))
+    assert looked_at(observed) == {"e1", "m1"}
+    assert not observed.update("x1", claim_of(make_dataset("x1")))
+    assert observed.update("d1", claim_of(make_dataset(status="Ready")))
+    assert looked_at(observed) == {"e1"}
+    assert looked_at(observed) == set()
 
 
 def test_what_was_said_of_a_waiter_is_no_reason_to_look_at_it_again() -> None:
-    world = World(RETELL)
-    world.see("e1", EVALUATION)
-    looked_at(world)
-    assert not world.see(
+    observed = ObservedClaims(RETELL)
+    observed.update("e1", EVALUATION)
+    looked_at(observed)
+    assert not observed.update(
         "e1", replace(EVALUATION, reason="UnsatisfiedDependency", message="waiting for Dataset d1")
     )
-    assert looked_at(world) == set()
-    assert world.see("d1", claim_of(make_dataset(status="Ready")))
-    assert world.waiting["e1"].claim.reason == "UnsatisfiedDependency"
+    assert looked_at(observed) == set()
+    assert observed.update("d1", claim_of(make_dataset(status="Ready")))
+    assert observed.waiting["e1"].claim.reason == "UnsatisfiedDependency"
 
 
 @pytest.mark.parametrize(
@@ -68,66 +68,68 @@ def test_what_was_said_of_a_waiter_is_no_reason_to_look_at_it_again() -> None:
     ],
 )
 def test_who_waits_no_longer_is_not_looked_at(claim: Claim | None) -> None:
-    world = World(RETELL)
-    world.see("e1", EVALUATION)
-    world.see("e1", claim)
-    assert not world.waiting
-    assert not world.see("d1", claim_of(make_dataset(status="Ready")))
+    observed = ObservedClaims(RETELL)
+    observed.update("e1", EVALUATION)
+    observed.update("e1", claim)
+    assert not observed.waiting
+    assert not observed.update("d1", claim_of(make_dataset(status="Ready")))
 
 
 def test_who_is_admitted_holds_until_it_is_released() -> None:
-    world = World(RETELL)
+    observed = ObservedClaims(RETELL)
     admitted = make_claim(make_model(status="Admitted"), admitted_at=START)
-    assert world.see("m1", admitted)
-    assert not world.see("m1", replace(admitted, message="attempt 2"))
-    assert not world.see("m1", replace(admitted, status="Ready", terminal_at=START))
-    assert set(world.held) == {"m1"}
-    assert world.see("m1", replace(admitted, status="Ready", released_at=START))
-    assert not world.held
-    assert world.turns == {(admitted.account, ADMITTED): START}
+    assert observed.update("m1", admitted)
+    assert not observed.update("m1", replace(admitted, message="attempt 2"))
+    assert not observed.update("m1", replace(admitted, status="Ready", terminal_at=START))
+    assert set(observed.held) == {"m1"}
+    assert observed.update("m1", replace(admitted, status="Ready", released_at=START))
+    assert not observed.held
+    assert observed.turns == {(admitted.account, ADMITTED): START}
 
 
 def test_the_same_thing_is_said_once() -> None:
-    world = World(RETELL)
-    world.see("e1", replace(EVALUATION, reason="UnsatisfiedDependency", message="waiting for Dataset d1"))
+    observed = ObservedClaims(RETELL)
+    observed.update(
+        "e1", replace(EVALUATION, reason="UnsatisfiedDependency", message="waiting for Dataset d1")
+    )
     said = Wait("UnsatisfiedDependency", "waiting for Dataset d1")
     other, failed = Wait("UnsatisfiedDependency", "waiting for InferenceService s1"), Fail("Failed", "x", "y")
-    assert not world.news("e1", said, START), "its state says so already"
-    assert world.news("e1", other, START)
-    assert not world.news("e1", other, START)
-    assert world.news("e1", failed, START)
-    assert not world.news("e1", failed, START)
+    assert not observed.begin_report("e1", said, START), "its state says so already"
+    assert observed.begin_report("e1", other, START)
+    assert not observed.begin_report("e1", other, START)
+    assert observed.begin_report("e1", failed, START)
+    assert not observed.begin_report("e1", failed, START)
 
 
 def test_a_position_is_told_now_and_then() -> None:
-    world = World(RETELL)
-    world.see("m1", make_claim(make_model()))
+    observed = ObservedClaims(RETELL)
+    observed.update("m1", make_claim(make_model()))
     first, second = (
         Wait("QuotaLimit", f"Account quota exceeded: 1/1 (position {number})") for number in (2, 1)
     )
-    assert world.news("m1", first, START)
-    assert not world.news("m1", second, START + timedelta(seconds=4))
-    assert world.news("m1", second, START + timedelta(seconds=5))
+    assert observed.begin_report("m1", first, START)
+    assert not observed.begin_report("m1", second, START + timedelta(seconds=4))
+    assert observed.begin_report("m1", second, START + timedelta(seconds=5))
 
 
 def test_a_long_queue_does_not_flood_the_log() -> None:
     """300 wait, one is admitted every second: a few messages about each of them."""
-    world, limits = World(RETELL), Quotas(QuotaSettings(everything={ADMITTED: "1"}, account={}))
+    observed, limits = ObservedClaims(RETELL), Quotas(QuotaSettings(everything={ADMITTED: "1"}, account={}))
     for number in range(300):
         created = START + timedelta(milliseconds=number)
-        world.see(f"m{number:03}", make_claim(make_model(f"m{number:03}", creationTime=created)))
+        observed.update(f"m{number:03}", make_claim(make_model(f"m{number:03}", creationTime=created)))
     messages = 0
     for second in range(300):
         now = START + timedelta(seconds=second + 1)
-        world.judge(world.to_look_at(), {})
-        at = Situation((), world.turns, now, timedelta(hours=1))
-        for id, decision in admissions(list(world.free.values()), limits, at).items():
+        observed.find_obstacles(observed.changed_waiters(), {})
+        at = AdmissionContext((), observed.turns, now, timedelta(hours=1))
+        for id, decision in admissions(list(observed.free.values()), limits, at).items():
             if isinstance(decision, Admit):
-                world.admit(world.waiting[id].claim, now)
-                world.release(id)
+                observed.admit(observed.waiting[id].claim, now)
+                observed.release(id)
             elif isinstance(decision, Wait):
-                messages += world.news(id, decision, now)
-    assert not world.waiting
+                messages += observed.begin_report(id, decision, now)
+    assert not observed.waiting
     assert messages < 300 * 7
 
 
@@ -152,6 +154,6 @@ def test_a_long_queue_does_not_flood_the_log() -> None:
     ],
 )
 def test_which_resource_is_wanted(claim: Claim | None, word: str, minutes: int | None) -> None:
-    found = wanted(claim, START, 3600)
-    assert found.word == word
+    found = desired_resource(claim, START, 3600)
+    assert found.presence == word
     assert found.until == (START + timedelta(minutes=minutes) if minutes else None)

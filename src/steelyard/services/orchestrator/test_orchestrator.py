@@ -20,6 +20,7 @@ from steelyard.schema.base import DyffEntity
 from steelyard.schema.names import namespace_of
 from steelyard.services.orchestrator.manifest import manifest
 from steelyard.services.orchestrator.namespaces import NETWORK_POLICIES
+from steelyard.services.orchestrator.rules import rules_of
 from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.entities import (
@@ -102,7 +103,7 @@ async def test_what_waits_for_nothing_is_made_and_then_admitted(bench: Bench) ->
     assert made["spec"] == manifest(MODEL)["spec"]
     entity = await bench.entity("m1")
     assert (entity.reason, entity.message) == (None, None)
-    assert await bench.told("m1") == [("Admitted", None)]
+    assert await bench.reports("m1") == [("Admitted", None)]
     assert bench.metrics.admitted.labels("Model")._value.get() == 1
 
 
@@ -136,7 +137,7 @@ async def test_an_evaluation_waits_for_what_it_needs_and_says_so(bench: Bench) -
     await says("waiting for Dataset digits, whose upload is not finalized")
     assert (await bench.entity("e1")).reason == "UnsatisfiedDependency"
     assert bench.resource(EVALUATION) is None
-    await bench.tell(make_dataset(), "Ready")
+    await bench.update_status(make_dataset(), "Ready")
     await has_status(bench, "e1", "Admitted")
     assert (await bench.entity("e1")).message is None
 
@@ -144,7 +145,7 @@ async def test_an_evaluation_waits_for_what_it_needs_and_says_so(bench: Bench) -
 async def test_a_dependency_that_fails_fails_those_who_wait(bench: Bench) -> None:
     bench.start()
     await bench.create(SERVICE, EVALUATION, make_dataset(status="WaitingForUpload"))
-    await bench.tell(make_dataset(), "Error", "UploadFailed")
+    await bench.update_status(make_dataset(), "Error", "UploadFailed")
     await has_status(bench, "e1", "Failed")
     entity = await bench.entity("e1")
     assert (entity.reason, entity.message) == ("FailedDependency", "Dataset digits failed: UploadFailed")
@@ -165,7 +166,7 @@ async def test_who_finds_no_room_waits_until_another_lets_go(bench: Bench) -> No
     assert (await bench.entity("m2")).message == "Global quota exceeded: slots: 1/1 (position 1)"
     bench.pod(first, "Running")
     bench.finish(first, "Ready")
-    await bench.tell(first, "Ready", source="informer")
+    await bench.update_status(first, "Ready", source="informer")
     await has_status(bench, "m1", "Ready")
     await until(lambda: True)
     assert await bench.status("m2") == "Created"  # a Pod of the first one runs still
@@ -182,15 +183,15 @@ async def test_what_is_terminated_goes_at_once_and_what_is_complete_after_a_whil
     await admitted(bench, one)
     await admitted(bench, other)
     bench.finish(other, "Ready")
-    await bench.tell(other, "Ready", source="informer")
-    await bench.tell(one, "Terminated", "TerminateCommand")
+    await bench.update_status(other, "Ready", source="informer")
+    await bench.update_status(one, "Terminated", "TerminateCommand")
     await until(lambda: bench.resource(one) is None)
     await released(bench, "i1")
     await released(bench, "m2")
     assert bench.resource(other) is not None
     bench.now += timedelta(hours=2)
     await until(lambda: bench.resource(other) is None)
-    assert bench.made(one) == bench.made(other) == 1
+    assert bench.creations(one) == bench.creations(other) == 1
 
 
 async def test_a_resource_deleted_by_hand_comes_back_while_its_entity_is_unfinished(bench: Bench) -> None:
@@ -198,14 +199,14 @@ async def test_a_resource_deleted_by_hand_comes_back_while_its_entity_is_unfinis
     await admitted(bench, MODEL)
     bench.remove(MODEL)
     await until(lambda: bench.resource(MODEL) is not None)
-    assert bench.made(MODEL) == 2
+    assert bench.creations(MODEL) == 2
     bench.finish(MODEL, "Ready")
-    await bench.tell(MODEL, "Ready", source="informer")
+    await bench.update_status(MODEL, "Ready", source="informer")
     await released(bench, "m1")
     bench.remove(MODEL)
     await bench.create(make_model("m2"))
     await has_status(bench, "m2", "Admitted")
-    assert bench.made(MODEL) == 2
+    assert bench.creations(MODEL) == 2
 
 
 async def test_a_finished_resource_deleted_by_hand_is_not_made_again_by_the_comparison(bench: Bench) -> None:
@@ -220,9 +221,9 @@ async def test_a_finished_resource_deleted_by_hand_is_not_made_again_by_the_comp
     before = claims.comparisons
     await until(lambda: claims.comparisons > before + 3)
     assert bench.resource(MODEL) is None
-    await bench.tell(MODEL, "Ready", source="informer")
+    await bench.update_status(MODEL, "Ready", source="informer")
     await released(bench, "m1")
-    assert bench.made(MODEL) == 1
+    assert bench.creations(MODEL) == 1
 
 
 async def test_a_restored_entity_ends_as_its_resource_that_is_still_there(bench: Bench) -> None:
@@ -233,13 +234,13 @@ async def test_a_restored_entity_ends_as_its_resource_that_is_still_there(bench:
     bench.finish(MODEL, "Ready")
     await has_status(bench, "m1", "Ready")
     await bench.kill(first)
-    await bench.tell(MODEL, "Deleted")
+    await bench.update_status(MODEL, "Deleted")
     await has_status(bench, "m1", "Deleted")
     await bench.restore(running)
     await has_status(bench, "m1", "Admitted")
     bench.start("two")
     await has_status(bench, "m1", "Ready")
-    assert bench.made(MODEL) == 1
+    assert bench.creations(MODEL) == 1
 
 
 async def test_a_kubernetes_made_anew_gets_what_is_unfinished_again(bench: Bench) -> None:
@@ -249,7 +250,7 @@ async def test_a_kubernetes_made_anew_gets_what_is_unfinished_again(bench: Bench
     await admitted(bench, running)
     await admitted(bench, ended)
     bench.finish(ended, "Ready")
-    await bench.tell(ended, "Ready", source="informer")
+    await bench.update_status(ended, "Ready", source="informer")
     await released(bench, "m2")
     await bench.kill(first)
     bench.cluster.restore(empty)
@@ -308,13 +309,13 @@ async def test_while_kubernetes_is_away_everything_waits(bench: Bench) -> None:
     bench.cluster.before_call = away
     bench.cluster.end_watches()
     await bench.create(MODEL)
-    await bench.tell(make_model("m2"), "Terminated")
+    await bench.update_status(make_model("m2"), "Terminated")
     await has_status(bench, "m2", "Terminated")
     bench.cluster.before_call = None
     await until(lambda: bench.resource(MODEL) is not None)
     await has_status(bench, "m1", "Admitted")
     await until(lambda: bench.resource(make_model("m2")) is None)
-    assert bench.made(MODEL) == 1
+    assert bench.creations(MODEL) == 1
 
 
 async def test_a_namespace_deleted_by_hand_is_made_again(bench: Bench) -> None:
@@ -359,7 +360,7 @@ async def test_two_orchestrators_and_one_leader(bench: Bench) -> None:
     await bench.create(*models[4:])
     for model in models:
         await has_status(bench, model.id, "Admitted")
-    assert [bench.made(model) for model in models] == [1] * 8
+    assert [bench.creations(model) for model in models] == [1] * 8
     assert not second.done()
 
 
@@ -417,7 +418,7 @@ async def test_claims_can_be_made_anew_from_the_log(bench: Bench) -> None:
         return "quota" in await bench.message("m2")
 
     await until(waits)
-    assert bench.made(MODEL) == 1
+    assert bench.creations(MODEL) == 1
     await bench.kill(second)
     await ledger.close()
 
@@ -441,7 +442,7 @@ async def test_nothing_is_done_before_what_there_was_is_read() -> None:
     bench.claims = second.claims
     bench.start()
     await admitted(bench, make_model("m2"))
-    assert bench.made(MODEL) == 1
+    assert bench.creations(MODEL) == 1
     await bench.close()
     await first.close()
     await second.close()
@@ -462,7 +463,7 @@ async def test_a_log_made_anew_is_believed(bench: Bench) -> None:
     await until(lambda: bench.resource(lost) is None)
     assert await bench.claim("m1") is None
     await admitted(bench, make_model("m3"))
-    assert bench.made(kept) == 1
+    assert bench.creations(kept) == 1
     claim = await bench.claim("m2")
     assert claim
     assert claim.position[0] == 2
@@ -485,7 +486,7 @@ async def test_what_was_forgotten_long_ago_is_let_go_of(bench: Bench) -> None:
 async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
     bench.start()
     await admitted(bench, MODEL)
-    await bench.tell(MODEL, "Deleted")
+    await bench.update_status(MODEL, "Deleted")
     await until(lambda: bench.resource(MODEL) is None)
     await released(bench, "m1")
     await bench.forget(MODEL)
@@ -498,14 +499,14 @@ async def test_a_forgotten_entity_leaves_nothing_behind(bench: Bench) -> None:
 
 async def test_it_runs_with_the_settings_as_they_are(bench: Bench) -> None:
     stop = asyncio.Event()
-    settings, quotas = OrchestratorSettings(), QuotaSettings()
+    settings, rules = OrchestratorSettings(), rules_of(QuotaSettings())
     running = asyncio.create_task(
         run_orchestrator(
             bench.log,
             bench.claims,
             bench.cluster,
             settings,
-            quotas,
+            rules,
             candidate=Candidate("one", SystemClock()),
             new_id=bench.new_id,
             stop=stop,

@@ -13,7 +13,7 @@ from steelyard.accounts.quotas import ADMITTED, Quotas, QuotaSettings, Rates
 from steelyard.services.orchestrator.admission import Limits
 from steelyard.services.orchestrator.exemptions import ExemptingRates
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
-from steelyard.services.orchestrator.observed import World
+from steelyard.services.orchestrator.observed import ObservedClaims
 from steelyard.services.orchestrator.scheduler import Scheduler
 from steelyard.services.orchestrator.test_waiting import claim_of
 from steelyard.services.simulation.entities import START, make_model
@@ -34,14 +34,14 @@ def at(minute: float) -> datetime:
 class Bench:
     claims: Claims
     limits: Limits
-    world: World
+    observed: ObservedClaims
     scheduler: Scheduler
     leader: int
 
     async def see(self, *given: Claim) -> None:
         await self.claims.apply([(claim.id, claim) for claim in given], 1, {}, self.leader)
         for claim in given:
-            self.world.see(claim.id, await self.claims.get(claim.id))
+            self.observed.update(claim.id, await self.claims.get(claim.id))
 
     async def finish(self, id: str, minute: float) -> None:
         found = await self.claims.get(id)
@@ -49,27 +49,27 @@ class Bench:
         over = replace(found, status="Ready", terminal_at=at(minute), position=(1, found.position[1] + 1))
         await self.see(over)
         await self.claims.release(id, at(minute), self.leader)
-        self.world.release(id)
+        self.observed.release(id)
 
     async def turn(self, minute: float) -> tuple[list[str], list[str | None]]:
         """Who was admitted, and what the others are told."""
-        admitted, told = await self.scheduler.turn(at(minute), self.leader)
+        admitted, told = await self.scheduler.schedule(at(minute), self.leader)
         return sorted(admitted), [status.message for _, status in told]
 
     def elect(self) -> None:
         """The one who leads from now on remembers nothing."""
-        self.world = World(0)
+        self.observed = ObservedClaims(0)
         self.scheduler = Scheduler(
-            self.claims, self.world, self.limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates)
+            self.claims, self.observed, self.limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates)
         )
 
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     ledger = await open_ledger("memory:")
-    limits, world = Quotas(QuotaSettings(everything={ADMITTED: "3"})), World(0)
-    scheduler = Scheduler(ledger.claims, world, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates))
-    yield Bench(ledger.claims, limits, world, scheduler, await ledger.claims.lead("one", START))
+    limits, observed = Quotas(QuotaSettings(everything={ADMITTED: "3"})), ObservedClaims(0)
+    scheduler = Scheduler(ledger.claims, observed, limits, 600, OrchestratorMetrics(), Rates(SETTINGS.rates))
+    yield Bench(ledger.claims, limits, observed, scheduler, await ledger.claims.lead("one", START))
     await ledger.close()
 
 

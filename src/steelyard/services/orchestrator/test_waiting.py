@@ -2,7 +2,7 @@ import pytest
 
 from steelyard.accounts.database import Claim
 from steelyard.schema.base import DyffEntity
-from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, in_the_way, named, waiter_of
+from steelyard.services.orchestrator.waiting import Fail, Wait, Waiter, display_name, obstacle, waiter_of
 from steelyard.services.simulation.entities import (
     make_audit,
     make_dataset,
@@ -97,13 +97,13 @@ SERVICE, EVALUATION, REPORT = make_service(model=FOREIGN_MODEL), make_evaluation
 def test_what_is_not_there_yet_is_waited_for(
     entity: DyffEntity, there: list[DyffEntity], reason: str, message: str
 ) -> None:
-    decision = in_the_way(waiter(entity), known(*there))
+    decision = obstacle(waiter(entity), known(*there))
     assert isinstance(decision, Wait)
     assert (decision.reason, decision.message) == (reason, message)
 
 
 def test_a_waiter_names_all_that_it_waits_for() -> None:
-    decision = in_the_way(waiter(EVALUATION), known(make_service(status="Created")))
+    decision = obstacle(waiter(EVALUATION), known(make_service(status="Created")))
     assert isinstance(decision, Wait)
     assert decision.blocked == {"d1", "s1"}
 
@@ -156,14 +156,14 @@ def test_a_waiter_names_all_that_it_waits_for() -> None:
     ],
 )
 def test_what_will_never_come_is_a_failure(entity: DyffEntity, there: list[DyffEntity], fail: Fail) -> None:
-    assert in_the_way(waiter(entity), known(*there)) == fail
+    assert obstacle(waiter(entity), known(*there)) == fail
 
 
 def test_a_spec_that_cannot_run_fails_before_anything_is_waited_for() -> None:
     service = make_service(
         model=FOREIGN_MODEL, runner=make_runner(image=None, imageRef={"kind": "OCIArtifact", "id": "o1"})
     )
-    decision = in_the_way(waiter(service), {})
+    decision = obstacle(waiter(service), {})
     assert isinstance(decision, Fail)
     assert (decision.status, decision.reason) == ("Error", "BadImage")
 
@@ -180,10 +180,10 @@ def test_a_spec_that_cannot_run_fails_before_anything_is_waited_for() -> None:
 def test_nothing_is_in_the_way_of_one_whose_needs_are_met(
     entity: DyffEntity, there: list[DyffEntity]
 ) -> None:
-    assert in_the_way(waiter(entity), known(*there)) is None
+    assert obstacle(waiter(entity), known(*there)) is None
 
 
 def test_a_long_name_is_cut() -> None:
     one = waiter(SERVICE)
     model = claim_of(make_model(name="x" * 255))
-    assert len(named(one.needs[0], model)) == len("Model ") + 100
+    assert len(display_name(one.needs[0], model)) == len("Model ") + 100

@@ -1,6 +1,6 @@
-"""What an entity waits for before it may run, in a sentence; and what will never come.
+"""Dependencies that an entity waits for before it may run, and obstacles that will never go away.
 
-Pure. The orchestrator asks it about each entity that is Created, whenever something that it depends on has changed.
+Pure. The orchestrator calls it for each entity that is Created, whenever something that it depends on has changed.
 """
 
 import json
@@ -19,12 +19,12 @@ NAME_LIMIT = 100
 
 @dataclass(frozen=True)
 class Admit:
-    """It may run now."""
+    """The entity may run now."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """It stays Created; `blocked` are ids of what it waits for."""
+    """The entity stays Created; `blocked` are ids of the entities that it waits for."""
 
     reason: str
     message: str
@@ -33,7 +33,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Fail:
-    """It will never run."""
+    """The entity will never run."""
 
     status: str
     reason: str
@@ -42,16 +42,16 @@ class Fail:
 
 Decision = Admit | Wait | Fail
 
-_WORDS = {
+_REASONS = {
     ("InferenceService", "Model"): ("WaitingForModel", "NoSuchModel"),
     ("Report", "Evaluation"): ("WaitingForEvaluation", "NoSuchEvaluation"),
 }
-"""By kind and the kind that it waits for: the reasons while it is not there yet, and when it is there no more."""
+"""Reasons by kind and kind of the dependency: while the dependency is not ready, and after it was deleted."""
 
 
 @dataclass(frozen=True)
 class Waiter:
-    """A claim that is not admitted, with what its entity says about it."""
+    """A claim that is not admitted, with its entity's dependencies and a fault of the entity, if it has one."""
 
     claim: Claim
     needs: tuple[Dependency, ...]
@@ -59,35 +59,32 @@ class Waiter:
 
 
 def waiter_of(claim: Claim, entity: DyffEntity) -> Waiter:
+    """Return the waiter for an entity that is Created."""
     try:
         check(entity)
-    except Unresolvable as fault:
-        return Waiter(
-            claim, dependencies(entity), Fail(failure_status(claim.kind), fault.reason, fault.message)
-        )
+    except Unresolvable as error:
+        fault = Fail(failure_status(claim.kind), error.reason, error.message)
+        return Waiter(claim, dependencies(entity), fault)
     return Waiter(claim, dependencies(entity))
 
 
-def in_the_way(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
-    """Why it cannot run, quotas apart. An entity that is not known may still come: that is no failure."""
+def obstacle(waiter: Waiter, known: Mapping[str, Claim]) -> Wait | Fail | None:
+    """Return why the entity cannot run, quotas apart; None if it can. `known` are claims of its dependencies by id."""
     if waiter.fault:
         return waiter.fault
-    lacking = [each for each in waiter.needs if _status(each, known) not in SUCCESS]
-    for each in lacking:
-        if each.id in known and known[each.id].status in TERMINAL:
-            return _failed(waiter.claim.kind, each, known[each.id])
+    # A dependency that is not known may still come: records of different partitions have no order among each other.
+    lacking = [need for need in waiter.needs if need.id not in known or known[need.id].status not in SUCCESS]
+    for need in lacking:
+        if need.id in known and known[need.id].status in TERMINAL:
+            return _failed(waiter.claim.kind, need, known[need.id])
     return _waiting(waiter.claim.kind, lacking, known) if lacking else None
 
 
-def _status(dependency: Dependency, known: Mapping[str, Claim]) -> str | None:
-    return known[dependency.id].status if dependency.id in known else None
-
-
 def _failed(kind: str, dependency: Dependency, claim: Claim) -> Fail:
-    name = named(dependency, claim)
+    name = display_name(dependency, claim)
     match claim.status:
         case "Deleted":
-            _, reason = _WORDS.get((kind, dependency.kind), ("", "FailedDependency"))
+            _, reason = _REASONS.get((kind, dependency.kind), ("", "FailedDependency"))
             return Fail(failure_status(kind), reason, f"{name} was deleted")
         case "Terminated":
             return Fail(failure_status(kind), "FailedDependency", f"{name} was terminated")
@@ -98,18 +95,18 @@ def _failed(kind: str, dependency: Dependency, claim: Claim) -> Fail:
 
 def _waiting(kind: str, lacking: list[Dependency], known: Mapping[str, Claim]) -> Wait:
     first = lacking[0]
-    reason, _ = _WORDS.get((kind, first.kind), ("UnsatisfiedDependency", ""))
-    message = f"waiting for {named(first, known.get(first.id))}"
+    reason, _ = _REASONS.get((kind, first.kind), ("UnsatisfiedDependency", ""))
+    message = f"waiting for {display_name(first, known.get(first.id))}"
     if first.id not in known:
         message += ", which is not there yet"
     elif known[first.id].status == "WaitingForUpload":
         message += ", whose upload is not finalized"
     if others := len(lacking) - 1:
         message += f"; and for {others} more"
-    return Wait(reason, message, frozenset(each.id for each in lacking))
+    return Wait(reason, message, frozenset(need.id for need in lacking))
 
 
-def named(dependency: Dependency, claim: Claim | None) -> str:
-    """Its kind and name, or its id where it has no name."""
+def display_name(dependency: Dependency, claim: Claim | None) -> str:
+    """Return kind and name of a dependency, or kind and id if it has no name."""
     name = json.loads(claim.json).get("name") if claim else None
     return f"{dependency.kind} {name[:NAME_LIMIT] if name else dependency.id}"

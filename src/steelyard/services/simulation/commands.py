@@ -1,4 +1,4 @@
-"""Commands as the parts of the platform give them, and records of them. For tests of judge, sinks and reaper."""
+"""Commands as the parts of the platform send them, and their records. For tests of aggregator, sinks and reaper."""
 
 from datetime import datetime, timedelta
 from itertools import count
@@ -42,33 +42,33 @@ def status(
     entity: DyffEntity, new: str, reason: str | None = None, message: str | None = None
 ) -> UpdateEntityStatus:
     patch = StatusPatch(status=new, reason=reason, message=message)
-    return UpdateEntityStatus(data=StatusData(**_whom(entity), attributes=patch))
+    return UpdateEntityStatus(data=StatusData(**_identifier(entity), attributes=patch))
 
 
 def labels(entity: DyffEntity, **values: str | None) -> EditEntityLabels:
-    return EditEntityLabels(data=LabelsData(**_whom(entity), attributes=LabelsPatch(labels=values)))
+    return EditEntityLabels(data=LabelsData(**_identifier(entity), attributes=LabelsPatch(labels=values)))
 
 
 def documentation(entity: DyffEntity, **values: str | None) -> EditEntityDocumentation:
     attributes = DocumentationAttributes(documentation=DocumentationPatch(**values))
-    return EditEntityDocumentation(data=DocumentationData(**_whom(entity), attributes=attributes))
+    return EditEntityDocumentation(data=DocumentationData(**_identifier(entity), attributes=attributes))
 
 
 def restore(entity: DyffEntity, **conditions: str | bool) -> RestoreEntity:
     attributes = RestoreAttributes.parse({"entity": entity.dump(), **conditions})
-    return RestoreEntity(data=RestoreData(**_whom(entity), attributes=attributes))
+    return RestoreEntity(data=RestoreData(**_identifier(entity), attributes=attributes))
 
 
 def forget(entity: DyffEntity, **conditions: str) -> ForgetEntity:
-    return ForgetEntity(data=ForgetData.parse({**_whom(entity), **conditions}))
+    return ForgetEntity(data=ForgetData.parse({**_identifier(entity), **conditions}))
 
 
-def _whom(entity: DyffEntity) -> dict[str, Any]:
+def _identifier(entity: DyffEntity) -> dict[str, Any]:
     return {"id": entity.id, "kind": type(entity).__name__}
 
 
 def headers(source: str, after: timedelta = timedelta(), **more: str) -> dict[str, str]:
-    """Of a command with an id of its own."""
+    """Return the headers of a command, with an id of its own."""
     return {"id": command_id(str(next(_ids))), "source": source, "time": command_time(START + after), **more}
 
 
@@ -77,7 +77,7 @@ def message(command: Command, source: str = "api", after: timedelta = timedelta(
 
 
 def record(sent: Message, offset: int, partition: int = 3, written: datetime = START) -> Record:
-    """Where the log would have it."""
+    """Return the record that the log would make of a message."""
     return Record(sent.topic, partition, offset, sent.key, sent.value, sent.headers, written)
 
 

@@ -1,4 +1,4 @@
-"""Entities for tests of the orchestrator and the informer; what matters is given by keyword."""
+"""Entities for tests of the services; a test gives the fields that matter by keyword."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -35,7 +35,7 @@ def make_runner(**fields: Any) -> Json:
 
 
 def make_service_fields(id: str = "s1", **fields: Any) -> Json:
-    """What an InferenceService is, and what sessions and evaluations embed of it."""
+    """Return the fields of an InferenceService that sessions and evaluations embed."""
     interface = {"endpoint": "predict", "outputSchema": SCHEMA}
     base = {"id": id, "account": ACCOUNT, "name": "digits", "runner": make_runner(), "interface": interface}
     return {**base, **fields}
@@ -81,6 +81,6 @@ def make_audit(id: str = "u1", **fields: Any) -> Audit:
     return Audit.parse({**make_base(id), "auditProcedure": "p1", "inferenceService": "s1", **fields})
 
 
-def make_each() -> tuple[DyffEntity, ...]:
-    """One entity of each kind that has a custom resource."""
+def make_all_kinds() -> tuple[DyffEntity, ...]:
+    """Return one entity of each kind that has a custom resource."""
     return (make_model(), make_service(), make_session(), make_evaluation(), make_report(), make_audit())

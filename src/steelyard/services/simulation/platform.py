@@ -1,4 +1,4 @@
-"""The orchestrator in a world in memory, with hands that act in it and eyes that look. For tests."""
+"""A platform in memory: log, claims and cluster, and the services that run on them. For tests of the services."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from steelyard.accounts.database import Claim, Claims
+from steelyard.accounts.quotas import Rates
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, STATE, Log, Message, Record
 from steelyard.broker.partition import partition_of
@@ -24,10 +25,10 @@ from steelyard.schema.status import Source
 from steelyard.services.aggregator.run import run_aggregator
 from steelyard.services.informer.run import run_informer
 from steelyard.services.orchestrator.admission import Limits
-from steelyard.services.orchestrator.leader import Means
 from steelyard.services.orchestrator.manifest import KUBE
 from steelyard.services.orchestrator.metrics import OrchestratorMetrics
-from steelyard.services.orchestrator.run import orchestrate
+from steelyard.services.orchestrator.rules import AdmissionRules
+from steelyard.services.orchestrator.run import run_orchestrator
 from steelyard.services.orchestrator.settings import OrchestratorSettings
 from steelyard.services.simulation.commands import restore
 from steelyard.services.simulation.entities import START
@@ -38,12 +39,12 @@ QUICK = OrchestratorSettings(
     reconcile_seconds=0.2, release_seconds=0.02, recreate_seconds=0.02, retell_seconds=0.05, workers=2
 )
 _IDS = count()
-"""Of commands, of all benches: several may share one log."""
+"""Ids of commands; all benches share them, since several may share one log."""
 TIMING = Timing(duration=1, deadline=0.6, retry=0.05)
 
 
 class _BenchClock(SystemClock):
-    """Leases by the machine's time; what is written down has the bench's."""
+    """The machine's clock for leases; the bench's time for what is written down."""
 
     def __init__(self, bench: "Bench") -> None:
         self._bench = bench
@@ -54,7 +55,7 @@ class _BenchClock(SystemClock):
 
 @dataclass
 class Bench:
-    """Everything that outlives an orchestrator, and the orchestrators that run in it."""
+    """A platform that outlives its orchestrators: tests change it, and read what the services made of it."""
 
     claims: Claims
     limits: Limits
@@ -66,31 +67,34 @@ class Bench:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def new_id(self) -> str:
-        """The id of a command."""
+        """Return the id of a new command."""
         return f"command-{next(_IDS)}"
 
-    # ---- what runs
+    # ---- services
 
-    def start(self, owner: str = "one") -> asyncio.Task[None]:
-        """An orchestrator, until it is cancelled or dies."""
-        means = Means(
-            self.log,
-            self.claims,
-            self.cluster,
-            self.settings,
-            self.limits,
-            lambda entity: {"slots": "1"},
-            self.metrics,
-            Candidate(owner, _BenchClock(self), timing=TIMING),
-            self.new_id,
+    def start(self, identity: str = "one") -> asyncio.Task[None]:
+        """Run an orchestrator until it is cancelled or dies."""
+        rules = AdmissionRules(self.limits, Rates(), lambda entity: {"slots": "1"})
+        return self._run(
+            run_orchestrator(
+                self.log,
+                self.claims,
+                self.cluster,
+                self.settings,
+                rules,
+                candidate=Candidate(identity, _BenchClock(self), timing=TIMING),
+                new_id=self.new_id,
+                stop=asyncio.Event(),
+                metrics=self.metrics,
+            )
         )
-        return self._run(orchestrate(means, asyncio.Event()))
 
     def aggregate(self) -> None:
+        """Run an aggregator."""
         self._run(run_aggregator(self.log, stop=asyncio.Event()))
 
     def inform(self, identity: str = "one") -> asyncio.Task[None]:
-        """An informer, until it is cancelled."""
+        """Run an informer until it is cancelled."""
         candidate = Candidate(identity, SystemClock(), timing=TIMING)
         return self._run(run_informer(self.log, self.cluster, candidate=candidate, stop=asyncio.Event()))
 
@@ -100,30 +104,33 @@ class Bench:
         return task
 
     async def kill(self, task: asyncio.Task[None]) -> None:
-        """The process is gone; what it wrote stays."""
+        """End a service at once; what it wrote stays."""
         task.cancel()
         with suppress(BaseException):
             await task
 
     async def close(self) -> None:
+        """End all services."""
         for task in self._tasks:
             await self.kill(task)
 
-    # ---- hands
+    # ---- changes
 
     async def create(self, *entities: DyffEntity) -> None:
-        """As the API does: the command is in the log."""
-        await self.log.publish([_creation(each) for each in entities])
+        """Publish CreateEntity commands, as the API does."""
+        await self.log.publish([_creation(entity) for entity in entities])
 
-    async def tell(
+    async def update_status(
         self, entity: DyffEntity, status: str, reason: str | None = None, source: Source = "api"
     ) -> None:
-        said = Status(status, reason)
+        """Publish an UpdateEntityStatus command."""
+        patch = Status(status, reason)
         kind = entity.dump()["kind"]
-        command = status_command(entity.id, kind, said, source=source, time=self.now, command=self.new_id())
+        command = status_command(entity.id, kind, patch, source=source, time=self.now, command=self.new_id())
         await self.log.publish([command])
 
     async def forget(self, entity: DyffEntity) -> None:
+        """Publish a ForgetEntity command, as the reaper does."""
         command = ForgetEntity.model_validate({"data": {"id": entity.id, "kind": entity.dump()["kind"]}})
         headers = {"id": self.new_id(), "source": "reaper", "time": command_time(self.now)}
         await self.log.publish([Message(EVENTS, entity.id, command.dump_json(), headers)])
@@ -134,11 +141,11 @@ class Bench:
         await self.log.publish([Message(EVENTS, entity.id, restore(entity).dump_json(), headers)])
 
     def finish(self, entity: DyffEntity, condition: str = "Complete") -> None:
-        """The resource ends by itself, as the operator would write it."""
+        """Let the resource end, with the conditions that the operator would write."""
         self._set(entity, [_condition(condition), _condition("Finished")])
 
-    def say(self, entity: DyffEntity, condition: str, reason: str, message: str = "") -> None:
-        """The resource's one condition that holds, as the operator would write it."""
+    def set_condition(self, entity: DyffEntity, condition: str, reason: str, message: str = "") -> None:
+        """Let one condition of the resource hold, as the operator would write it."""
         self._set(entity, [{**_condition(condition), "reason": reason, "message": message}])
 
     def _set(self, entity: DyffEntity, conditions: list[Json]) -> None:
@@ -147,7 +154,7 @@ class Bench:
         self.cluster.store.set_status(resource, name, namespace_of(entity.account), status)
 
     def pod(self, entity: DyffEntity, phase: str) -> None:
-        """A Pod of the entity's workflow."""
+        """Put a Pod of the entity's workflow into the cluster."""
         metadata = {
             "name": f"pod-of-{entity.id}",
             "namespace": namespace_of(entity.account),
@@ -157,11 +164,11 @@ class Bench:
         self.cluster.store.put(pod, PODS)
 
     def remove(self, entity: DyffEntity) -> None:
-        """By hand."""
+        """Delete the entity's resource, as a person does by hand."""
         resource, name = place_of(entity)
         self.cluster.store.remove(resource, name, namespace_of(entity.account))
 
-    # ---- eyes
+    # ---- observations
 
     async def entity(self, id: str) -> AnyEntity:
         record = await self.log.latest(STATE, id)
@@ -170,7 +177,7 @@ class Bench:
         return entity_of(record.value)
 
     async def status(self, id: str) -> str:
-        """Empty before the entity is there."""
+        """Return the entity's status; empty before the entity exists."""
         return (await self.entity(id)).status if await self.log.latest(STATE, id) else ""
 
     async def message(self, id: str) -> str:
@@ -180,35 +187,38 @@ class Bench:
         resource, name = place_of(entity)
         return self.cluster.store.find(resource, name, namespace_of(entity.account))
 
-    def made(self, entity: DyffEntity) -> int:
-        """How often the entity's resource was made."""
+    def creations(self, entity: DyffEntity) -> int:
+        """Return how often the entity's resource was created."""
         resource, name = place_of(entity)
-        changes = (each for each in self.cluster.store.since(0) if each.type == "ADDED" and each.key)
-        return sum(each.key.name == name and each.key.resource == resource for each in changes if each.key)
+        keys = [event.key for event in self.cluster.store.since(0) if event.type == "ADDED"]
+        return sum(key is not None and key.name == name and key.resource == resource for key in keys)
 
     async def claim(self, id: str) -> Claim | None:
         return (await self.claims.known([id])).get(id)
 
-    async def told(self, id: str) -> list[tuple[str, str | None]]:
-        """Status and reason of each command about the entity but its creation, in order."""
-        changes = [json.loads(each.value or b"")["data"].get("attributes") for each in await self._events(id)]
-        return [(each["status"], each.get("reason")) for each in changes if each]
+    async def reports(self, id: str) -> list[tuple[str, str | None]]:
+        """Return status and reason of each command about the entity, in order, except its creation."""
+        patches = [
+            json.loads(record.value or b"")["data"].get("attributes") for record in await self._events(id)
+        ]
+        return [(patch["status"], patch.get("reason")) for patch in patches if patch]
 
     async def command_ids(self, id: str) -> list[str]:
-        """Of the same commands."""
-        return [each.headers["id"] for each in await self._events(id) if b"attributes" in (each.value or b"")]
+        """Return the ids of the same commands."""
+        events = await self._events(id)
+        return [record.headers["id"] for record in events if b"attributes" in (record.value or b"")]
 
     async def _events(self, id: str) -> list[Record]:
         partition = partition_of(id, self.log.partitions)
-        return [each for each in await self.log.read(EVENTS, partition, 0, 10_000) if each.key == id]
+        return [record for record in await self.log.read(EVENTS, partition, 0, 10_000) if record.key == id]
 
 
 async def until(holds: Callable[[], Awaitable[bool] | bool], seconds: float = 60.0) -> None:
-    """Wait for it; a test that waits in vain says where."""
+    """Wait until a condition holds; a test that waits in vain fails after `seconds`."""
     async with asyncio.timeout(seconds):
         while True:
-            found = holds()
-            if found if isinstance(found, bool) else await found:
+            result = holds()
+            if result if isinstance(result, bool) else await result:
                 return
             await asyncio.sleep(0.005)
 

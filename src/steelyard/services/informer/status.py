@@ -1,0 +1,98 @@
+"""From a resource's conditions to a status command about its entity. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from steelyard.broker.log import Message
+from steelyard.schema.names import resource_name
+from steelyard.schema.status import failure_status
+from steelyard.services.orchestrator.manifest import ENTITY
+from steelyard.services.status_commands import Status, command_id, status_command
+from steelyard.types import Json
+
+_PROGRESS: dict[str, dict[str, str]] = {
+    "Evaluation": {
+        "SessionStarting": "Incomplete",
+        "ClientRunning": "Incomplete",
+        "Unschedulable": "Incomplete",
+        "Unverified": "Unverified",
+        "Restarted": "Restarted",
+    },
+    "InferenceSession": {"Starting": "Starting"},
+}
+"""Reasons of the condition Progressing that become the entity's reason; others are for readers of the resource."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The status that a resource shows, and the time since which it does."""
+
+    status: Status
+    time: datetime
+
+
+def status_of(resource: Json) -> Observed | None:
+    """Return what the resource's conditions mean for its entity; None while they mean nothing yet."""
+    holding = {
+        condition["type"]: condition
+        for condition in _conditions(resource)
+        if condition.get("status") == "True"
+    }
+    for kind in ("Failed", "Expired", "Complete", "Ready", "Progressing"):
+        if kind in holding:
+            status = _entity_status(resource["kind"], kind, holding[kind])
+            return Observed(status, datetime.fromisoformat(holding[kind]["lastTransitionTime"]))
+    return None
+
+
+def _conditions(resource: Json) -> list[Json]:
+    # A resource that is older than its schema may hold what the schema would refuse.
+    status = resource.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(conditions, list):
+        return []
+    return [condition for condition in conditions if isinstance(condition, dict)]
+
+
+def _entity_status(kind: str, condition: str, content: Json) -> Status:
+    reason, message = content.get("reason") or None, content.get("message") or None
+    match condition:
+        case "Failed":
+            return Status(failure_status(kind), reason, message)
+        case "Expired":
+            return Status("Terminated", "SessionExpired", message)
+        case "Complete":
+            return Status("Complete")
+        case "Ready":
+            return Status("Admitted" if kind == "InferenceSession" else "Ready")
+        case _:
+            return Status("Admitted", _PROGRESS.get(kind, {}).get(reason or ""), message)
+
+
+def entity_of(resource: Json) -> str | None:
+    """Return the id of the resource's entity; None unless the label and the resource's name agree on it."""
+    metadata = resource["metadata"]
+    id: str | None = (metadata.get("labels") or {}).get(ENTITY)
+    return id if id and metadata["name"] == resource_name(resource["kind"], id) else None
+
+
+def slim(resource: Json) -> Json:
+    """Return the parts that `command_of` reads; tens of thousands of resources are kept in memory."""
+    metadata = resource["metadata"]
+    kept = {key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+    kept["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key == ENTITY}
+    conditions = [condition for condition in _conditions(resource) if condition.get("status") == "True"]
+    return {"kind": resource["kind"], "metadata": kept, "status": {"conditions": conditions}}
+
+
+def command_of(resource: Json, observed: Observed, command: str | None = None) -> Message:
+    """Return the command for what a resource shows; `command` is its id.
+
+    Without one, the id follows from the resource's version: what two informers send counts once.
+    """
+    id, metadata = entity_of(resource), resource["metadata"]
+    assert id
+    command = command or command_id("informer", metadata["uid"], metadata["resourceVersion"])
+    return status_command(
+        id, resource["kind"], observed.status, source="informer", time=observed.time, command=command
+    )
