@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import needs
 from steelyard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 
 @log.command()
+@needs("local")
 def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> None:
     """Show which of view, backup, storage and accounts belong to the log.
 
@@ -43,6 +45,7 @@ def status(state_dir: FolderOption = None, settings: SettingsOption = None) -> N
 
 
 @log.command()
+@needs("local")
 def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
     """Go on with the log as it is: another one, older or empty.
 
@@ -66,6 +69,7 @@ def accept(state_dir: FolderOption = None, settings: SettingsOption = None, yes:
 
 
 @log.command()
+@needs("local")
 def restore(state_dir: FolderOption = None, settings: SettingsOption = None, yes: YesOption = False) -> None:
     """Write to the log what it lacks from the backup, and accept it.
 

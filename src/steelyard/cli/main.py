@@ -22,6 +22,7 @@ from steelyard.cli import (
 )
 from steelyard.cli.demo import command
 from steelyard.cli.eval.group import eval_app
+from steelyard.cli.extras import needs
 from steelyard.cli.train.group import train_app
 
 app = typer.Typer(
@@ -32,11 +33,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(up.up)
-app.command()(up.status)
-app.command()(up.down)
-app.command()(run.run)
-app.command()(command.demo)
+LOCAL: tuple[Callable[..., None], ...] = (up.up, up.status, up.down, run.run, command.demo)
+for verb in LOCAL:
+    app.command()(needs("local")(verb))
 VERBS: tuple[Callable[..., None], ...] = (
     entities.create,
     entities.apply,
@@ -56,10 +55,10 @@ app.command()(accounts.token)
 app.add_typer(accounts.account, name="account")
 app.add_typer(quarantine.quarantine, name="quarantine")
 app.add_typer(log.log, name="log")
-transfer.report.command("verify")(report_verify.verify)
-transfer.audit.command("verify")(audit_verify.verify)
-transfer.report.command("sign")(sign.sign_report)
-transfer.audit.command("sign")(sign.sign_audit)
+transfer.report.command("verify")(needs("eval")(report_verify.verify))
+transfer.audit.command("verify")(needs("eval")(audit_verify.verify))
+transfer.report.command("sign")(needs("eval")(sign.sign_report))
+transfer.audit.command("sign")(needs("eval")(sign.sign_audit))
 app.add_typer(transfer.report, name="report")
 app.add_typer(transfer.audit, name="audit")
 app.add_typer(eval_app, name="eval")

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import check_local
 
 Display = typer.Option("auto", help="How to show progress: auto, rich (live table), plain (lines) or none.")
 
@@ -25,6 +26,7 @@ def run(
     stops what it started. Where there is a prepare.py in the folder it runs first, with STEELYARD_STORAGE set. Exit
     status 0 only if everything succeeded.
     """
+    check_local()
     import asyncio
 
     from steelyard.cli.run_folder import RunOptions, run_folder

@@ -6,6 +6,17 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.extras import needs
+
+EXTRAS = {
+    "kubernetes": ("local",),
+    "platform": ("local",),
+    "operator": ("operator",),
+    "orchestrator": ("api", "operator"),
+    "informer": ("api", "operator"),
+}
+"""The extras of the parts; the others need the API's."""
+
 
 def service(
     name: Annotated[
@@ -44,7 +55,8 @@ def service(
         raise UsageError(f"service {name}: there is no such part; it should be one of {', '.join(PARTS)}")
     state = choose_state_dir(state_dir)
     left_out = tuple(without or ())
-    run_process(Part(name, state, port, network, settings and settings.resolve(), left_out, line))
+    part = Part(name, state, port, network, settings and settings.resolve(), left_out, line)
+    needs(*EXTRAS.get(name, ("api",)))(run_process)(part)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption
+from steelyard.cli.extras import check_local
 
 
 def up(
@@ -36,6 +37,7 @@ def up(
     ] = False,
 ) -> None:
     """Start Kubernetes, the operator and the platform here. Ctrl-C ends them in order."""
+    check_local()
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
 

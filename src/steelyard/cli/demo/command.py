@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
+from steelyard.cli.extras import check_local
 
 if TYPE_CHECKING:
     from steelyard.client import Client
@@ -29,6 +30,7 @@ def demo(
     Uploads the data and the models first: everything goes through the client. Uses the platform that runs on the state
     folder; without one it starts one, and ends it again.
     """
+    check_local()
     from steelyard.cli.demo.digits import make
     from steelyard.cli.demo.story import Story
     from steelyard.cli.display import open_display

@@ -5,6 +5,7 @@ import os
 import typer
 
 from steelyard.cli.eval import compare, export, run, score, show
+from steelyard.cli.extras import needs
 
 eval_app = typer.Typer(
     help="Evaluate any OpenAI-compatible endpoint: run, score, show, compare, export.",
@@ -19,8 +20,5 @@ def _evaluations() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
-eval_app.command()(run.run)
-eval_app.command()(score.score)
-eval_app.command()(show.show)
-eval_app.command()(compare.compare)
-eval_app.command()(export.export)
+for command in (run.run, score.score, show.show, compare.compare, export.export):
+    eval_app.command()(needs("eval")(command))

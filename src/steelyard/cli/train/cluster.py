@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
+from steelyard.cli.extras import needs
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
@@ -73,6 +74,11 @@ class ClusterOptions:
     kubeconfig: Path | None
     context: str | None
 
+    @property
+    def extra(self) -> str:
+        """The extra with which the commands work: jobs of this machine need what runs them as well."""
+        return "operator" if self.kubeconfig or os.environ.get("KUBECONFIG") else "local"
+
     def find(self) -> Place:
         """Raises UsageError, which says how to start what does not run."""
         place = self.running()
@@ -122,7 +128,7 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def called(**given: Any) -> None:
         cluster = ClusterOptions(*(given.pop(name) for name in kinds))
-        command(**given, cluster=cluster)
+        needs(cluster.extra)(command)(**given, cluster=cluster)
 
     kept = [each for name, each in own.parameters.items() if name != "cluster"]
     called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]

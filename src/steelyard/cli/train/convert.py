@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.extras import needs
 
+
+@needs("local")
 def convert(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A YAML file with jobs, or - for standard input.")

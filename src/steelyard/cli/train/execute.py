@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from steelyard.cli.connection import choose_state_dir, command_name
+from steelyard.cli.extras import check_local
 from steelyard.cli.train import framework_file, program, register, wording
 from steelyard.cli.train.cluster import ClusterOptions, Place, on, short
 from steelyard.cli.train.foreground import EXIT_INTERRUPTED, Ended, Session
@@ -115,6 +116,7 @@ def _platform(
         kept = True
         screen.say(f"  end all of it: {command_name()} down --state-dir {state.path}")
 
+    check_local()
     state = choose_state_dir(cluster.state_dir)
     screen.say(f"starting Kubernetes and the operator in {short(state.path)} ...")
     alone = () if asked.output_model or asked.detach else ("platform",)

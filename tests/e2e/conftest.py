@@ -1,0 +1,42 @@
+"""What the tests of the built wheel share."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+UV = Path(sys.executable).parent / "uv"
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    """The standard output of a command that has to succeed."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built of the tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def install(wheel: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Installs the wheel with its extras into an empty environment, and gives its interpreter."""
+
+    def installed(extras: str = "", *options: str | Path) -> Path:
+        python = tmp_path / "environment" / "bin" / "python"
+        run(UV, "venv", "-q", "--python", sys.executable, python.parent.parent, cwd=tmp_path)
+        run(UV, "pip", "install", "-q", *options, "--python", python, f"{wheel}{extras}", cwd=tmp_path)
+        return python
+
+    return installed
