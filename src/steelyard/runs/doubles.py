@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from steelyard.runs.request import Limits, RunRequest, SourceSpec
 from steelyard.types import JsonValue
 
 Answer = Callable[[str], JsonValue]
-"""From a prompt to the text of its answer, or to a whole response."""
+"""From a prompt to the text of its answer or to a whole response; a coroutine function may take its time."""
 
 
 @dataclass
@@ -70,6 +71,8 @@ async def endpoint(answer: Answer = echo, seconds: float = 0.0) -> AsyncIterator
         if seconds:
             await asyncio.sleep(seconds)
         said = answer(prompt_of(body))
+        if isawaitable(said):
+            said = await said
         if isinstance(said, web.StreamResponse):
             return said
         return ended_by("stop", said)

@@ -296,15 +296,49 @@ async def test_a_rubric_may_read_no_column(tmp_path: Path) -> None:
     assert "50" in (result.headline or "")
 
 
-async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(tmp_path: Path) -> None:
+SLOW_RUBRIC = """
+import time
+from pathlib import Path
+
+from steelyard.report.rubrics.text import ExactMatch as Slow
+
+deadline = time.monotonic() + 20
+while not Path({begun!r}).exists():
+    assert time.monotonic() < deadline, "no row was answered while the rubric was imported"
+    time.sleep(0.01)
+"""
+
+
+def install_slow_rubric(folder: Path, begun: Path) -> None:
+    """Write a distribution with the rubric `slow.Slow`, whose import takes until the file `begun` exists."""
+    information = folder / "slow-1.dist-info"
+    information.mkdir(parents=True)
+    (folder / "slow.py").write_text(SLOW_RUBRIC.format(begun=str(begun)))
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[steelyard.rubrics]\nslow.Slow = slow:Slow\n")
+
+
+async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are answered while the rubric is imported; then no further one is, so that the rubric alone ends the run."""
     prompts = write_prompts(tmp_path / "p.parquet", 500)
-    async with endpoint(seconds=0.02) as server:
-        request = make_request(prompts, server.url, rubrics=(RubricSpec("exact-match?target=answr"),))
+    install_slow_rubric(tmp_path / "site", begun=tmp_path / "begun")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+    async def answer_eight(prompt: str) -> str:
+        if len(server.bodies) > 8:  # of 4 calls at once, at least 5 have their answer now
+            (tmp_path / "begun").touch()
+            await asyncio.Event().wait()
+        return echo(prompt)
+
+    async with endpoint(answer_eight) as server:
+        request = make_request(prompts, server.url, rubrics=(RubricSpec("slow.Slow?target=answr"),))
         with pytest.raises(UsageError, match=r"--rubric .* reads the column 'answr'; .* has prompt, target"):
-            await run(request, tmp_path / "run")
-    assert len(server.bodies) < 500
+            await asyncio.wait_for(run(request, tmp_path / "run"), timeout=60)
     kept = await asyncio.to_thread(estimate, resolve(request, tmp_path / "run"))
-    assert kept.done <= len(server.bodies)  # none, where the rubric was read before the first answer came
+    assert 5 <= kept.done <= 8
+    assert len(server.bodies) <= 12
 
 
 async def test_an_unknown_rubric_is_told_before_the_first_call(tmp_path: Path) -> None:
