@@ -266,7 +266,7 @@ def check_compared(done: Run, truth: Truth) -> None:
     copy = done.folder.path.with_name("copy")
     shutil.copytree(done.folder.path, copy)  # a run is not compared with itself
     (against,) = compare_runs([done.folder.path, copy]).others
-    comparison = against.found
+    comparison = against.comparison
     assert comparison.baseline_rows.numbers() == comparison.system_rows.numbers() == truth.counts
     assert comparison.questions == len(counted)
     assert comparison.left_out == len(by_question(rows)) - len(counted)

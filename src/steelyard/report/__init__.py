@@ -1,4 +1,4 @@
-"""From verified outputs to a scored, self-contained report: rubrics, statistics, figures, pages.
+"""Reports: verified outputs become scored, self-contained pages with statistics and figures.
 
 Used by the step `run_report`; the command line scores through the same functions.
 """

@@ -32,7 +32,7 @@ OUTPUT_COLUMNS = frozenset({"_index_", "_replication_", "responses"})
 
 @dataclass(frozen=True)
 class View:
-    """How one side is read: through a pipeline of adapters, or as it is."""
+    """Way of reading one side: a pipeline of adapters, or none."""
 
     adapter: Adapter | None = None
 
@@ -81,7 +81,7 @@ def sha256_of(path: Path) -> str:
 
 
 def opened(path: Path) -> pq.ParquetFile:
-    """To be read in pieces: a large row group is never in memory whole."""
+    """Open a file for reading in pieces: a large row group is never in memory whole."""
     return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
 
@@ -119,8 +119,8 @@ class Questions:
         """The view's rows of these indexes, in their order."""
         wanted = np.asarray(indexes, dtype=np.int64)
         places = np.searchsorted(self._index, wanted)
-        found = np.minimum(places, max(0, self._index.size - 1))
-        missing = self._index.size == 0 or (self._index[found] != wanted)
+        nearest = np.minimum(places, max(0, self._index.size - 1))
+        missing = self._index.size == 0 or (self._index[nearest] != wanted)
         if np.any(missing):
             index = int(wanted[np.argmax(missing)])
             raise ReportFailed(
@@ -128,7 +128,7 @@ class Questions:
             )
         if not self._columns.num_columns:  # a table without columns forgets how many rows it has
             return [{} for _ in indexes]
-        places = self._order[found]
+        places = self._order[nearest]
         first = places.min()  # taking from few chunks: from all of them would copy the whole column first
         near = self._columns.slice(first, places.max() - first + 1)
         return near.take(places - first).to_pylist()
@@ -150,10 +150,10 @@ def answers(path: Path, questions: Questions, view: View) -> Iterator[list[Answe
         rows = [view(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
         if rows and (lost := OUTPUT_COLUMNS - rows[0].keys()):
             raise ReportFailed("BadView", f"the evaluation's view drops {', '.join(sorted(lost))}")
-        asked = questions.rows([row["_index_"] for row in rows])
+        question_rows = questions.rows([row["_index_"] for row in rows])
         yield [
             Answer(row["_index_"], row["_replication_"], question, row["responses"])
-            for row, question in zip(rows, asked, strict=True)
+            for row, question in zip(rows, question_rows, strict=True)
         ]
 
 

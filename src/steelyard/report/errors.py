@@ -1,10 +1,10 @@
-"""How a report can fail. The step turns these into a termination message and an exit status."""
+"""Errors of reports. The step turns these into a termination message and an exit status."""
 
 from steelyard.errors import SteelyardError
 
 
 class ReportFailed(SteelyardError):
-    """There can be no report: `code` becomes the condition's reason, `row` says which row it was.
+    """Failure to make a report: `code` becomes the condition's reason, `row` names the row.
 
     `permanent` says that another attempt would fail in the same way.
     """

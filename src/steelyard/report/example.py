@@ -63,18 +63,20 @@ async def make_verified(
     replications: Sequence[str] = ("a" * 32, "b" * 32),
 ) -> Manifest:
     """Write a dataset and its verified outputs, in two files; returns the manifest, which is written too."""
-    asked = list(questions if questions is not None else make_questions())
-    told = list(outputs if outputs is not None else make_outputs(asked, replications))
-    replications = list(dict.fromkeys(row["_replication_"] for row in told))
-    inputs = [await _write(dataset, "part-0.parquet", pa.Table.from_pylist(asked))]
-    half = len(told) // 2
+    question_rows = list(questions if questions is not None else make_questions())
+    output_rows = list(outputs if outputs is not None else make_outputs(question_rows, replications))
+    replications = list(dict.fromkeys(row["_replication_"] for row in output_rows))
+    inputs = [await _write(dataset, "part-0.parquet", pa.Table.from_pylist(question_rows))]
+    half = len(output_rows) // 2
     files = [
         await _write(output, layout.verified(number), pa.Table.from_pylist(rows, OUTPUT))
-        for number, rows in enumerate((told[:half], told[half:]))
+        for number, rows in enumerate((output_rows[:half], output_rows[half:]))
     ]
-    errors = sum(row["responses"] is None for row in told)
-    total = len(asked) * len(replications)
-    counts = RowCounts(total=total, present=len(told), errors=errors, missing=total - len(told), duplicates=0)
+    errors = sum(row["responses"] is None for row in output_rows)
+    total = len(question_rows) * len(replications)
+    counts = RowCounts(
+        total=total, present=len(output_rows), errors=errors, missing=total - len(output_rows), duplicates=0
+    )
     manifest = Manifest(
         evaluation="e" * 32,
         replications=replications,

@@ -30,7 +30,7 @@ from steelyard.report.page.page import Section, numbers_json, page
 from steelyard.report.page.row_columns import Drawn, drawn
 from steelyard.report.page.row_errors import Records, keys_of, keys_shown, read_records, row_errors
 from steelyard.report.page.row_pages import MOST_PAGED, RowPages
-from steelyard.report.page.row_scan import Reading, asked
+from steelyard.report.page.row_scan import Reading, question_reader
 from steelyard.report.page.rows import MOST_BYTES, MOST_ROWS, Rows, choose, sentence_of
 from steelyard.report.results import Results, Rubric
 from steelyard.report.rubrics import alias, find_rubric
@@ -45,7 +45,9 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Request:
-    """What to score, by which rubric; `names` are the ids and names that the page shows."""
+    """Request for a report: what is scored by which rubric; `names` are the ids and names that the page
+    shows.
+    """
 
     rubric: str
     dataset: Store
@@ -54,12 +56,12 @@ class Request:
     dataset_view: Sequence[AdapterSpec] | None = None
     evaluation_view: Sequence[AdapterSpec] | None = None
     reducers: tuple[str, ...] = ()
-    """What several answers to a question come to: mean, majority, best, pass@k."""
+    """Reducers, which make one score of several answers to a question: mean, majority, best, pass@k."""
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     """Columns of the dataset: scores are told apart by the former, rows with one value of the latter hang together."""
     errors: Store | None = None
-    """Where the records of row errors lie, if not beside the output."""
+    """Store of the records of row errors, if not beside the output."""
     more: tuple[str, ...] = ()
     """Further rubrics; `rubric` leads."""
     records: Mapping[str, bytes] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Request:
     spending: Mapping[str, Any] | None = None
     """Tokens and cost of the model, of each judge and in total, where somebody counted them."""
     row_pages: bool = False
-    """Whether all rows are written as pages beside the report, where they do not fit into it."""
+    """True where all rows are written as pages beside the report if they do not fit into it."""
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Scored:
-    """Everything that a report is drawn from. `scores` are files, one per rubric."""
+    """Content that a report is drawn from. `scores` are files, one per rubric."""
 
     request: Request
     rubrics: tuple[Rubric, ...]
@@ -103,7 +105,7 @@ class Report:
     page: bytes
     numbers: bytes
     scores: Path
-    """Of the rubric that leads."""
+    """Scores of the first rubric."""
     headline: str
     rows: int
     beside: Mapping[str, Path] = field(default_factory=dict)
@@ -144,10 +146,10 @@ async def score_report(
     for number, (rubric, name) in enumerate(zip(rubrics, score_files(request.rubrics), strict=True)):
         questions = await asyncio.to_thread(Questions, dataset, (*rubric.columns, *grouping.columns), view)
 
-        def told(done: int, total: int, before: int = number * manifest.rows.present) -> None:
+        def report_progress(done: int, total: int, before: int = number * manifest.rows.present) -> None:
             progress(before + done, total * len(rubrics))
 
-        paths.append(await score_output(rubric, output, questions, folder / name, grouping, told))
+        paths.append(await score_output(rubric, output, questions, folder / name, grouping, report_progress))
     await _check_complete(manifest, request)  # after scoring, which refuses files of another digest
     errors = await read_records(request.errors or request.evaluation)
     return Scored(
@@ -168,15 +170,15 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
     """The page and the numbers; pages of rows are written into `folder`."""
     request, manifest = scored.request, scored.manifest
     judged = [await asyncio.to_thread(_judge, scored, number) for number in range(len(scored.rubrics))]
-    tables = [each.table for each in judged]
+    tables = [section.table for section in judged]
     gone_wrong = [
         *scored.errors.unanswered(),
-        *(index for each in judged for index in _indexes(each.wrong.slice(0, MOST_ROWS))),
+        *(index for section in judged for index in _indexes(section.wrong.slice(0, MOST_ROWS))),
     ]
     indexes, times = tables[0]["_index_"].to_numpy(), len(manifest.replications)
     chosen = choose(indexes, list(dict.fromkeys(gone_wrong)), times)
     paged = request.row_pages and not chosen.whole and len(indexes) <= MOST_PAGED
-    questions = await asyncio.to_thread(asked, scored.dataset, None if paged else chosen.indexes)
+    questions = await asyncio.to_thread(question_reader, scored.dataset, None if paged else chosen.indexes)
     numbers = {name: number for number, name in enumerate(manifest.replications)}
 
     def draw(rows: pa.Table, scores: list[pa.Table]) -> Drawn:
@@ -192,9 +194,9 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
         await asyncio.to_thread(pages.close)
     sample = await asyncio.to_thread(draw, reading.rows, reading.scores)
     end = sample.fitting(0, len(sample), MOST_BYTES)
-    told = sentence_of(end, chosen, times)
+    sentence = sentence_of(end, chosen, times)
     rows = Rows(
-        told,
+        sentence,
         sample.data(request.rubrics, 0, end),
         *((tuple(pages.paths), tuple(pages.names)) if pages else ()),
     )
@@ -203,7 +205,7 @@ async def draw_report(scored: Scored, folder: Path) -> Report:
 
 @dataclass(frozen=True)
 class _Judged:
-    """What one rubric found."""
+    """Results of one rubric."""
 
     table: pa.Table
     results: Results
@@ -224,33 +226,33 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
     request = scored.request
     failed = reading.failed
     wanted = {index for index, _ in keys_shown(keys_of(failed), scored.errors)}
-    for each in judged:
-        wanted |= {*indexes_shown(each.wrong)}
-    few = asked(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
+    for section in judged:
+        wanted |= {*indexes_shown(section.wrong)}
+    few = question_reader(scored.dataset, np.asarray(sorted(wanted), dtype=np.int64))(sorted(wanted))
     questions = {row["_index_"]: row for row in few.to_pylist(maps_as_pydicts="strict")}
     texts = {index: texts_of(question) for index, question in questions.items()}
     numbers = {name: number for number, name in enumerate(scored.manifest.replications)}
     sections = tuple(
         Section(
             rubric=reference,
-            results=each.results,
+            results=section.results,
             failures=describe(
-                each.table, each.wrong, pc.count_distinct(each.table["_index_"]).as_py(), questions
+                section.table, section.wrong, pc.count_distinct(section.table["_index_"]).as_py(), questions
             ),
             scores=path.name,
         )
-        for reference, each, path in zip(request.rubrics, judged, scored.scores, strict=True)
+        for reference, section, path in zip(request.rubrics, judged, scored.scores, strict=True)
     )
     beside = {path.name: path for path in scored.scores[1:]} | {path: folder / path for path in rows.pages}
     beside |= {f"{RUBRIC_FOLDER}/{path.name}": path for path in scored.rubric_files.values()}
-    found = Found(
+    findings = Found(
         sections=sections,
         errors=row_errors(failed, scored.errors, numbers, texts),
         tokens=reading.tokens,
         rows=rows,
         scores=tuple(
-            described(path, path.name, each.table.num_rows)
-            for path, each in zip(scored.scores, judged, strict=True)
+            described(path, path.name, section.table.num_rows)
+            for path, section in zip(scored.scores, judged, strict=True)
         ),
         pages=tuple(described(folder / path, path) for path in rows.pages),
         records=tuple(
@@ -259,13 +261,13 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
             )
         ),
         errors_files=scored.errors.files,
-        asked=tuple(_records(request.records)),
+        records_of_requests=tuple(_records(request.records)),
         rubric_files=tuple(
             described(path, f"{RUBRIC_FOLDER}/{path.name}") for path in scored.rubric_files.values()
         ),
         further=scored.further,
     )
-    document = make_document(_subject(scored), found)
+    document = make_document(_subject(scored), findings)
     lead = judged[0]
     return Report(
         page=page(document),
@@ -275,8 +277,8 @@ def _drawn(scored: Scored, judged: Sequence[_Judged], reading: Reading, rows: Ro
         rows=lead.table.num_rows,
         beside=beside,
         headlines=tuple(
-            (reference, each.results.headline)
-            for reference, each in zip(request.rubrics, judged, strict=True)
+            (reference, section.results.headline)
+            for reference, section in zip(request.rubrics, judged, strict=True)
         ),
     )
 
@@ -305,8 +307,8 @@ def score_files(rubrics: Sequence[str]) -> list[str]:
     for number, reference in enumerate(rubrics):
         name = f"scores-{alias(reference.partition('?')[0])}" if number else "scores"
         taken = sum(
-            each.removesuffix(".parquet").rpartition(".")[0] == name or each == f"{name}.parquet"
-            for each in names
+            section.removesuffix(".parquet").rpartition(".")[0] == name or section == f"{name}.parquet"
+            for section in names
         )
         names.append(f"{name}.{taken + 1}.parquet" if taken else f"{name}.parquet")
     return names

@@ -1,4 +1,4 @@
-"""What a rubric finds, in one shape for every rubric.
+"""Results of a rubric, in one shape for every rubric.
 
 The page, report.json and the verifier of a report read nothing else.
 """
@@ -109,7 +109,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a rubric says about one evaluation. `numbers` goes into report.json beside the metrics.
+    """Results of one rubric for one evaluation. `numbers` goes into report.json beside the metrics.
 
     A rubric leaves `counts` alone, and mostly `bounds`: they follow from the status of the rows.
     """

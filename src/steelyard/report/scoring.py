@@ -42,7 +42,7 @@ CLUSTER = "_cluster_"
 
 @dataclass(frozen=True)
 class Grouping:
-    """By which columns of the dataset the scores are told apart, and by which rows hang together."""
+    """Columns of the dataset that define groups of scores, and those that define clusters."""
 
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None

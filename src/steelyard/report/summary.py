@@ -22,7 +22,7 @@ from steelyard.report.wording import count, counted, interval, percent, unanswer
 
 @dataclass(frozen=True)
 class What:
-    """What the scores of a rubric are."""
+    """Kind of number that a rubric's scores are."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ def score_mean(
 
 
 def limits(scores: pa.Table, lead: Estimate, answered: Estimate) -> tuple[str, ...]:
-    """What the number does not say."""
+    """Return the limits of the number."""
     questions = pc.count_distinct(scores["_index_"]).as_py()
     said = [
         f"The figures hold for data like these {count(questions)} questions; other data may be harder or easier.",
@@ -97,9 +97,9 @@ def _headline(lead: Estimate, answered: Estimate, what: What) -> str:
         return "There are no answers to score."
     if what.binary:
         all_answered = answered.value == 1
-        asked = counted(lead.n, "answer") if all_answered else f"{counted(lead.n, 'question')} asked"
+        reach = counted(lead.n, "answer") if all_answered else f"{counted(lead.n, 'question')} asked"
         right = "were right" if all_answered else "were answered right"
-        return f"Of {asked}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
+        return f"Of {reach}, {percent(lead.value)} {right} (95 % interval {interval(lead)})."
     if what.unit == "share":
         value, between = percent(lead.value), interval(lead)
     else:

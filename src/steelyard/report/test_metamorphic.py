@@ -58,10 +58,10 @@ def results_of(scores: pa.Table, graded: bool) -> Results:
 
 def shares(results: Results) -> dict[str, float]:
     """The shares that may only fall by silence: the number itself, over replications, and of each group."""
-    found = {metric.name: metric.estimate.value for metric in results.metrics if metric.unit == "share"}
+    values = {metric.name: metric.estimate.value for metric in results.metrics if metric.unit == "share"}
     for group in (results.numbers.get("groups") or {}).get("kind", ()):
-        found[f"kind {group['value']}"] = group["estimate"].value
-    return {name: value for name, value in found.items() if value is not None}
+        values[f"kind {group['value']}"] = group["estimate"].value
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def questions(*kinds: Row) -> st.SearchStrategy[list[list[Row]]]:
@@ -85,10 +85,8 @@ def many(check: Callable[..., None], *drawn: st.SearchStrategy[Any]) -> Callable
     return marked
 
 
-def check_the_order_of_the_rows_changes_no_number(
-    asked: list[list[Row]], clusters: bool, chance: Any
-) -> None:
-    scores = make_scores(asked, clusters)
+def check_the_order_of_the_rows_changes_no_number(rows: list[list[Row]], clusters: bool, chance: Any) -> None:
+    scores = make_scores(rows, clusters)
     order = list(range(scores.num_rows))
     chance.shuffle(order)
     one, other = results_of(scores, graded=True), results_of(scores.take(order), graded=True)
@@ -100,14 +98,14 @@ def check_the_order_of_the_rows_changes_no_number(
             )
 
 
-def check_k_wrong_answers_more_lower_the_share_by_k_of_n(asked: list[list[Row]], data: st.DataObject) -> None:
-    places = [(q, k) for q, times in enumerate(asked) for k, row in enumerate(times) if row == RIGHT]
+def check_k_wrong_answers_more_lower_the_share_by_k_of_n(rows: list[list[Row]], data: st.DataObject) -> None:
+    places = [(q, k) for q, times in enumerate(rows) for k, row in enumerate(times) if row == RIGHT]
     assume(places)
     chosen = data.draw(st.lists(st.sampled_from(places), unique=True, min_size=1))
     worse = [
-        [WRONG if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(asked)
+        [WRONG if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(rows)
     ]
-    before, now = (results_of(make_scores(each), graded=False) for each in (asked, worse))
+    before, now = (results_of(make_scores(scores), graded=False) for scores in (rows, worse))
     assert before.counts is not None
     lost = len(chosen) / before.counts.denominator
     value = before.metrics[0].estimate.value
@@ -116,32 +114,32 @@ def check_k_wrong_answers_more_lower_the_share_by_k_of_n(asked: list[list[Row]],
     assert before.counts == now.counts
 
 
-def check_rows_that_fail_raise_no_share(asked: list[list[Row]], graded: bool, data: st.DataObject) -> None:
+def check_rows_that_fail_raise_no_share(rows: list[list[Row]], graded: bool, data: st.DataObject) -> None:
     """A vote of the majority rose where a wrong answer fell silent."""
     if not graded:
-        asked = [[WRONG if row == HALF else row for row in times] for times in asked]
-    places = [(q, k) for q, times in enumerate(asked) for k in range(len(times))]
+        rows = [[WRONG if row == HALF else row for row in times] for times in rows]
+    places = [(q, k) for q, times in enumerate(rows) for k in range(len(times))]
     chosen = data.draw(st.lists(st.sampled_from(places), unique=True, min_size=1))
     failing = [
-        [FAILED if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(asked)
+        [FAILED if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(rows)
     ]
-    before, now = (shares(results_of(make_scores(each), graded)) for each in (asked, failing))
+    before, now = (shares(results_of(make_scores(scores), graded)) for scores in (rows, failing))
     for name, value in now.items():
         assert value <= before.get(name, 1.0) + 1e-12, name
 
 
-def check_rows_that_fail_make_no_comparison_better(asked: list[list[Row]], data: st.DataObject) -> None:
-    places = [(q, k) for q, times in enumerate(asked) for k, row in enumerate(times) if row != LEFT_OUT]
+def check_rows_that_fail_make_no_comparison_better(rows: list[list[Row]], data: st.DataObject) -> None:
+    places = [(q, k) for q, times in enumerate(rows) for k, row in enumerate(times) if row != LEFT_OUT]
     assume(places)
     chosen = data.draw(st.lists(st.sampled_from(places), unique=True))
     failing = [
-        [FAILED if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(asked)
+        [FAILED if (q, k) in chosen else row for k, row in enumerate(times)] for q, times in enumerate(rows)
     ]
-    one, other = (Scored("r", (), "", make_scores(each)) for each in (asked, failing))
-    found = compare(one, other)
-    assert isinstance(found, Comparison)
-    assert (found.difference.value or 0.0) <= 1e-12
-    assert np.isfinite(found.chance.p)
+    one, other = (Scored("r", (), "", make_scores(scores)) for scores in (rows, failing))
+    comparison = compare(one, other)
+    assert isinstance(comparison, Comparison)
+    assert (comparison.difference.value or 0.0) <= 1e-12
+    assert np.isfinite(comparison.chance.p)
 
 
 ORDER = questions(RIGHT, WRONG, HALF, FAILED, LEFT_OUT), st.booleans(), st.randoms()

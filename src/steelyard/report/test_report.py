@@ -190,7 +190,7 @@ async def test_model_and_scores_are_named_by_their_digests(
     unknown = {"name": "more", "source": {"id": "n" * 32, "kind": "Model"}}
     await output.put(layout.RUN, json.dumps({"identity": {"volumes": [volume, unknown]}}).encode())
     report = await _report(tmp_path, dataset, output)
-    evidence = {each["what"]: each for each in json.loads(report.numbers)["evidence"]}
+    evidence = {entry["what"]: entry for entry in json.loads(report.numbers)["evidence"]}
     assert evidence["Model"] == {"what": "Model", **model}
     assert evidence["Scores"]["sha256"] == hashlib.sha256(report.scores.read_bytes()).hexdigest()
     assert b"7777777777" in report.page

@@ -28,7 +28,7 @@ def test_each_row_gets_its_own_scores_or_none(scored: list[Key], batches: list[l
     for keys in batches:
         rows = make_table(keys).drop_columns(["score"])
         expected = [10.0 * key[0] + (key[1] == "y") if key in scored else None for key in keys]
-        found = beside.of(rows)
-        assert found["score"].to_pylist() == expected
-        assert found.select(["_index_", "_replication_"]).to_pylist() == rows.to_pylist()
+        scores = beside.of(rows)
+        assert scores["score"].to_pylist() == expected
+        assert scores.select(["_index_", "_replication_"]).to_pylist() == rows.to_pylist()
     assert beside.missing == sum(key not in scored for keys in batches for key in keys)

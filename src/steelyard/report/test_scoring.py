@@ -40,7 +40,7 @@ async def score_example(path: Path, grouping: Grouping = GROUPING) -> pa.Table:
         questions,
         scratch / "scores.parquet",
         grouping,
-        lambda *each: done.append(each),
+        lambda *progress: done.append(progress),
     )
     assert done[-1] == (8, 8)
     assert [file.name for file in scratch.iterdir()] == ["scores.parquet"]

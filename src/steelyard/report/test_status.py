@@ -62,15 +62,15 @@ class Documents(Strange):
     ],
 )
 def test_status_follows_from_the_answer(answer: list[Json] | None, status: tuple[str, float, bool]) -> None:
-    rubric, asked = ExactMatch(), Answer(0, "r0", ROW, answer)
-    row = settled(rubric, asked, rubric.score(asked))
+    rubric, given = ExactMatch(), Answer(0, "r0", ROW, answer)
+    row = settled(rubric, given, rubric.score(given))
     assert (row["status"], row["score"], row["correct"]) == status
 
 
 def test_an_answer_without_a_grade_is_left_out_and_neither_right_nor_wrong() -> None:
     unread = {"judge": "a", "verdict": None, "score": None, "reason": "Hm.", "error": "no verdict"}
-    asked = Answer(0, "r0", ROW, [{"text": "y", "verdicts": [unread]}])
-    row = settled(Verdict(), asked, Verdict().score(asked))
+    answer = Answer(0, "r0", ROW, [{"text": "y", "verdicts": [unread]}])
+    row = settled(Verdict(), answer, Verdict().score(answer))
     assert (row["status"], row["score"], row["correct"]) == ("left out", None, None)
 
 
@@ -81,15 +81,16 @@ def test_silence_earns_nothing_whatever_a_rubric_says() -> None:
 
 
 def test_a_rubric_may_say_the_status_itself() -> None:
-    asked = Answer(0, "r0", ROW, [{"text": "x"}])
-    row = settled(Documents(), asked, Documents().score(asked))
+    answer = Answer(0, "r0", ROW, [{"text": "x"}])
+    row = settled(Documents(), answer, Documents().score(answer))
     assert (row["status"], row["score"], row["correct"]) == ("left out", None, None)
 
 
 def test_an_older_column_of_this_name_is_no_status() -> None:
-    asked = Answer(0, "r0", ROW, [{"text": "x"}])
+    answer = Answer(0, "r0", ROW, [{"text": "x"}])
     assert (
-        settled(ExactMatch(), asked, {**ExactMatch().score(asked), "status": "200 OK"})["status"] == "scored"
+        settled(ExactMatch(), answer, {**ExactMatch().score(answer), "status": "200 OK"})["status"]
+        == "scored"
     )
 
 

@@ -59,7 +59,10 @@ def compare_runs(paths: Sequence[Path], rubric: str | None = None, cluster_by: s
 def page(compared: Compared, first: Path) -> bytes:
     """The comparison as one HTML file; questions are shown as the first run was asked them."""
     wanted = {
-        change.index for each in compared.others for changes in each.found.changes for change in changes.shown
+        change.index
+        for each in compared.others
+        for changes in each.comparison.changes
+        for change in changes.shown
     }
     return compared_page(compared, _texts(open_run(first), wanted))
 

@@ -60,7 +60,7 @@ Made = Callable[..., list[Path]]
 
 def test_two_runs_are_paired_row_by_row(made: Made) -> None:
     compared = compare_runs(made("a", "b"))
-    found = compared.others[0].found
+    found = compared.others[0].comparison
     assert (found.questions, found.left_out, found.differ) == (20, 0, 7)
     assert (found.baseline.value, found.system.value) == (0.65, 0.9)
     assert found.chance.p == pytest.approx(binomtest(1, 7).pvalue)
@@ -78,13 +78,13 @@ def test_two_runs_are_paired_row_by_row(made: Made) -> None:
 def test_several_runs_are_corrected_for_their_number(made: Made) -> None:
     compared = compare_runs(made("a", "b", "part"))
     ps = [binomtest(1, 7).pvalue, binomtest(0, 5).pvalue]
-    assert [each.found.chance.p for each in compared.others] == pytest.approx(ps)
+    assert [each.comparison.chance.p for each in compared.others] == pytest.approx(ps)
     assert [each.p_holm for each in compared.others] == pytest.approx([2 * min(ps), 2 * min(ps)])
     assert [side.letter for side in compared.sides] == ["A", "B", "C"]
 
 
 def test_a_part_of_the_rows_is_compared_on_what_both_were_asked(made: Made) -> None:
-    found = compare_runs(made("b", "part")).others[0].found
+    found = compare_runs(made("b", "part")).others[0].comparison
     assert (found.questions, found.left_out) == (8, 12)
     assert [each.indexes for each in found.changes[:2]] == [(2, 3), (7,)]
 
@@ -127,18 +127,18 @@ def test_what_cannot_be_compared_is_said(
 
 def test_rows_that_hang_together_count_as_one(made: Made) -> None:
     compared = compare_runs(made("b", "clustered"), cluster_by="topic")
-    assert (compared.cluster, compared.others[0].found.clusters) == ("topic", 2)
+    assert (compared.cluster, compared.others[0].comparison.clusters) == ("topic", 2)
     as_scored = compare_runs(made("clustered", "b"))
-    assert (as_scored.cluster, as_scored.others[0].found.clusters) == ("weight", 4)
-    assert as_scored.others[0].found.chance.method.endswith("(3 clusters differ)")
-    assert as_scored.others[0].found.chance.p == pytest.approx(0.5)
-    assert compare_runs(made("b", "clustered")).others[0].found.clusters is None
+    assert (as_scored.cluster, as_scored.others[0].comparison.clusters) == ("weight", 4)
+    assert as_scored.others[0].comparison.chance.method.endswith("(3 clusters differ)")
+    assert as_scored.others[0].comparison.chance.p == pytest.approx(0.5)
+    assert compare_runs(made("b", "clustered")).others[0].comparison.clusters is None
 
 
 def test_mean_scores_are_compared_as_numbers(made: Made) -> None:
     first, second = made("a", "b")
     compared = compare_runs([first, second], rubric="token-f1")
-    found = compared.others[0].found
+    found = compared.others[0].comparison
     assert (compared.title, compared.unit, found.binary) == ("Mean score", "share", False)
     assert found.difference.value == pytest.approx(5 * (1 / 3) / 20)
     assert found.chance.method == "exact sign-flip permutation test (7 questions differ)"

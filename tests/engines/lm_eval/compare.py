@@ -226,7 +226,7 @@ def silence_is_reported(folder: Path) -> bool:
     theirs = numbers_of(by_lm_eval("local_choices", whole, folder, answered))
     status, said, report = numbers["silence"]
     run, other = (run_folder(name, "local_choices", folder) for name in ("silence", "whole"))
-    compared_with = compare_runs([other, run]).others[0].found
+    compared_with = compare_runs([other, run]).others[0].comparison
     lead, share = report["metrics"][0], len(answered) / len(rows)
     checks = {
         "exit status 3": (status, numbers["strict"][0], numbers["whole"][0]) == (3, 3, 0),

@@ -81,7 +81,7 @@ def _table(compared: "Compared") -> str:
 def _told(compared: "Compared", each: "Against") -> list[str]:
     from steelyard.report.comparison.runs import sentence, verdict
 
-    found = each.found
+    found = each.comparison
     lines = [f"{sentence(each, compared.first, compared.unit)}: {verdict(each)}."]
     lines.append(f"  {found.chance.method}; interval of {found.difference.method}")
     lines += [f"  asked otherwise: {what}" for what in each.side.differs]

@@ -30,7 +30,7 @@ def audit_json(subject: Subject, requirements: Sequence[Requirement], baseline: 
             "modelFiles": list(first.model_files),
         },
         "baseline": _baseline(baseline) if baseline else None,
-        "requirements": [_requirement(each) for each in requirements],
+        "requirements": [_requirement(requirement) for requirement in requirements],
     }
 
 
@@ -56,10 +56,10 @@ def _requirement(requirement: Requirement) -> Json:
         "result": dataclasses.asdict(requirement.lead) | {"rightOrWrong": requirement.right_or_wrong},
         "counts": requirement.counts.numbers(),
         "rows": numbers.rows.model_dump(),
-        "metrics": [each.model_dump() for each in numbers.metrics],
+        "metrics": [metric.model_dump() for metric in numbers.metrics],
         "limits": numbers.limits,
         "run": numbers.run,
-        "evidence": [each.model_dump() for each in evidence(report)],
+        "evidence": [entry.model_dump() for entry in evidence(report)],
         "scores": report.kept.model_dump(),
         "comparison": comparison_numbers(requirement.comparison) if requirement.comparison else None,
     }

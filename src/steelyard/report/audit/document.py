@@ -9,10 +9,10 @@ from steelyard.report.audit.sections import Section, make_section
 from steelyard.report.audit.subject import Requirement, Subject
 from steelyard.report.audit.wording import (
     achieves,
-    asked,
     compared,
     could_be_chance,
     interval_of,
+    size_text,
 )
 from steelyard.report.comparison.figures import differences, drawable
 from steelyard.report.comparison.reports import Comparison
@@ -31,7 +31,7 @@ class Result:
     title: str
     sentence: str
     interval: str
-    asked: str
+    size: str
     comparison: str
     chance: str
 
@@ -60,7 +60,11 @@ def make_document(
     system = named(requirements[0].names, "inferenceService")
     against = _baseline_name(baseline, system)
     compared = [(f"Test {r.number}", r.comparison) for r in requirements]
-    drawn = [(title, found) for title, found in compared if isinstance(found, Comparison) and drawable(found)]
+    drawn = [
+        (title, comparison)
+        for title, comparison in compared
+        if isinstance(comparison, Comparison) and drawable(comparison)
+    ]
     return AuditDocument(
         headline=_headline(system, requirements),
         facts=tuple(_facts(subject, requirements, baseline)),
@@ -74,7 +78,7 @@ def make_document(
 
 
 def _baseline_name(baseline: Baseline | None, system: str) -> str:
-    """What the system is compared with, told apart from it where both have one name."""
+    """Return the baseline's name, with a distinction where it is the name of the system itself."""
     if baseline is None:
         return ""
     name = baseline.numbers.system.name
@@ -91,7 +95,7 @@ def _headline(system: str, requirements: Sequence[Requirement]) -> str:
 def _facts(
     subject: Subject, requirements: Sequence[Requirement], baseline: Baseline | None
 ) -> Iterator[tuple[str, str]]:
-    """Which system, by which procedure, on what, when, against what."""
+    """Yield which system was audited, by which procedure, on which data, when, and against which baseline."""
     names = requirements[0].names
     yield "System", named(names, "inferenceService")
     if names.get("model") or names.get("modelName"):
@@ -115,7 +119,7 @@ def _compared_with(baseline: Baseline | None) -> str:
 
 
 def _result(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Result:
-    found = requirement.comparison
+    difference = requirement.comparison
     noun = unit_of(requirement.report.scores)
     sentence = achieves(requirement.lead, requirement.right_or_wrong, noun)
     data = f"Test {requirement.number}: dataset {named(requirement.names, 'dataset')}"
@@ -123,16 +127,16 @@ def _result(requirement: Requirement, requirements: Sequence[Requirement], again
         title=data if len(requirements) > 1 else "Result",
         sentence=sentence[0].upper() + sentence[1:],
         interval=interval_of(requirement.lead, requirement.right_or_wrong),
-        asked=_asked(requirement, noun),
-        comparison=compared(found, against, requirement.lead.unit) if found else "",
-        chance=could_be_chance(found) if isinstance(found, Comparison) else "",
+        size=_size_text(requirement, noun),
+        comparison=compared(difference, against, requirement.lead.unit) if difference else "",
+        chance=could_be_chance(difference) if isinstance(difference, Comparison) else "",
     )
 
 
-def _asked(requirement: Requirement, noun: str) -> str:
+def _size_text(requirement: Requirement, noun: str) -> str:
     """Number of questions, with the rows by status where some were not scored."""
     counts = requirement.counts
-    questions = asked(requirement.questions, counts.present, noun)
+    questions = size_text(requirement.questions, counts.present, noun)
     return f"{questions} ({counts})" if counts.failed or counts.left_out else questions
 
 

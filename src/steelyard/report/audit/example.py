@@ -49,16 +49,16 @@ async def make_stored_report(
 
     `clusters` among the names is the column by which rows hang together.
     """
-    asked = list(questions if questions is not None else make_questions())
+    question_rows = list(questions if questions is not None else make_questions())
     dataset, output = FileStore(root / identity / "dataset"), FileStore(root / identity / "evaluation")
-    outputs = make_answers(asked, wrong)
-    await make_verified(dataset, output, questions=asked, outputs=outputs)
+    outputs = make_answers(question_rows, wrong)
+    await make_verified(dataset, output, questions=question_rows, outputs=outputs)
     await output.put(layout.RUN, orjson.dumps(_run(system, model)))
     cluster_by = names.pop("clusters", None)
-    told = {"report": identity, "inferenceService": SERVICE, "dataset": DATASET, **names}
+    record = {"report": identity, "inferenceService": SERVICE, "dataset": DATASET, **names}
     scratch = root / identity / "scratch"
     scratch.mkdir()
-    made = await make_report(Request(rubric, dataset, output, told, cluster_by=cluster_by), scratch)
+    made = await make_report(Request(rubric, dataset, output, record, cluster_by=cluster_by), scratch)
     report = FileStore(root / identity / "report")
     await report.put_file(SCORES, made.scores)
     await report.put(NUMBERS, made.numbers)

@@ -53,7 +53,7 @@ class AuditedReport:
 
     @property
     def scored(self) -> Scored:
-        data = tuple(sorted(each.sha256 for each in self.numbers.evidence if each.what == "Dataset"))
+        data = tuple(sorted(entry.sha256 for entry in self.numbers.evidence if entry.what == "Dataset"))
         return Scored(self.numbers.rubric, data, _view(self.numbers.datasetView), self.scores)
 
 
@@ -77,7 +77,7 @@ async def read_report(identity: str, store: Store, folder: Path) -> AuditedRepor
     numbers = parsed(ReportNumbers, raw, f"{store.url}/{NUMBERS}")
     if (there := numbers.names.get("report", identity)) != identity:
         raise ReportFailed("BadReport", f"{store.url} holds the report {there}, not {identity}")
-    described = next((each for each in numbers.evidence if each.what == "Scores"), None)
+    described = next((entry for entry in numbers.evidence if entry.what == "Scores"), None)
     if described is None:
         message = f"{store.url}/{NUMBERS} names no digest of {SCORES}: make the report again"
         raise ReportFailed("BadReport", message)
@@ -100,12 +100,12 @@ async def _checked(store: Store, file: Digest, folder: Path, said_by: str) -> Pa
     """The file on local disk; refused unless it is the one that is meant."""
     path = folder / f"{file.sha256}.parquet"
     await store.download(file.path, path)
-    found = await asyncio.to_thread(sha256_of, path)
-    if found != file.sha256:
+    digest = await asyncio.to_thread(sha256_of, path)
+    if digest != file.sha256:
         raise ReportFailed(
             "DigestMismatch",
             f"{store.url}/{file.path} is not the file that {said_by} names: "
-            f"its SHA-256 is {found} instead of {file.sha256}",
+            f"its SHA-256 is {digest} instead of {file.sha256}",
         )
     return path
 

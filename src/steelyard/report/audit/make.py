@@ -31,7 +31,7 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Request:
-    """What to audit: its ids, the reports by id, and the output of an earlier audit."""
+    """Description of one audit: its ids, the reports by id, and the output of an earlier audit."""
 
     subject: Subject
     reports: Mapping[str, Store] = field(default_factory=dict)
@@ -57,17 +57,19 @@ async def make_audit(request: Request, folder: Path) -> Audit:
     reports = [await read_report(key, store, folder) for key, store in request.reports.items()]
     for report in reports:
         _check_system(report, request.subject)
-    reports.sort(key=lambda each: (each.numbers.names.get("dataset", ""), each.numbers.rubric, each.id))
+    reports.sort(
+        key=lambda report: (report.numbers.names.get("dataset", ""), report.numbers.rubric, report.id)
+    )
     baseline = await read_baseline(request.baseline) if request.baseline else None
-    found = await _compared(reports, baseline, request.subject, folder)
+    comparisons = await _compared(reports, baseline, request.subject, folder)
     requirements = [
-        _requirement(number, report, found.get(report.id)) for number, report in enumerate(reports, 1)
+        _requirement(number, report, comparisons.get(report.id)) for number, report in enumerate(reports, 1)
     ]
     document = await asyncio.to_thread(make_document, request.subject, requirements, baseline)
     numbers = {"headline": document.headline, "limits": list(document.limits)}
     numbers |= audit_json(request.subject, requirements, baseline)
     page = await asyncio.to_thread(page_of, "audit", document.title, numbers, document=document)
-    scores = {each.kept.path: folder / each.kept.path for each in reports}
+    scores = {report.kept.path: folder / report.kept.path for report in reports}
     pages = {report_page(report.id): report.page for report in reports}
     return Audit(page, numbers_json(numbers), scores, document.headline, pages)
 
@@ -109,35 +111,37 @@ async def _compared(
         return {}
     if baseline.numbers.audit == subject.id:
         raise ReportFailed("BadBaseline", f"audit {subject.id} cannot be its own baseline")
-    partners = counterparts([(each.id, each.scored) for each in reports], baseline.numbers.requirements)
-    found: dict[str, Comparison | NotComparable] = {}
+    partners = counterparts([(report.id, report.scored) for report in reports], baseline.numbers.requirements)
+    comparisons: dict[str, Comparison | NotComparable] = {}
     for report in reports:
         partner = partners.get(report.id)
         if partner is None:
-            found[report.id] = NotComparable("the earlier audit has no report that corresponds to this one")
+            comparisons[report.id] = NotComparable(
+                "the earlier audit has no report that corresponds to this one"
+            )
         else:
             earlier = await baseline.scored(partner, folder)
-            found[report.id] = await asyncio.to_thread(compare, earlier, report.scored)
-    return found
+            comparisons[report.id] = await asyncio.to_thread(compare, earlier, report.scored)
+    return comparisons
 
 
 def counterparts(
     reports: Sequence[tuple[str, Scored]], earlier: Sequence[EarlierReport]
 ) -> dict[str, EarlierReport]:
-    """Which earlier report each is held against: first the one of the same data and rubric.
+    """Return the earlier report that each report is compared with: first the one of the same data and rubric.
 
     What finds none takes one that is left with the same rubric, then one of the same data: the comparison will say
     what differs.
     """
-    found: dict[str, EarlierReport] = {}
+    selected: dict[str, EarlierReport] = {}
     left = list(earlier)
     for same in (_same_both, _same_rubric, _same_data):
         for identity, report in reports:
-            partner = next((each for each in left if same(report, each)), None)
-            if identity not in found and partner is not None:
-                found[identity] = partner
+            partner = next((other for other in left if same(report, other)), None)
+            if identity not in selected and partner is not None:
+                selected[identity] = partner
                 left.remove(partner)
-    return found
+    return selected
 
 
 def _same_both(report: Scored, earlier: EarlierReport) -> bool:

@@ -1,4 +1,4 @@
-"""What an audit reads: a report's report.json, and the audit.json of an earlier audit.
+"""Documents that an audit reads: a report's report.json, and the audit.json of an earlier audit.
 
 Both are our own files, but they come from storage: what is not as it should be is named by its field. Only what an
 audit needs is listed; everything else in the files is passed over.
@@ -51,7 +51,7 @@ class MetricNumbers(_Numbers):
 
 
 class RowNumbers(_Numbers):
-    """How many rows verification saw."""
+    """Counts of rows that verification saw."""
 
     total: int
     present: int
@@ -85,7 +85,7 @@ class EarlierReport(_Numbers):
 
 
 class EarlierSystem(_Numbers):
-    """What an earlier audit was about."""
+    """Subject of an earlier audit."""
 
     inferenceService: str  # noqa: N815
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from steelyard.report.audit.inputs import AuditedReport
 from steelyard.report.audit.numbers import Digest
 from steelyard.report.audit.subject import Requirement, several
-from steelyard.report.audit.wording import asked, compared, could_be_chance
+from steelyard.report.audit.wording import compared, could_be_chance, size_text
 from steelyard.report.comparison.figures import changed_rows, differences, drawable, four_ways
 from steelyard.report.comparison.reports import Comparison, NotComparable
 from steelyard.report.evidence.audit_statement import report_page
@@ -53,9 +53,9 @@ class Section:
 
 
 def make_section(requirement: Requirement, requirements: Sequence[Requirement], against: str) -> Section:
-    numbers, found = requirement.report.numbers, requirement.comparison
+    numbers, comparison = requirement.report.numbers, requirement.comparison
     metrics = tuple(entry.metric for entry in numbers.metrics)
-    shares = [each for each in metrics if each.unit == "share" and each.name != "ece"]
+    shares = [metric for metric in metrics if metric.unit == "share" and metric.name != "ece"]
     where = several(requirements, requirement)
     return Section(
         number=requirement.number,
@@ -63,10 +63,10 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
         report=report_page(requirement.report.id),
         headline=numbers.headline,
         facts=tuple(_facts(requirement)),
-        tiles=tuple(each for k, each in enumerate(metrics) if k == 0 or each.name in TILES),
+        tiles=tuple(metric for k, metric in enumerate(metrics) if k == 0 or metric.name in TILES),
         metrics=metrics,
         figure=intervals(f"How sure the main figures{where} are", shares) if shares else None,
-        compared=_compared(found, against, where, requirement.lead.unit) if found else None,
+        compared=_compared(comparison, against, where, requirement.lead.unit) if comparison else None,
         limits=tuple(numbers.limits),
         evidence=evidence(requirement.report),
         identifiers=tuple(_identifiers(requirement)),
@@ -76,14 +76,14 @@ def make_section(requirement: Requirement, requirements: Sequence[Requirement], 
 
 def evidence(report: AuditedReport) -> tuple[Digest, ...]:
     """Data, model, outputs and the record of the run, then the report's own files and what is kept of them here."""
-    went_in = [each for each in report.numbers.evidence if each.what != "Scores"]
+    went_in = [entry for entry in report.numbers.evidence if entry.what != "Scores"]
     return (*went_in, *report.files, report.kept)
 
 
 def _facts(requirement: Requirement) -> Iterator[tuple[str, str]]:
     numbers, names = requirement.report.numbers, requirement.names
     noun = unit_of(requirement.report.scores)
-    yield f"{noun.capitalize()}s", asked(requirement.questions, requirement.counts.present, noun)
+    yield f"{noun.capitalize()}s", size_text(requirement.questions, requirement.counts.present, noun)
     yield "Dataset", named(names, "dataset")
     yield "Rubric", numbers.rubric
     unanswered = f", {count(numbers.rows.errors)} without an answer" if numbers.rows.errors else ""
@@ -100,25 +100,27 @@ def _identifiers(requirement: Requirement) -> Iterator[tuple[str, str]]:
             yield title, requirement.names[key]
 
 
-def _compared(found: Comparison | NotComparable, against: str, where: str, unit: Unit) -> Compared:
-    sentence = compared(found, against, unit)
-    if isinstance(found, NotComparable):
+def _compared(comparison: Comparison | NotComparable, against: str, where: str, unit: Unit) -> Compared:
+    sentence = compared(comparison, against, unit)
+    if isinstance(comparison, NotComparable):
         return Compared(sentence)
     return Compared(
         sentence=sentence,
-        chance=could_be_chance(found),
-        figure=differences([("Difference", found)], where) if drawable(found) else None,
-        four_ways=four_ways(found) if found.binary else None,
-        changes=tuple(changed_rows(changes, found.binary) for changes in found.changes if changes.total),
-        methods=tuple(_methods(found)),
+        chance=could_be_chance(comparison),
+        figure=differences([("Difference", comparison)], where) if drawable(comparison) else None,
+        four_ways=four_ways(comparison) if comparison.binary else None,
+        changes=tuple(
+            changed_rows(changes, comparison.binary) for changes in comparison.changes if changes.total
+        ),
+        methods=tuple(_methods(comparison)),
     )
 
 
-def _methods(found: Comparison) -> Iterator[tuple[str, str]]:
-    why = f"; {count(found.left_out)} are not: not both have a row of them that counts"
-    left_out = why if found.left_out else ""
-    yield "Questions compared", f"{count(found.questions)}{left_out}"
-    yield "Rows now", str(found.system_rows)
-    yield "Rows in the earlier audit", str(found.baseline_rows)
-    yield "How the interval was made", found.difference.method
-    yield "How chance was judged", f"{found.chance.method}, two-sided, p = {found.chance.p:.3g}"
+def _methods(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    why = f"; {count(comparison.left_out)} are not: not both have a row of them that counts"
+    left_out = why if comparison.left_out else ""
+    yield "Questions compared", f"{count(comparison.questions)}{left_out}"
+    yield "Rows now", str(comparison.system_rows)
+    yield "Rows in the earlier audit", str(comparison.baseline_rows)
+    yield "How the interval was made", comparison.difference.method
+    yield "How chance was judged", f"{comparison.chance.method}, two-sided, p = {comparison.chance.p:.3g}"

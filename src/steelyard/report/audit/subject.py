@@ -1,4 +1,4 @@
-"""What an audit is about: the resource's ids, and each report with what it was compared with."""
+"""Subject of an audit: the resource's ids, and each report with its comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ OURS = ".steelyard/"
 
 @dataclass(frozen=True)
 class Subject:
-    """Which audit this is: ids as its resource has them."""
+    """Identity of this audit: ids as its resource has them."""
 
     id: str
     account: str
     procedure: str
     service: str
     procedure_name: str = ""
-    """For people; the id stands beside it in the evidence."""
+    """Name for people; the id stands beside it in the evidence."""
     use_case: str = ""
     author: str = ""
     """Person or team that is responsible for the audit; like the use case in the words of who asked for it."""
@@ -47,11 +47,11 @@ class Requirement:
 
     @property
     def model_files(self) -> tuple[str, ...]:
-        """What the model consists of; our record of where it came from is not part of it."""
-        files = (each for each in self.report.numbers.evidence if each.what == MODEL)
-        return tuple(sorted(each.sha256 for each in files if not each.path.startswith(OURS)))
+        """Return the digests of the model's files; our record of their origin is not one of them."""
+        files = (entry for entry in self.report.numbers.evidence if entry.what == MODEL)
+        return tuple(sorted(entry.sha256 for entry in files if not entry.path.startswith(OURS)))
 
 
 def several(requirements: Sequence[Requirement], requirement: Requirement) -> str:
-    """` in test 2`, where there is more than one."""
+    """Return ` in test 2`, or nothing where there is one test."""
     return f" in test {requirement.number}" if len(requirements) > 1 else ""

@@ -34,12 +34,12 @@ async def audit(
 ) -> Audit:
     folder = root / name
     folder.mkdir()
-    by_id = {each.root.parent.name: each for each in reports}
+    by_id = {report.root.parent.name: report for report in reports}
     return await make_audit(Request(subject(identity), by_id, baseline), folder)
 
 
 async def stored(root: Path, made: Audit) -> FileStore:
-    """As `run_audit` leaves it."""
+    """Return an audit as `run_audit` stores it."""
     store = FileStore(root / "earlier")
     await store.put("index.html", made.page)
     await store.put("audit.json", made.numbers)
@@ -67,12 +67,12 @@ async def test_the_first_view_says_how_it_did(tmp_path: Path) -> None:
     assert "95 % interval: 86 to 100 of 100" in page
     assert "nothing: no earlier audit was named" in page
     assert "it passes no judgement" in page
-    found = numbers(made)
-    (requirement,) = found["requirements"]
+    audited = numbers(made)
+    (requirement,) = audited["requirements"]
     result = requirement["result"]
     assert (result["estimate"]["value"], result["estimate"]["n"], result["rightOrWrong"]) == (0.975, 80, True)
     assert requirement["counts"] == {"scored": 80, "failed": 0, "leftOut": 0}
-    assert requirement["comparison"] is found["baseline"] is None
+    assert requirement["comparison"] is audited["baseline"] is None
     assert requirement["dataset"] == DATASET
 
 
@@ -83,7 +83,7 @@ async def test_it_is_held_against_the_earlier_audit_question_by_question(tmp_pat
     assert comparison["counts"] == {"bothRight": 33, "onlyBaseline": 1, "onlySystem": 5, "bothWrong": 1}
     assert comparison["difference"]["value"] == pytest.approx(4 / 40)
     assert comparison["p"] == pytest.approx(14 / 64)
-    assert [each["index"] for each in comparison["changes"]["worse"]["shown"]] == [7]
+    assert [row["index"] for row in comparison["changes"]["worse"]["shown"]] == [7]
     assert comparison["changes"]["better"]["shown"][0] == {
         "index": 1,
         "label": "b",
@@ -133,7 +133,10 @@ async def test_each_report_meets_the_one_of_the_same_data(tmp_path: Path) -> Non
     ]
     baseline = await stored(tmp_path, await audit(tmp_path, *before, identity="e" * 32, name="before"))
     made = await audit(tmp_path, *reports, baseline=baseline)
-    assert [each["comparison"]["questions"] for each in numbers(made)["requirements"]] == [40, 12]
+    assert [requirement["comparison"]["questions"] for requirement in numbers(made)["requirements"]] == [
+        40,
+        12,
+    ]
     assert "Of 2 comparisons, one may look like more than chance" in made.page.decode()
 
 
@@ -141,9 +144,9 @@ async def test_a_report_that_the_earlier_audit_lacks_is_said(tmp_path: Path) -> 
     baseline = await earlier(tmp_path)
     one = await make_stored_report(tmp_path, NOW)
     two = await make_stored_report(tmp_path, "2" * 32, questions=make_questions(9), dataset="f" * 32)
-    found = numbers(await audit(tmp_path, one, two, baseline=baseline))["requirements"]
-    assert [each["comparison"]["comparable"] for each in found] == [True, False]
-    assert "no report that corresponds" in found[1]["comparison"]["because"]
+    requirements = numbers(await audit(tmp_path, one, two, baseline=baseline))["requirements"]
+    assert [requirement["comparison"]["comparable"] for requirement in requirements] == [True, False]
+    assert "no report that corresponds" in requirements[1]["comparison"]["because"]
 
 
 async def test_the_same_reports_are_the_same_bytes(tmp_path: Path) -> None:
@@ -217,7 +220,7 @@ async def test_rows_that_hang_together_widen_the_intervals_of_an_audit(tmp_path:
     apart = await audit(tmp_path, await make_stored_report(tmp_path, "1" * 32, **given), name="apart")
     report = await make_stored_report(tmp_path, NOW, clusters="document", **given)
     made = await audit(tmp_path, report, baseline=baseline)
-    one, clustered = (numbers(each)["requirements"][0]["result"]["estimate"] for each in (apart, made))
+    one, clustered = (numbers(page)["requirements"][0]["result"]["estimate"] for page in (apart, made))
     assert one["value"] == clustered["value"]
     assert clustered["low"] < one["low"]
     assert "clustered (4 clusters" in clustered["method"]
@@ -228,12 +231,12 @@ async def test_digests_of_data_model_and_outputs_stand_on_the_page(tmp_path: Pat
     report = await make_stored_report(tmp_path, NOW)
     made = await audit(tmp_path, report, baseline=await earlier(tmp_path))
     (requirement,) = numbers(made)["requirements"]
-    kinds = [each["what"] for each in requirement["evidence"]]
+    kinds = [entry["what"] for entry in requirement["evidence"]]
     expected = ["Dataset", "Model", "Outputs", "Outputs", "Record of the run", "Record of the run"]
     assert kinds == [*expected, "Report", "Report", "Scores", "Scores kept"]
     page = made.page.decode()
-    for each in requirement["evidence"]:
-        assert each["sha256"] in page
+    for entry in requirement["evidence"]:
+        assert entry["sha256"] in page
     assert numbers(made)["system"]["modelFiles"] == ["7" * 64]
     assert numbers(made)["baseline"]["system"]["modelFiles"] == ["8" * 64]
 
@@ -285,7 +288,7 @@ async def test_a_damaged_report_is_refused(
 async def test_a_report_without_a_digest_of_its_scores_is_refused(tmp_path: Path) -> None:
     report = await make_stored_report(tmp_path, NOW)
     content = json.loads(await report.get("report.json"))
-    content["evidence"] = [each for each in content["evidence"] if each["what"] != "Scores"]
+    content["evidence"] = [entry for entry in content["evidence"] if entry["what"] != "Scores"]
     await report.put("report.json", json.dumps(content).encode())
     with pytest.raises(ReportFailed, match="make the report again"):
         await audit(tmp_path, report)

@@ -4,11 +4,11 @@ import pytest
 
 from steelyard.report.audit.wording import (
     achieves,
-    asked,
     compared,
     could_be_chance,
     interval_of_hundred,
     of_hundred,
+    size_text,
 )
 from steelyard.report.comparison.reports import Comparison, Counts, NotComparable
 from steelyard.report.comparison.statistics import Chance
@@ -23,7 +23,7 @@ def estimate(value: float | None, low: float | None = None, high: float | None =
     return Estimate(value, low, high, "some method", 100)
 
 
-def found(value: float, low: float, high: float, p: float) -> Comparison:
+def make_comparison(value: float, low: float, high: float, p: float) -> Comparison:
     share, counts = estimate(0.5), Counts(0, 0, 0, 0)
     difference = estimate(value, low, high)
     rows = RowCounts(100, 0, 0)
@@ -61,38 +61,38 @@ def test_an_interval_is_never_said_narrower_than_it_is() -> None:
     ],
 )
 def test_how_often_it_was_asked(questions: int, answers: int, words: str) -> None:
-    assert asked(questions, answers) == words
+    assert size_text(questions, answers) == words
 
 
 @pytest.mark.parametrize(
     ("case", "words"),
     [
         (
-            found(0.031, 0.019, 0.043, 0.00004),
+            make_comparison(0.031, 0.019, 0.043, 0.00004),
             f"Right on 3.1 of 100 questions more (95 % interval: 1.9 to 4.3 more) {THAN} "
             "This is unlikely to be chance. If both were equally good, chance alone would make a difference as "
             "large in less than 1 of 10,000 comparisons (p < 0.0001).",
         ),
         (
-            found(-0.031, -0.043, -0.019, 0.0024),
+            make_comparison(-0.031, -0.043, -0.019, 0.0024),
             f"Right on 3.1 of 100 questions fewer (95 % interval: 1.9 to 4.3 fewer) {THAN} "
             "This is unlikely to be chance. If both were equally good, chance alone would make a difference as "
             "large in about 1 of 420 comparisons (p = 0.0024).",
         ),
         (
-            found(0.003, -0.008, 0.014, 0.344),
+            make_comparison(0.003, -0.008, 0.014, 0.344),
             f"Right on 0.3 of 100 questions more (95 % interval: 0.8 fewer to 1.4 more) {THAN} "
             "This could be chance: if both were equally good, a difference as large would show up in about 34 of "
             "100 comparisons (p = 0.34).",
         ),
         (
-            found(0.003, 0.0001, 0.006, 0.06),
+            make_comparison(0.003, 0.0001, 0.006, 0.06),
             f"Right on 0.3 of 100 questions more (95 % interval: less than 0.1 to 0.6 more) {THAN} "
             "This is at the border of what chance explains. If both were equally good, chance alone would make a "
             "difference as large in about 1 of 17 comparisons (p = 0.060).",
         ),
         (
-            found(0.0, -0.01, 0.01, 1.0),
+            make_comparison(0.0, -0.01, 0.01, 1.0),
             "Right as often as old, which answers 50 of 100 right (difference, 95 % interval: 1.0 fewer to 1.0 more). "
             "The questions asked show no difference; a small one may still be there.",
         ),

@@ -67,7 +67,7 @@ def _plain(value: float, lead: Metric) -> str:
     return f"{value:.1f}" if wide else f"{value:.3f}"
 
 
-def asked(questions: int, answers: int, noun: str = "question") -> str:
+def size_text(questions: int, answers: int, noun: str = "question") -> str:
     """`899 questions, each asked 2 times`."""
     if answers == questions:
         return f"{count(questions)} {noun}s, each asked once"
@@ -76,31 +76,31 @@ def asked(questions: int, answers: int, noun: str = "question") -> str:
     return f"{count(questions)} {noun}s, {count(answers)} answers"
 
 
-def compared(found: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
-    """How much better or worse than the baseline, with the interval."""
-    if isinstance(found, NotComparable):
-        return f"Not comparable with {baseline}, because {found.because}."
-    if not found.binary:
-        return _graded(found, baseline, unit)
-    difference = found.difference
+def compared(comparison: Comparison | NotComparable, baseline: str, unit: Unit = "share") -> str:
+    """Say how much better or worse than the baseline the system is, with the interval."""
+    if isinstance(comparison, NotComparable):
+        return f"Not comparable with {baseline}, because {comparison.because}."
+    if not comparison.binary:
+        return _graded(comparison, baseline, unit)
+    difference = comparison.difference
     value, low, high = difference.value or 0.0, difference.low, difference.high
     doubt = "no interval" if low is None or high is None else f"95 % interval: {_between(low, high)}"
-    theirs = f"{baseline}, which answers {of_hundred(found.baseline.value or 0.0)} right"
+    theirs = f"{baseline}, which answers {of_hundred(comparison.baseline.value or 0.0)} right"
     if value == 0:
         return f"Right as often as {theirs} (difference, {doubt})."
     way = "more" if value > 0 else "fewer"
     return f"Right on {_points(value)} of 100 questions {way} ({doubt}) than {theirs}."
 
 
-def _graded(found: Comparison, baseline: str, unit: Unit) -> str:
+def _graded(comparison: Comparison, baseline: str, unit: Unit) -> str:
     """The same of scores between right and wrong, which are compared question by question."""
-    difference, points = found.difference, " points" if unit == "share" else ""
+    difference, points = comparison.difference, " points" if unit == "share" else ""
     value = difference.value or 0.0
 
     def signed(number: float) -> str:
         return signed_points(number, unit)
 
-    level = found.baseline.value or 0.0
+    level = comparison.baseline.value or 0.0
     theirs = f"{baseline}, whose questions score {percent(level) if unit == 'share' else f'{level:.3f}'}"
     doubt = "no interval"
     if difference.low is not None and difference.high is not None:
@@ -111,10 +111,10 @@ def _graded(found: Comparison, baseline: str, unit: Unit) -> str:
     return f"Question by question, it scores {size}{points} {way} on average ({doubt}) than {theirs}."
 
 
-def could_be_chance(found: Comparison) -> str:
-    """Whether the difference could be chance, in words that need no training."""
-    low, high, p = found.difference.low or 0.0, found.difference.high or 0.0, found.chance.p
-    if found.difference.value == 0:
+def could_be_chance(comparison: Comparison) -> str:
+    """Say whether the difference could be chance, in words that need no training."""
+    low, high, p = comparison.difference.low or 0.0, comparison.difference.high or 0.0, comparison.chance.p
+    if comparison.difference.value == 0:
         return "The questions asked show no difference; a small one may still be there."
     beyond = low > 0 or high < 0
     if p >= SELDOM and not beyond:

@@ -25,7 +25,11 @@ def differences(
     rows: Sequence[tuple[str, Comparison]], where: str = "", against: str = "the earlier audit"
 ) -> Figure:
     """One row per test that could be compared; the axis is symmetric, so that zero is in its middle."""
-    bounds = [abs(bound or 0.0) for _, each in rows for bound in (each.difference.low, each.difference.high)]
+    bounds = [
+        abs(bound or 0.0)
+        for _, comparison in rows
+        for bound in (comparison.difference.low, comparison.difference.high)
+    ]
     step = _step(100 * max(bounds))
     reach = step * math.ceil(100 * max(bounds) / step)
 
@@ -35,12 +39,12 @@ def differences(
     marks = [
         {
             "label": label,
-            "x": at(100 * (each.difference.value or 0.0)),
-            "low": at(100 * (each.difference.low or 0.0)),
-            "high": at(100 * (each.difference.high or 0.0)),
-            "text": _signed(each),
+            "x": at(100 * (comparison.difference.value or 0.0)),
+            "low": at(100 * (comparison.difference.low or 0.0)),
+            "high": at(100 * (comparison.difference.high or 0.0)),
+            "text": _signed(comparison),
         }
-        for label, each in rows
+        for label, comparison in rows
     ]
     each_side = round(reach / step)
     ticks = [(at(k * step), _plain(k * step)) for k in range(-each_side, each_side + 1)]
@@ -49,7 +53,9 @@ def differences(
         "difference could be chance."
     )
     title = f"{TITLE}{' than before' if against == 'the earlier audit' else ''}{where}"
-    table = Table(title, ("Test", "Questions of 100"), tuple((label, _signed(each)) for label, each in rows))
+    table = Table(
+        title, ("Test", "Questions of 100"), tuple((label, _signed(comparison)) for label, comparison in rows)
+    )
     return draw(
         "difference.svg.j2",
         title,
@@ -63,15 +69,17 @@ def differences(
     )
 
 
-def drawable(found: Comparison) -> bool:
+def drawable(comparison: Comparison) -> bool:
     """True where the difference is one of shares of right answers and has an interval."""
-    return found.binary and found.difference.low is not None and found.difference.high is not None
+    return (
+        comparison.binary and comparison.difference.low is not None and comparison.difference.high is not None
+    )
 
 
-def four_ways(found: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
-    """Who was right, as a two-by-two table; `sides` are the system and its baseline."""
+def four_ways(comparison: Comparison, sides: tuple[str, str] = ("now", "in the earlier audit")) -> Table:
+    """Return a two-by-two table of who was right; `sides` are the system and its baseline."""
     now, before = sides
-    counts = found.counts
+    counts = comparison.counts
     total = (counts.both_right + counts.only_system, counts.only_baseline + counts.both_wrong)
     rows = (
         (f"Right {before}", counts.both_right, counts.only_baseline),
@@ -91,7 +99,7 @@ def changed_rows(changes: Changes, binary: bool = True) -> Table:
     bounded = f"; {shown} shown, {which}" if shown < changes.total else ""
     questions = "1 question" if changes.total == 1 else f"{count(changes.total)} questions"
     title = f"{(KINDS if binary else GRADED)[changes.kind]}: {questions}{bounded}"
-    rows = tuple((str(each.index), each.label, each.before, each.now) for each in changes.shown)
+    rows = tuple((str(row.index), row.label, row.before, row.now) for row in changes.shown)
     return Table(title, ("Row", "Should be", "Earlier answer", "Answer now"), rows)
 
 
@@ -105,9 +113,10 @@ def _plain(points: float) -> str:
     return f"{points:+g}".replace("-", "−") if points else "0"
 
 
-def _signed(found: Comparison) -> str:
+def _signed(comparison: Comparison) -> str:
     value, low, high = (
-        100 * (each or 0.0) for each in (found.difference.value, found.difference.low, found.difference.high)
+        100 * (bound or 0.0)
+        for bound in (comparison.difference.value, comparison.difference.low, comparison.difference.high)
     )
     seen = f"{value:+.1f}" if value else "0.0"
     return f"{seen}  ({low:+.1f} to {high:+.1f})".replace("-", "−")

@@ -42,9 +42,11 @@ class Scored:
     data: tuple[str, ...]
     """SHA-256 of the dataset's files, sorted: what they contain counts, not what they are called."""
     view: str
-    """How the rubric saw the dataset, as JSON; empty where as it is."""
+    """Dataset view of the rubric, as JSON; empty where the dataset is read as it is."""
     scores: pa.Table
-    """With COLUMNS, with `score` where answers are more than right or wrong, `_cluster_` where rows hang together."""
+    """Table with COLUMNS, with `score` where answers are more than right or wrong, and `_cluster_` where rows
+    depend on each other.
+    """
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What follows for the questions that both were asked."""
+    """Result of a comparison over the questions that both sides were asked."""
 
     questions: int
     left_out: int
@@ -116,7 +118,7 @@ class _Side:
 
     index: Integers
     right: Integers
-    asked: Integers
+    answer_counts: Integers
     label: Sequence[str]
     score: Floats
     """The mean over the answers."""
@@ -127,7 +129,9 @@ class _Side:
         places = np.searchsorted(self.index, index)
         labels = [self.label[place] for place in places]
         cluster = None if self.cluster is None else self.cluster[places]
-        return _Side(index, self.right[places], self.asked[places], labels, self.score[places], cluster)
+        return _Side(
+            index, self.right[places], self.answer_counts[places], labels, self.score[places], cluster
+        )
 
 
 def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
@@ -145,8 +149,8 @@ def compare(baseline: Scored, system: Scored) -> Comparison | NotComparable:
     common = np.intersect1d(before.index, now.index, assume_unique=True)
     if common.size == 0:
         return NotComparable("no question was asked of both")
-    asked = [np.unique(side.scores["_index_"].to_numpy()) for side in (baseline, system)]
-    left_out = np.union1d(*asked).size - common.size
+    row_ids = [np.unique(side.scores["_index_"].to_numpy()) for side in (baseline, system)]
+    left_out = np.union1d(*row_ids).size - common.size
     before, now = before.of(common), now.of(common)
     if because := _other_truth(before, now):
         return NotComparable(because)
@@ -169,18 +173,18 @@ def _sure(before: _Side, now: _Side, binary: bool) -> dict[str, Any]:
     differ = int((steps != 0).sum())
     counted = None if clusters is None else int(np.unique(clusters).size)
     if binary:
-        found = difference(steps, clusters)
-        p = chance(now.right, now.asked, before.right, before.asked, clusters)
+        estimate = difference(steps, clusters)
+        p = chance(now.right, now.answer_counts, before.right, before.answer_counts, clusters)
     else:
-        found = difference_of_numbers(steps, clusters, _width(before, now))
+        estimate = difference_of_numbers(steps, clusters, _width(before, now))
         p = chance_of_numbers(steps, clusters)
     if binary and clusters is None and np.isin(steps, (-1.0, 0.0, 1.0)).all():
         least = least_discordant(n, differ / n)
     else:
-        seen = found.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
-        least = detectable_mean(found.error or 0.0, counted) if seen else None
+        seen = estimate.error and differ and (counted is None or counted >= FEWEST_CLUSTERS)
+        least = detectable_mean(estimate.error or 0.0, counted) if seen else None
     return {
-        "difference": found,
+        "difference": estimate,
         "chance": p,
         "binary": binary,
         "differ": differ,
@@ -236,25 +240,27 @@ def _side(scores: pa.Table, binary: bool) -> _Side:
         wanted.append(("_cluster_", "first"))
     table = pa.table(columns).group_by("_index_", use_threads=False).aggregate(wanted).sort_by("_index_")
     right = table["correct_sum"].to_numpy().astype(np.int64)
-    asked = table["correct_count"].to_numpy().astype(np.int64)
+    answer_counts = table["correct_count"].to_numpy().astype(np.int64)
     return _Side(
         index=table["_index_"].to_numpy(),
         right=right,
-        asked=asked,
+        answer_counts=answer_counts,
         label=[str(label) for label in table["label_first"].to_pylist()],
-        score=right / asked if binary else np.asarray(table["score_mean"].to_numpy(), dtype=np.float64),
+        score=right / answer_counts
+        if binary
+        else np.asarray(table["score_mean"].to_numpy(), dtype=np.float64),
         cluster=table["_cluster__first"].to_numpy() if len(wanted) == 5 else None,
     )
 
 
 def _level(side: _Side, binary: bool) -> Estimate:
-    """Of the questions that are compared; its interval stands in the report."""
+    """Return the mean over the compared questions; its interval stands in the report."""
     method = "mean over questions" if binary else "mean score over questions"
     return Estimate(float(side.score.mean()), None, None, method, int(side.index.size))
 
 
 def _counts(before: _Side, now: _Side) -> Counts:
-    was, is_now = before.right == before.asked, now.right == now.asked
+    was, is_now = before.right == before.answer_counts, now.right == now.answer_counts
     return Counts(
         both_right=int((was & is_now).sum()),
         only_baseline=int((was & ~is_now).sum()),
@@ -268,7 +274,7 @@ def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) ->
     worse, better = now.index[steps < 0], now.index[steps > 0]
     worse = worse[np.argsort(steps[steps < 0], kind="stable")]
     better = better[np.argsort(-steps[steps > 0], kind="stable")]
-    otherwise = _otherwise(baseline, system, now.index[(steps == 0) & (now.right < now.asked)])
+    otherwise = _otherwise(baseline, system, now.index[(steps == 0) & (now.right < now.answer_counts)])
     labels = dict(zip(now.index.tolist(), now.label, strict=True))
     kinds: tuple[tuple[Literal["worse", "better", "otherwise"], Integers], ...] = (
         ("worse", worse),
@@ -284,7 +290,7 @@ def _changes(baseline: pa.Table, system: pa.Table, before: _Side, now: _Side) ->
 
 
 def _otherwise(baseline: pa.Table, system: pa.Table, candidates: Integers) -> Integers:
-    """Of the questions that both got wrong as often, those with other answers."""
+    """Return the questions that both got wrong equally often, with other answers."""
     was, is_now = _said(baseline, candidates), _said(system, candidates)
     return np.array(
         [index for index in candidates.tolist() if set(was[index]) != set(is_now[index])], np.int64
@@ -296,12 +302,13 @@ def _shown(
 ) -> tuple[Change, ...]:
     was, is_now = _said(baseline, rows), _said(system, rows)
     return tuple(
-        Change(index, _cut(labels[index]), _told(was[index]), _told(is_now[index])) for index in rows.tolist()
+        Change(index, _cut(labels[index]), _answers_text(was[index]), _answers_text(is_now[index]))
+        for index in rows.tolist()
     )
 
 
 def _said(scores: pa.Table, rows: Integers) -> dict[int, dict[str, int]]:
-    """How often each answer was given to each of these questions."""
+    """Return how often each answer was given to each of these questions."""
     few = scores.filter(pc.is_in(scores["_index_"], value_set=pa.array(rows)))
     said: dict[int, dict[str, int]] = {index: {} for index in rows.tolist()}
     for index, prediction in zip(
@@ -312,7 +319,7 @@ def _said(scores: pa.Table, rows: Integers) -> dict[int, dict[str, int]]:
     return said
 
 
-def _told(said: Mapping[str, int]) -> str:
+def _answers_text(said: Mapping[str, int]) -> str:
     """`8`, or `8 (2 of 3), 3 (1 of 3)` where it wavered."""
     if len(said) == 1:
         return _cut(next(iter(said)))
@@ -325,25 +332,27 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 
-def comparison_numbers(found: Comparison | NotComparable) -> dict[str, Any]:
+def comparison_numbers(comparison: Comparison | NotComparable) -> dict[str, Any]:
     """The comparison in audit.json."""
-    if isinstance(found, NotComparable):
-        return {"comparable": False, "because": found.because}
+    if isinstance(comparison, NotComparable):
+        return {"comparable": False, "because": comparison.because}
     return {
         "comparable": True,
-        "questions": found.questions,
-        "leftOut": found.left_out,
-        "baseline": found.baseline.value,
-        "system": found.system.value,
-        "rows": {"baseline": found.baseline_rows.numbers(), "system": found.system_rows.numbers()},
-        "difference": found.difference,
-        "p": found.chance.p,
-        "test": found.chance.method,
+        "questions": comparison.questions,
+        "leftOut": comparison.left_out,
+        "baseline": comparison.baseline.value,
+        "system": comparison.system.value,
+        "rows": {"baseline": comparison.baseline_rows.numbers(), "system": comparison.system_rows.numbers()},
+        "difference": comparison.difference,
+        "p": comparison.chance.p,
+        "test": comparison.chance.method,
         "counts": {
-            "bothRight": found.counts.both_right,
-            "onlyBaseline": found.counts.only_baseline,
-            "onlySystem": found.counts.only_system,
-            "bothWrong": found.counts.both_wrong,
+            "bothRight": comparison.counts.both_right,
+            "onlyBaseline": comparison.counts.only_baseline,
+            "onlySystem": comparison.counts.only_system,
+            "bothWrong": comparison.counts.both_wrong,
         },
-        "changes": {each.kind: {"total": each.total, "shown": list(each.shown)} for each in found.changes},
+        "changes": {
+            change.kind: {"total": change.total, "shown": list(change.shown)} for change in comparison.changes
+        },
     }

@@ -32,7 +32,7 @@ class Side:
     model: str
     evidence: tuple[Evidence, ...]
     differs: tuple[str, ...] = ()
-    """What was asked otherwise than in the first run."""
+    """Settings that differ from those of the first run."""
 
     @property
     def title(self) -> str:
@@ -44,7 +44,7 @@ class Against:
     """One run against the first."""
 
     side: Side
-    found: Comparison
+    comparison: Comparison
     p_holm: float
     """Corrected for the number of runs that are compared."""
 
@@ -63,7 +63,7 @@ class Compared:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        return (self.first, *(each.side for each in self.others))
+        return (self.first, *(contender.side for contender in self.others))
 
 
 def level(estimate: Estimate, unit: Unit) -> str:
@@ -80,36 +80,36 @@ def gap(estimate: Estimate, unit: Unit) -> str:
     return f"{seen} ({signed_points(estimate.low, unit)} to {signed_points(estimate.high, unit)})"
 
 
-def changed(found: Comparison, kind: str) -> Changes:
-    return next(each for each in found.changes if each.kind == kind)
+def changed(comparison: Comparison, kind: str) -> Changes:
+    return next(change for change in comparison.changes if change.kind == kind)
 
 
-def sentence(each: Against, first: Side, unit: Unit) -> str:
-    """What follows for one run, in a sentence of numbers."""
-    found, points = each.found, " points" if unit == "share" else ""
-    value = found.difference.value or 0.0
+def sentence(contender: Against, first: Side, unit: Unit) -> str:
+    """Return the result for one run as a sentence of numbers."""
+    comparison, points = contender.comparison, " points" if unit == "share" else ""
+    value = comparison.difference.value or 0.0
     if value == 0:
-        said = f"{each.side.letter} scores the same as {first.letter}"
+        said = f"{contender.side.letter} scores the same as {first.letter}"
     else:
         way = "more" if value > 0 else "less"
         size = f"{100 * abs(value):.1f}" if unit == "share" else f"{abs(value):.3f}"
-        said = f"{each.side.letter} scores {size}{points} {way} than {first.letter}"
-    rows = f"{each.side.letter}: {found.system_rows}; {first.letter}: {found.baseline_rows}"
-    return f"{said}, {level(found.system, unit)} against {level(found.baseline, unit)} ({rows})"
+        said = f"{contender.side.letter} scores {size}{points} {way} than {first.letter}"
+    rows = f"{contender.side.letter}: {comparison.system_rows}; {first.letter}: {comparison.baseline_rows}"
+    return f"{said}, {level(comparison.system, unit)} against {level(comparison.baseline, unit)} ({rows})"
 
 
-def verdict(each: Against) -> str:
-    """Whether it could be chance, by the corrected p value."""
-    word = "chance alone would seldom do this" if each.p_holm < 0.05 else "this could be chance"
-    return f"{word} (p {small_p(each.p_holm).replace('<', '< ')})"
+def verdict(contender: Against) -> str:
+    """Say whether the difference could be chance, by the corrected p value."""
+    word = "chance alone would seldom do this" if contender.p_holm < 0.05 else "this could be chance"
+    return f"{word} (p {small_p(contender.p_holm).replace('<', '< ')})"
 
 
-def power_line(found: Comparison, unit: Unit) -> str:
+def power_line(comparison: Comparison, unit: Unit) -> str:
     """The least difference that this comparison could have seen."""
-    questions = f"{count(found.questions)} questions, {count(found.differ)} of which differ,"
-    if found.detectable is None:
+    questions = f"{count(comparison.questions)} questions, {count(comparison.differ)} of which differ,"
+    if comparison.detectable is None:
         return f"{questions} are too few to see any difference with 80 % power at 5 %."
-    least = difference(found.detectable, unit)
+    least = difference(comparison.detectable, unit)
     return f"{questions} can see a difference of {least} (80 % power at 5 %)."
 
 
@@ -130,30 +130,30 @@ def compared_numbers(compared: Compared) -> Json:
             }
             for side in compared.sides
         ],
-        "comparisons": [_numbers(compared, each) for each in compared.others],
+        "comparisons": [_numbers(compared, contender) for contender in compared.others],
     }
 
 
-def _numbers(compared: Compared, each: Against) -> Json:
-    found = each.found
-    told = comparison_numbers(found)
-    told["changes"] = {
+def _numbers(compared: Compared, contender: Against) -> Json:
+    comparison = contender.comparison
+    numbers = comparison_numbers(comparison)
+    numbers["changes"] = {
         changes.kind: {
             "total": changes.total,
             "indexes": list(changes.indexes),
             "shown": [dataclasses.asdict(change) for change in changes.shown],
         }
-        for changes in found.changes
+        for changes in comparison.changes
     }
     return {
-        **told,
-        "baseline": {"run": compared.first.letter, "score": found.baseline.value},
-        "system": {"run": each.side.letter, "score": found.system.value},
-        "difference": dataclasses.asdict(found.difference),
-        "pHolm": each.p_holm,
-        "questionsThatDiffer": found.differ,
-        "clusters": found.clusters,
-        "detectable": found.detectable,
+        **numbers,
+        "baseline": {"run": compared.first.letter, "score": comparison.baseline.value},
+        "system": {"run": contender.side.letter, "score": comparison.system.value},
+        "difference": dataclasses.asdict(comparison.difference),
+        "pHolm": contender.p_holm,
+        "questionsThatDiffer": comparison.differ,
+        "clusters": comparison.clusters,
+        "detectable": comparison.detectable,
     }
 
 
@@ -175,8 +175,8 @@ class Section:
 
 def compared_page(compared: Compared, texts: dict[int, str]) -> bytes:
     """The page, whole in one file; `texts` are the questions of the rows that it shows."""
-    sections = tuple(_section(compared, each, texts) for each in compared.others)
-    drawable = [each for each in compared.others if each.found.difference.low is not None]
+    sections = tuple(_section(compared, contender, texts) for contender in compared.others)
+    drawable = [contender for contender in compared.others if contender.comparison.difference.low is not None]
     several = compared.unit == "share" and len(drawable) > 1
     headline = headline_of(compared)
     return page_of(
@@ -199,11 +199,11 @@ def compared_page(compared: Compared, texts: dict[int, str]) -> bytes:
 
 def headline_of(compared: Compared) -> str:
     if len(compared.others) == 1:
-        each = compared.others[0]
-        return f"{sentence(each, compared.first, compared.unit)}: {verdict(each)}."
-    beyond = sum(each.p_holm < 0.05 for each in compared.others)
-    told = "none differs" if beyond == 0 else f"{count(beyond)} {'differs' if beyond == 1 else 'differ'}"
-    return f"Of {count(len(compared.others))} runs, {told} from {compared.first.letter} by more than chance explains."
+        only = compared.others[0]
+        return f"{sentence(only, compared.first, compared.unit)}: {verdict(only)}."
+    beyond = sum(contender.p_holm < 0.05 for contender in compared.others)
+    clause = "none differs" if beyond == 0 else f"{count(beyond)} {'differs' if beyond == 1 else 'differ'}"
+    return f"Of {count(len(compared.others))} runs, {clause} from {compared.first.letter} by more than chance explains."
 
 
 def overview(compared: Compared) -> Table:
@@ -219,37 +219,39 @@ def overview(compared: Compared) -> Table:
         "Worse",
         "Better",
     )
-    start = compared.others[0].found.baseline
+    start = compared.others[0].comparison.baseline
     rows = [
         (compared.first.title, compared.first.model, level(start, compared.unit), "–", "–", "–", "–", "–")
     ]
-    for each in compared.others:
-        found = each.found
+    for contender in compared.others:
+        comparison = contender.comparison
         rows.append(
             (
-                each.side.title,
-                each.side.model,
-                level(found.system, compared.unit),
-                gap(found.difference, compared.unit),
-                small_p(found.chance.p),
-                small_p(each.p_holm),
-                count(changed(found, "worse").total),
-                count(changed(found, "better").total),
+                contender.side.title,
+                contender.side.model,
+                level(comparison.system, compared.unit),
+                gap(comparison.difference, compared.unit),
+                small_p(comparison.chance.p),
+                small_p(contender.p_holm),
+                count(changed(comparison, "worse").total),
+                count(changed(comparison, "better").total),
             )
         )
     return Table("The runs", columns, tuple(rows))
 
 
 def limits(compared: Compared) -> Iterator[str]:
-    """What the comparison does not say."""
-    for each in compared.others:
-        yield f"{each.side.letter}: {power_line(each.found, compared.unit)}"
-        if each.found.left_out:
+    """Yield the limits of the comparison."""
+    for contender in compared.others:
+        yield f"{contender.side.letter}: {power_line(contender.comparison, compared.unit)}"
+        if contender.comparison.left_out:
             questions = (
-                "1 question" if each.found.left_out == 1 else f"{count(each.found.left_out)} questions"
+                "1 question"
+                if contender.comparison.left_out == 1
+                else f"{count(contender.comparison.left_out)} questions"
             )
             why = "that not both runs were asked, or have a grade of, are not compared"
-            yield f"{each.side.letter}: {questions} {why}."
+            yield f"{contender.side.letter}: {questions} {why}."
     if len(compared.others) > 1:
         yield (
             f"p (Holm) is corrected for {len(compared.others)} comparisons; each interval stands for its own "
@@ -261,49 +263,49 @@ def limits(compared: Compared) -> Iterator[str]:
 
 
 def _facts(compared: Compared) -> tuple[tuple[str, str], ...]:
-    questions = {each.found.questions for each in compared.others}
-    asked = " to ".join(count(each) for each in sorted({min(questions), max(questions)}))
+    questions = {contender.comparison.questions for contender in compared.others}
+    question_counts = " to ".join(count(number) for number in sorted({min(questions), max(questions)}))
     return (
         *((f"Run {side.letter}", f"{side.name} ({side.model})") for side in compared.sides),
         ("Rubric", compared.rubric),
-        ("Paired questions", asked),
+        ("Paired questions", question_counts),
     )
 
 
-def _section(compared: Compared, each: Against, texts: dict[int, str]) -> Section:
-    found, unit = each.found, compared.unit
-    drawn = unit == "share" and found.difference.low is not None
+def _section(compared: Compared, contender: Against, texts: dict[int, str]) -> Section:
+    comparison, unit = contender.comparison, compared.unit
+    drawn = unit == "share" and comparison.difference.low is not None
     return Section(
-        letter=each.side.letter,
-        title=f"{each.side.title}, against {compared.first.title}",
-        sentence=sentence(each, compared.first, unit),
-        interval=f"difference {gap(found.difference, unit)}, 95 % interval",
-        verdict=f"{verdict(each)[0].upper()}{verdict(each)[1:]}.",
-        differs=each.side.differs,
-        figure=_figure([each], f" in {each.side.letter}") if drawn else None,
-        four_ways=four_ways(found, (f"in {each.side.letter}", f"in {compared.first.letter}"))
-        if found.binary
+        letter=contender.side.letter,
+        title=f"{contender.side.title}, against {compared.first.title}",
+        sentence=sentence(contender, compared.first, unit),
+        interval=f"difference {gap(comparison.difference, unit)}, 95 % interval",
+        verdict=f"{verdict(contender)[0].upper()}{verdict(contender)[1:]}.",
+        differs=contender.side.differs,
+        figure=_figure([contender], f" in {contender.side.letter}") if drawn else None,
+        four_ways=four_ways(comparison, (f"in {contender.side.letter}", f"in {compared.first.letter}"))
+        if comparison.binary
         else None,
         changes=tuple(
-            _changed_rows(changes, (compared.first.letter, each.side.letter), texts)
-            for changes in found.changes
+            _changed_rows(changes, (compared.first.letter, contender.side.letter), texts)
+            for changes in comparison.changes
             if changes.total
         ),
         methods=(
-            ("Interval", found.difference.method),
-            ("p value", f"{found.chance.p:.4g}, {found.chance.method}"),
-            ("Corrected", f"{each.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
-            ("Power", power_line(found, unit)),
+            ("Interval", comparison.difference.method),
+            ("p value", f"{comparison.chance.p:.4g}, {comparison.chance.method}"),
+            ("Corrected", f"{contender.p_holm:.4g}, Holm (1979), {len(compared.others)} comparisons"),
+            ("Power", power_line(comparison, unit)),
         ),
     )
 
 
-def _figure(each: Sequence[Against], where: str) -> Figure:
-    return differences([(_label(one.side), one.found) for one in each], where, "the first run")
+def _figure(contenders: Sequence[Against], where: str) -> Figure:
+    return differences([(_label(one.side), one.comparison) for one in contenders], where, "the first run")
 
 
 def _label(side: Side) -> str:
-    """As much of the title as stands beside a drawing."""
+    """Return as much of the title as fits beside a drawing."""
     name = side.name.rstrip("/").rpartition("/")[2]
     return f"{side.letter}: {name if len(name) <= 17 else name[:16] + '…'}"
 

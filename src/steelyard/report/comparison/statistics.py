@@ -1,4 +1,4 @@
-"""How sure a paired difference is: an interval, and how often chance alone would make one as large.
+"""Uncertainty of a paired difference: an interval, and how often chance alone would make one as large.
 
 `comparison` calls it with one number per question: the share of right answers, or the mean score, of one system less
 that of the other. Answers to the same question are not independent, so the question is the unit everywhere; and where
@@ -14,18 +14,20 @@ from steelyard.report.statistics.clusters import TAIL, Floats, Integers, Sums, s
 from steelyard.report.statistics.intervals import Estimate, mean
 
 MOST_SUMS = 1 << 22
-"""Above so many possible sums the permutation distribution is a normal one for every purpose."""
+"""Number of possible sums above which the permutation distribution equals a normal one for every purpose."""
 MOST_COUNTED = 16
-"""Of so many numbers all choices of signs are counted out (65,536)."""
+"""Numbers up to which all choices of signs are enumerated (65,536)."""
 MOST_DRAWN = 2000
-"""Above so many numbers the permutation distribution of their mean is Student's for every purpose."""
+"""Numbers above which the permutation distribution of their mean equals Student's for every purpose."""
 DRAWS = 9999
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Chance:
-    """How often chance alone would make a difference as large, if the systems were equally good; and which test."""
+    """Probability of a difference at least as large if the systems were equally good, and the test that gave
+    it.
+    """
 
     p: float
     method: str
@@ -99,11 +101,11 @@ def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> 
         return Chance(1.0, "exact: the systems do not differ on any question")
     observed = abs(float(sums.sum())) - 1e-10 * float(np.abs(sums).sum())  # what rounding takes from a tie
     if sums.size <= MOST_COUNTED:
-        found = np.zeros(1)
-        for each in sums:
-            found = np.concatenate([found + each, found - each])
+        reachable = np.zeros(1)
+        for total in sums:
+            reachable = np.concatenate([reachable + total, reachable - total])
         method = f"exact sign-flip permutation test ({sums.size:,} {what})"
-        return Chance(float((np.abs(found) >= observed).mean()), method)
+        return Chance(float((np.abs(reachable) >= observed).mean()), method)
     if sums.size <= MOST_DRAWN:
         method = f"sign-flip permutation test ({DRAWS:,} draws, seed {SEED}; {sums.size:,} {what})"
         return Chance((1 + _drawn(sums, observed)) / (1 + DRAWS), method)
@@ -113,14 +115,14 @@ def chance_of_numbers(differences: Floats, clusters: Integers | None = None) -> 
 
 
 def _drawn(sums: Floats, observed: float) -> int:
-    """How many of the drawn choices of signs give a sum as far from zero."""
+    """Count the drawn choices of signs whose sum is as far from zero."""
     chances = np.random.default_rng(SEED)
-    found = 0
+    root = 0
     for start in range(0, DRAWS, 500):
         size = min(500, DRAWS - start)
         signs = chances.integers(0, 2, size=(size, sums.size), dtype=np.int8) * 2.0 - 1.0
-        found += int((np.abs(signs @ sums) >= observed).sum())
-    return found
+        root += int((np.abs(signs @ sums) >= observed).sum())
+    return root
 
 
 def _sums(differences: Floats, clusters: Integers | None) -> Floats:
@@ -130,7 +132,7 @@ def _sums(differences: Floats, clusters: Integers | None) -> Floats:
 
 def chance(
     right: Integers,
-    asked: Integers,
+    answer_counts: Integers,
     other_right: Integers,
     other_asked: Integers,
     clusters: Integers | None = None,
@@ -141,8 +143,8 @@ def chance(
     sum of `±difference` over all choices of signs (Fisher's randomisation test for pairs) is counted out, in whole
     units of one answer; no random numbers are drawn. Of clusters of questions the sums change sign as a whole.
     """
-    unit = int(np.lcm.reduce(np.concatenate([asked, other_asked])))
-    steps = right * (unit // asked) - other_right * (unit // other_asked)
+    unit = int(np.lcm.reduce(np.concatenate([answer_counts, other_asked])))
+    steps = right * (unit // answer_counts) - other_right * (unit // other_asked)
     if clusters is not None:
         steps = _sums(steps.astype(np.float64), clusters).astype(np.int64)
     sizes, counts = np.unique(np.abs(steps[steps != 0]), return_counts=True)

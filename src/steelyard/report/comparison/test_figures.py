@@ -14,7 +14,7 @@ from steelyard.report.statistics.intervals import Estimate
 ROWS = RowCounts(9, 0, 0)
 
 
-def found(value: float, low: float, high: float) -> Comparison:
+def make_comparison(value: float, low: float, high: float) -> Comparison:
     share, difference = Estimate(0.5, None, None, "", 9), Estimate(value, low, high, "", 9)
     return Comparison(9, 0, share, share, ROWS, ROWS, difference, Chance(1.0, ""), Counts(1, 2, 3, 4), ())
 
@@ -31,7 +31,7 @@ def found(value: float, low: float, high: float) -> Comparison:
 def test_zero_is_in_the_middle_and_everything_is_on_the_axis(
     low: float, value: float, high: float, ticks: list[str]
 ) -> None:
-    svg = str(differences([("Difference", found(value, low, high))]).svg)
+    svg = str(differences([("Difference", make_comparison(value, low, high))]).svg)
     assert re.findall(r'text-anchor="middle">([−+]?[\d.]+)</text>', svg) == ticks
     places = [float(x) for x in re.findall(r'class="(?:dot|whisker)"[^>]* c?x\d?="(-?[\d.]+)"', svg)]
     assert all(0 <= place <= PLOT_WIDTH for place in places)
@@ -41,7 +41,7 @@ def test_zero_is_in_the_middle_and_everything_is_on_the_axis(
 
 
 def test_the_four_ways_add_up() -> None:
-    assert [row[1:] for row in four_ways(found(0, 0, 0)).rows] == [(1, 2), (3, 4), (4, 6)]
+    assert [row[1:] for row in four_ways(make_comparison(0, 0, 0)).rows] == [(1, 2), (3, 4), (4, 6)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a comparison says of two tables of scores, row by row."""
+"""Tests of a comparison of two tables of scores, row by row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,58 +32,62 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 
 
 def scored(answers: Answers, truth: str = "a", **changes: Any) -> Scored:
-    """Of a system that said these things of each question; the truth is `a` everywhere."""
+    """Scores of a system that gave these answers to each question; the truth is `a` everywhere."""
     rows = [
         {"_index_": index, "label": truth, "prediction": said, "correct": said == truth}
-        for index, each in answers.items()
-        for said in each
+        for index, texts in answers.items()
+        for said in texts
     ]
     base = Scored("classification", ("d1",), "", pa.Table.from_pylist(rows, pa.schema(_COLUMNS)))
     return replace(base, **changes)
 
 
 def compared(baseline: Answers, system: Answers) -> Comparison:
-    found = compare(scored(baseline), scored(system))
-    assert isinstance(found, Comparison)
-    return found
+    comparison = compare(scored(baseline), scored(system))
+    assert isinstance(comparison, Comparison)
+    return comparison
 
 
 def test_every_question_falls_on_one_side() -> None:
-    found = compared(
+    comparison = compared(
         {1: ["a"], 2: ["a"], 3: ["b"], 4: ["b"], 5: ["b"], 6: [None]},
         {1: ["a"], 2: ["b"], 3: ["a"], 4: ["c"], 5: ["b"], 6: ["b"]},
     )
-    assert found.counts == Counts(both_right=1, only_baseline=1, only_system=1, both_wrong=3)
-    assert {each.kind: each.shown for each in found.changes} == {
+    assert comparison.counts == Counts(both_right=1, only_baseline=1, only_system=1, both_wrong=3)
+    assert {change.kind: change.shown for change in comparison.changes} == {
         "worse": (Change(2, "a", "a", "b"),),
         "better": (Change(3, "a", "b", "a"),),
         "otherwise": (Change(4, "a", "b", "c"), Change(6, "a", "(no answer)", "b")),
     }
-    assert (found.baseline.value, found.system.value, found.difference.value) == (2 / 6, 2 / 6, 0)
+    assert (comparison.baseline.value, comparison.system.value, comparison.difference.value) == (
+        2 / 6,
+        2 / 6,
+        0,
+    )
 
 
 def test_replications_are_one_question() -> None:
-    found = compared({1: ["a", "b"], 2: ["a", "a"]}, {1: ["a", "a", "a"], 2: ["c", "a", "b"]})
-    assert found.questions == found.difference.n == 2
-    assert found.difference.value == pytest.approx((1 / 2 - 2 / 3) / 2)
-    assert found.counts == Counts(both_right=0, only_baseline=1, only_system=1, both_wrong=0)
-    worse, better, _ = found.changes
+    comparison = compared({1: ["a", "b"], 2: ["a", "a"]}, {1: ["a", "a", "a"], 2: ["c", "a", "b"]})
+    assert comparison.questions == comparison.difference.n == 2
+    assert comparison.difference.value == pytest.approx((1 / 2 - 2 / 3) / 2)
+    assert comparison.counts == Counts(both_right=0, only_baseline=1, only_system=1, both_wrong=0)
+    worse, better, _ = comparison.changes
     assert worse.shown == (Change(2, "a", "a", "a (1 of 3), b (1 of 3), c (1 of 3)"),)
     assert better.shown == (Change(1, "a", "a (1 of 2), b (1 of 2)", "a"),)
 
 
 def test_only_questions_asked_of_both_count() -> None:
-    found = compared({1: ["a"], 2: ["b"], 3: ["b"]}, {2: ["a"], 3: ["b"], 4: ["b"]})
-    assert (found.questions, found.left_out) == (2, 2)
-    assert (found.baseline.value, found.system.value) == (0, 0.5)
+    comparison = compared({1: ["a"], 2: ["b"], 3: ["b"]}, {2: ["a"], 3: ["b"], 4: ["b"]})
+    assert (comparison.questions, comparison.left_out) == (2, 2)
+    assert (comparison.baseline.value, comparison.system.value) == (0, 0.5)
 
 
 def test_what_is_shown_is_bounded_and_the_total_is_said() -> None:
     many = range(MOST_SHOWN + 5)
-    found = compared({k: ["a"] for k in many}, {k: ["b"] for k in many})
-    worse = found.changes[0]
+    comparison = compared({k: ["a"] for k in many}, {k: ["b"] for k in many})
+    worse = comparison.changes[0]
     assert (worse.total, len(worse.shown)) == (MOST_SHOWN + 5, MOST_SHOWN)
-    assert [each.index for each in worse.shown] == list(range(MOST_SHOWN))
+    assert [row.index for row in worse.shown] == list(range(MOST_SHOWN))
 
 
 @pytest.mark.parametrize(
@@ -99,10 +103,10 @@ def test_what_is_shown_is_bounded_and_the_total_is_said() -> None:
     ids=["data", "more data", "rubric", "view", "truth", "questions"],
 )
 def test_what_differs_in_kind_gets_a_word_and_no_number(changes: dict[str, Any], because: str) -> None:
-    found = compare(scored({1: ["a"]}), scored(**{"answers": {1: ["a"]}, **changes}))
-    assert isinstance(found, NotComparable)
-    assert because in found.because
-    assert set(comparison_numbers(found)) == {"comparable", "because"}
+    comparison = compare(scored({1: ["a"]}), scored(**{"answers": {1: ["a"]}, **changes}))
+    assert isinstance(comparison, NotComparable)
+    assert because in comparison.because
+    assert set(comparison_numbers(comparison)) == {"comparable", "because"}
 
 
 Side = st.lists(
@@ -116,15 +120,18 @@ def test_the_order_of_rows_says_nothing_and_the_other_way_round_it_is_the_opposi
     baseline: list[list[str | None]], system: list[list[str | None]], chances: Any
 ) -> None:
     before, now = dict(enumerate(baseline)), dict(enumerate(system))
-    found, opposite = compared(before, now), compared(now, before)
+    comparison, opposite = compared(before, now), compared(now, before)
     items = list(now.items())
     chances.shuffle(items)
-    assert compared(before, {k: chances.sample(said, len(said)) for k, said in items}) == found
-    assert opposite.difference.value == pytest.approx(-found.difference.value)  # type: ignore[operator]
-    assert opposite.chance == found.chance
-    assert opposite.counts.only_system == found.counts.only_baseline
-    assert found.counts.both_right + found.counts.both_wrong + found.counts.only_system <= found.questions
-    numbers_json(comparison_numbers(found))
+    assert compared(before, {k: chances.sample(said, len(said)) for k, said in items}) == comparison
+    assert opposite.difference.value == pytest.approx(-comparison.difference.value)  # type: ignore[operator]
+    assert opposite.chance == comparison.chance
+    assert opposite.counts.only_system == comparison.counts.only_baseline
+    assert (
+        comparison.counts.both_right + comparison.counts.both_wrong + comparison.counts.only_system
+        <= comparison.questions
+    )
+    numbers_json(comparison_numbers(comparison))
 
 
 def graded(scores: Sequence[float | None], clusters: list[int] | None = None) -> Scored:
@@ -142,11 +149,11 @@ def graded(scores: Sequence[float | None], clusters: list[int] | None = None) ->
 
 
 def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
-    found = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
-    assert isinstance(found, Comparison)
-    assert (found.binary, found.differ, found.difference.value) == (False, 2, 0.25)
-    assert found.chance.p == pytest.approx(0.5)
-    assert [(each.kind, each.indexes) for each in found.changes] == [
+    comparison = compare(graded([0.5, 0.0, 1.0, 0.25]), graded([0.75, 0.0, 1.0, 1.0]))
+    assert isinstance(comparison, Comparison)
+    assert (comparison.binary, comparison.differ, comparison.difference.value) == (False, 2, 0.25)
+    assert comparison.chance.p == pytest.approx(0.5)
+    assert [(change.kind, change.indexes) for change in comparison.changes] == [
         ("worse", ()),
         ("better", (3, 0)),
         ("otherwise", ()),
@@ -154,17 +161,17 @@ def test_scores_between_right_and_wrong_are_compared_as_numbers() -> None:
 
 
 def test_full_marks_or_none_are_compared_as_right_and_wrong() -> None:
-    found = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
-    assert isinstance(found, Comparison)
-    assert found.binary
-    assert found.chance.method == "McNemar's exact test (1 questions differ)"
+    comparison = compare(graded([1.0, 0.0, 1.0]), graded([1.0, 1.0, 1.0]))
+    assert isinstance(comparison, Comparison)
+    assert comparison.binary
+    assert comparison.chance.method == "McNemar's exact test (1 questions differ)"
 
 
 def test_a_question_without_a_score_on_one_side_is_left_out() -> None:
-    found = compare(graded([0.5, None, 0.5]), graded([0.5, 0.5, 0.75]))
-    assert isinstance(found, Comparison)
-    assert (found.questions, found.left_out) == (2, 1)
-    assert found.difference.value == pytest.approx(0.125)
+    comparison = compare(graded([0.5, None, 0.5]), graded([0.5, 0.5, 0.75]))
+    assert isinstance(comparison, Comparison)
+    assert (comparison.questions, comparison.left_out) == (2, 1)
+    assert comparison.difference.value == pytest.approx(0.125)
 
 
 def test_questions_of_a_cluster_count_as_one() -> None:
@@ -197,16 +204,16 @@ def judged(*statuses: str) -> Scored:
 def test_what_nobody_could_grade_is_not_wrong() -> None:
     """A report of these says 55.0 % of 160; the comparison said 44.0 % of 200."""
     one = judged(*["right"] * 88, *["wrong"] * 72, *["left out"] * 40)
-    found = compare(one, one)
-    assert isinstance(found, Comparison)
-    assert (found.questions, found.left_out) == (160, 40)
-    assert found.baseline.value == found.system.value == 0.55
-    assert found.baseline_rows == found.system_rows == RowCounts(scored=160, failed=0, left_out=40)
+    comparison = compare(one, one)
+    assert isinstance(comparison, Comparison)
+    assert (comparison.questions, comparison.left_out) == (160, 40)
+    assert comparison.baseline.value == comparison.system.value == 0.55
+    assert comparison.baseline_rows == comparison.system_rows == RowCounts(scored=160, failed=0, left_out=40)
 
 
 def test_a_row_that_failed_is_compared_as_wrong() -> None:
-    found = compare(judged("right", "right", "left out"), judged("right", "failed", "right"))
-    assert isinstance(found, Comparison)
-    assert (found.questions, found.left_out) == (2, 1)
-    assert (found.baseline.value, found.system.value) == (1.0, 0.5)
-    assert found.system_rows == RowCounts(scored=2, failed=1, left_out=0)
+    comparison = compare(judged("right", "right", "left out"), judged("right", "failed", "right"))
+    assert isinstance(comparison, Comparison)
+    assert (comparison.questions, comparison.left_out) == (2, 1)
+    assert (comparison.baseline.value, comparison.system.value) == (1.0, 0.5)
+    assert comparison.system_rows == RowCounts(scored=2, failed=1, left_out=0)

@@ -23,7 +23,7 @@ def integers(*values: int) -> Integers:
 
 
 def bonett_price(n: int, worse: int, better: int) -> tuple[float, float]:
-    """As printed: Laplace estimates of the discordant shares in Wald's interval."""
+    """Return the interval as printed: Laplace estimates of the discordant shares in Wald's interval."""
     p12, p21 = (worse + 1) / (n + 2), (better + 1) / (n + 2)
     half = 1.959963984540054 * ((p12 + p21 - (p21 - p12) ** 2) / (n + 2)) ** 0.5
     return p21 - p12 - half, p21 - p12 + half
@@ -37,23 +37,23 @@ def discordant(n: int, worse: int, better: int) -> np.ndarray[tuple[int], np.dty
     ("n", "worse", "better"), [(10, 0, 0), (50, 3, 9), (50, 9, 3), (899, 12, 40), (4, 0, 1)]
 )
 def test_the_interval_is_that_of_bonett_and_price(n: int, worse: int, better: int) -> None:
-    found = difference(discordant(n, worse, better))
-    assert found.value == pytest.approx((better - worse) / n)
-    assert (found.low, found.high) == pytest.approx(bonett_price(n, worse, better))
+    estimate = difference(discordant(n, worse, better))
+    assert estimate.value == pytest.approx((better - worse) / n)
+    assert (estimate.low, estimate.high) == pytest.approx(bonett_price(n, worse, better))
 
 
 def test_systems_that_agree_everywhere_are_not_known_to_be_equal() -> None:
-    found = difference(discordant(100, 0, 0))
-    assert found.value == 0
-    assert found.low == -found.high < -0.02  # type: ignore[operator]
+    estimate = difference(discordant(100, 0, 0))
+    assert estimate.value == 0
+    assert estimate.low == -estimate.high < -0.02  # type: ignore[operator]
 
 
 def test_with_many_questions_it_is_students_interval() -> None:
     chances = np.random.default_rng(7)
     a, b = chances.integers(0, 4, (2, 20_000)) / 3
     theirs = ttest_rel(b, a).confidence_interval(0.95)
-    found = difference(b - a)
-    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=2e-5)
+    estimate = difference(b - a)
+    assert (estimate.low, estimate.high) == pytest.approx((theirs.low, theirs.high), abs=2e-5)
 
 
 def test_the_interval_holds_the_truth_nearly_always() -> None:
@@ -64,8 +64,8 @@ def test_the_interval_holds_the_truth_nearly_always() -> None:
         hard = chances.random(40)
         first = (chances.random((3, 40)) < 0.9 - 0.4 * hard).mean(axis=0)
         second = (chances.random((3, 40)) < 1.0 - 0.4 * hard).mean(axis=0)
-        found = difference(second - first)
-        held += found.low <= 0.1 <= found.high  # type: ignore[operator]
+        estimate = difference(second - first)
+        held += estimate.low <= 0.1 <= estimate.high  # type: ignore[operator]
     assert 0.94 < held / 2000 < 0.995
 
 
@@ -80,15 +80,15 @@ def test_repeating_the_same_answers_narrows_nothing() -> None:
 def test_single_answers_are_mcnemars_exact_test(worse: int, better: int) -> None:
     right = integers(*[1] * worse, *[0] * better, 1, 0)
     other = integers(*[0] * worse, *[1] * better, 1, 0)
-    asked = np.ones_like(right)
-    found = chance(right, asked, other, asked)
-    assert found.p == pytest.approx(binomtest(better, worse + better).pvalue, abs=1e-12)
-    assert found.method == f"McNemar's exact test ({worse + better} questions differ)"
+    counts = np.ones_like(right)
+    result = chance(right, counts, other, counts)
+    assert result.p == pytest.approx(binomtest(better, worse + better).pvalue, abs=1e-12)
+    assert result.method == f"McNemar's exact test ({worse + better} questions differ)"
 
 
 Question = st.tuples(st.integers(1, 4), st.integers(1, 3)).flatmap(
-    lambda asked: st.tuples(
-        st.integers(0, asked[0]), st.just(asked[0]), st.integers(0, asked[1]), st.just(asked[1])
+    lambda size: st.tuples(
+        st.integers(0, size[0]), st.just(size[0]), st.integers(0, size[1]), st.just(size[1])
     )
 )
 
@@ -102,17 +102,17 @@ def test_several_answers_are_all_signs_counted(questions: list[tuple[int, int, i
         abs(sum(s * d for s, d in zip(signs, steps, strict=True)))
         for signs in product((1, -1), repeat=len(steps))
     ]
-    expected = sum(each >= abs(sum(steps)) for each in sums) / len(sums)
+    expected = sum(total >= abs(sum(steps)) for total in sums) / len(sums)
     assert chance(columns[0], columns[1], columns[2], columns[3]).p == pytest.approx(expected, abs=1e-9)
 
 
 def test_very_many_questions_take_the_normal_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     chances = np.random.default_rng(5)
     right, other = chances.integers(0, 3, (2, 3000))
-    asked = np.full(3000, 2)
-    exact = chance(right, asked, other, asked)
+    counts = np.full(3000, 2)
+    exact = chance(right, counts, other, counts)
     monkeypatch.setattr(comparison_statistics, "MOST_SUMS", 10)
-    limit = chance(right, asked, other, asked)
+    limit = chance(right, counts, other, counts)
     assert limit.p == pytest.approx(exact.p, abs=0.02)
     assert (exact.method.split()[0], limit.method.split()[-1]) == ("exact", "limit")
 
@@ -122,7 +122,7 @@ def test_no_difference_at_all_is_certainly_chance() -> None:
     assert chance(one, integers(1, 1, 1), one, integers(1, 1, 1)).p == 1
 
 
-Numbers = st.lists(st.integers(-9, 9).map(lambda each: each / 8), min_size=1, max_size=9)
+Numbers = st.lists(st.integers(-9, 9).map(lambda eighths: eighths / 8), min_size=1, max_size=9)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -132,29 +132,29 @@ def test_few_numbers_are_all_signs_counted(values: list[float]) -> None:
         abs(sum(s * d for s, d in zip(signs, values, strict=True)))
         for signs in product((1, -1), repeat=len(values))
     ]
-    expected = sum(each >= abs(sum(values)) for each in sums) / len(sums)
+    expected = sum(total >= abs(sum(values)) for total in sums) / len(sums)
     assert chance_of_numbers(np.array(values)).p == pytest.approx(expected, abs=1e-12)
 
 
 def test_drawn_signs_are_scipys_permutation_test() -> None:
     values = np.random.default_rng(11).normal(0.15, 1, 300)
-    found = chance_of_numbers(values)
+    result = chance_of_numbers(values)
     theirs = permutation_test(
         (values,), np.mean, permutation_type="samples", n_resamples=5000, rng=np.random.default_rng(1)
     )
-    assert found.p == pytest.approx(theirs.pvalue, abs=0.015)
-    assert found.method == "sign-flip permutation test (9,999 draws, seed 0; 300 questions differ)"
-    assert chance_of_numbers(values) == found
+    assert result.p == pytest.approx(theirs.pvalue, abs=0.015)
+    assert result.method == "sign-flip permutation test (9,999 draws, seed 0; 300 questions differ)"
+    assert chance_of_numbers(values) == result
 
 
 def test_very_many_numbers_are_students_test() -> None:
     a, b = np.random.default_rng(12).normal([[0.0], [0.03]], 1, (2, 5000))
     a[:100] = b[:100]
-    found = chance_of_numbers(b - a)
+    result = chance_of_numbers(b - a)
     theirs = ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
     gap = difference_of_numbers(b - a)
-    assert found.p == pytest.approx(theirs.pvalue)
+    assert result.p == pytest.approx(theirs.pvalue)
     assert (gap.low, gap.high) == pytest.approx((interval.low, interval.high), rel=0.05)
 
 
@@ -172,10 +172,10 @@ def test_clusters_of_right_answers_change_sign_as_a_whole() -> None:
     """Three documents: the system is better on 3 of one, 2 of another, worse on 1 of the third."""
     right, other = integers(1, 1, 1, 1, 1, 0), integers(0, 0, 0, 0, 0, 1)
     one, clusters = np.ones_like(right), integers(0, 0, 0, 1, 1, 2)
-    found = chance(right, one, other, one, clusters)
+    result = chance(right, one, other, one, clusters)
     signs = [abs(3 * a + 2 * b - c) for a, b, c in product((1, -1), repeat=3)]
-    assert found.p == pytest.approx(sum(each >= 4 for each in signs) / 8)
-    assert found.method == "exact sign-flip permutation test (3 clusters differ)"
+    assert result.p == pytest.approx(sum(total >= 4 for total in signs) / 8)
+    assert result.method == "exact sign-flip permutation test (3 clusters differ)"
     assert chance(right, one, other, one).method.startswith("McNemar's exact test")
 
 
@@ -196,8 +196,8 @@ def test_the_clustered_interval_of_a_difference_holds_the_truth() -> None:
     for _ in range(500):
         gain = np.repeat(chances.choice([-0.1, 0.3], 16), 10)
         first, second = chances.random(160) < 0.5, chances.random(160) < 0.5 + gain
-        found = difference(second.astype(float) - first, clusters)
-        held += found.low <= 0.1 <= found.high  # type: ignore[operator]
+        estimate = difference(second.astype(float) - first, clusters)
+        held += estimate.low <= 0.1 <= estimate.high  # type: ignore[operator]
     assert 0.93 < held / 500 <= 0.998
 
 
@@ -211,8 +211,8 @@ def test_paired_intervals_cover_and_tests_keep_their_size(n: int, gain: float, a
         first = chances.random(n) < 0.5
         fresh = chances.random(n) < 0.5 + gain / (1 - agree)
         second = np.where(chances.random(n) < agree, first, fresh)
-        found = difference(second.astype(float) - first)
-        held += found.low <= gain <= found.high  # type: ignore[operator]
+        estimate = difference(second.astype(float) - first)
+        held += estimate.low <= gain <= estimate.high  # type: ignore[operator]
         one = np.ones(n, np.int64)
         alarms += chance(second.astype(np.int64), one, first.astype(np.int64), one).p < 0.05
     assert 0.94 <= held / 3000 <= 0.985

@@ -45,7 +45,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was checked, by name: all of it was done without fault, or with rows that need a look, or not at all."""
+    """Result of one check, by name: passed, passed with rows that need a look, or not done."""
 
     passed: tuple[str, ...]
     warned: tuple[str, ...] = ()
@@ -61,11 +61,11 @@ def statement(subjects: Sequence[Named], configuration: Sequence[Named], outcome
     return _json(
         {
             "_type": STATEMENT,
-            "subject": [_descriptor(each) for each in subjects],
+            "subject": [_descriptor(subject) for subject in subjects],
             "predicateType": PREDICATE,
             "predicate": {
                 "result": outcome.result,
-                "configuration": [_descriptor(each) for each in configuration],
+                "configuration": [_descriptor(item) for item in configuration],
                 "passedTests": list(outcome.passed),
                 "warnedTests": list(outcome.warned),
                 "failedTests": list(outcome.failed),
@@ -94,8 +94,8 @@ def payload_of(data: bytes, key: Ed25519PublicKey | None = None) -> tuple[bytes,
             return data, False
         payload = base64.b64decode(document["payload"], validate=True)
         signatures = [
-            (str(each["keyid"]), base64.b64decode(each["sig"], validate=True))
-            for each in document["signatures"]
+            (str(signature["keyid"]), base64.b64decode(signature["sig"], validate=True))
+            for signature in document["signatures"]
         ]
     except (orjson.JSONDecodeError, binascii.Error, TypeError, KeyError, ValueError) as error:
         if isinstance(error, BadAttestation):
@@ -166,7 +166,9 @@ def _check(payload: bytes, signatures: Sequence[tuple[str, bytes]], key: Ed25519
 
 
 def _pae(payload: bytes) -> bytes:
-    """What DSSE signs: type and payload with their lengths, so that neither can be taken for the other."""
+    """Return the bytes that DSSE signs: type and payload with their lengths, so that neither can be taken for
+    the other.
+    """
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
 
 

@@ -16,7 +16,7 @@ LISTED = 20
 """Files of one sort that get a line each."""
 MOST_NAMED = 10
 WORKING = (layout.PARTS, layout.EPOCHS, layout.CHECKPOINTS, layout.PROGRESS)
-"""Below an output: what the run worked with. No number is read from it."""
+"""Folders of an output that the run worked with. No number is read from them."""
 SPENT = ".spent"
 """Folder of a run: what its calls cost. Verification of a run compares it with the report."""
 

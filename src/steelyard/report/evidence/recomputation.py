@@ -57,13 +57,13 @@ async def recounted(places: Places) -> AsyncIterator[Check]:
     if counted.faults:
         return
     rows, times = counted.rows, len(manifest.replications)
-    asked = (
+    identity = (
         f"{count(counted.questions)} rows of the dataset, asked {'once' if times == 1 else f'{times} times'}"
     )
     gone = f", {count(rows.missing)} are missing" if rows.missing else ""
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield Check(
-        f"rows counted again: {asked}; {count(rows.present)} of {count(rows.total)} are there{gone}{unanswered}"
+        f"rows counted again: {identity}; {count(rows.present)} of {count(rows.total)} are there{gone}{unanswered}"
     )
 
 
@@ -185,7 +185,7 @@ def _request(numbers: JsonValue, places: Places) -> Request:
     """The request that the report was made for, as the report says."""
     scoring = numbers["scoring"]
     evidence = numbers["evidence"]
-    asked = [entry["path"] for entry in evidence if entry["what"] == document.ASKED]
+    paths = [entry["path"] for entry in evidence if entry["what"] == document.ASKED]
     further = [entry for entry in evidence if entry["what"].startswith(document.FURTHER)]
     sorts = dict.fromkeys(entry["what"] for entry in further)
     rubric, *more = scoring["rubrics"]
@@ -201,7 +201,7 @@ def _request(numbers: JsonValue, places: Places) -> Request:
         reducers=tuple(scoring["reducers"]),
         group_by=tuple(scoring["groupBy"]),
         cluster_by=scoring["clusterBy"],
-        records={path: read_bytes(places.report / path) or b"" for path in asked},
+        records={path: read_bytes(places.report / path) or b"" for path in paths},
         row_pages=scoring["rowPages"],
         spending=numbers.get("spending"),
         further={what: tuple(entry["path"] for entry in further if entry["what"] == what) for what in sorts},

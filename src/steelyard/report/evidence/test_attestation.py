@@ -38,10 +38,10 @@ def made() -> bytes:
 
 
 def test_in_totos_own_package_reads_the_statement() -> None:
-    found = Statement.copy_from_pb(json_format.Parse(made(), statement_pb2.Statement()))
-    found.validate()
-    assert [(each.name, each.digest["sha256"]) for each in found.pb.subject] == [
-        (each.name, each.sha256) for each in SUBJECTS
+    statement = Statement.copy_from_pb(json_format.Parse(made(), statement_pb2.Statement()))
+    statement.validate()
+    assert [(subject.name, subject.digest["sha256"]) for subject in statement.pb.subject] == [
+        (subject.name, subject.sha256) for subject in SUBJECTS
     ]
     predicate = json.loads(made())["predicate"]
     result = json_format.ParseDict(predicate, test_result_pb2.TestResult())

@@ -15,7 +15,7 @@ async def made(root: Path) -> Any:
 
 
 async def test_the_report_is_the_subject_by_digest(tmp_path: Path) -> None:
-    subjects = {each["name"]: each["digest"]["sha256"] for each in (await made(tmp_path))["subject"]}
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in (await made(tmp_path))["subject"]}
     names = ["report.html", "report.json", "scores.parquet", "scores-exact-match.parquet"]
     assert list(subjects) == names
     for name in names:
@@ -24,7 +24,7 @@ async def test_the_report_is_the_subject_by_digest(tmp_path: Path) -> None:
 
 async def test_what_it_was_made_from_is_the_configuration(tmp_path: Path) -> None:
     predicate = (await made(tmp_path))["predicate"]
-    names = [each["name"] for each in predicate["configuration"]]
+    names = [entry["name"] for entry in predicate["configuration"]]
     assert names[0] == "What was asked: run.yaml"
     assert {"Dataset: part-0.parquet", "Record of the run: .steelyard/manifest.json"} <= set(names)
     assert names[-1] == f"scoring: {EXACT}, {EXACT}"

@@ -68,9 +68,9 @@ async def checks(places: Places, key: Ed25519PrivateKey | None = KEY) -> list[Ch
 
 async def test_an_untouched_report_has_no_fault(tmp_path: Path) -> None:
     places = await make_folder(tmp_path)
-    found = await checks(places)
-    assert {check.state for check in found} == {"fine"}
-    said = "\n".join(check.what for check in found)
+    results = await checks(places)
+    assert {check.state for check in results} == {"fine"}
+    said = "\n".join(check.what for check in results)
     for name in (
         "run.yaml",
         "part-0.parquet",
@@ -130,7 +130,7 @@ async def test_two_thousand_changed_bytes_are_found(tmp_path: Path) -> None:
 async def test_a_missing_file_is_a_fault(tmp_path: Path, name: str) -> None:
     places = await make_folder(tmp_path, more=())
     (tmp_path / name).unlink()
-    assert any(Path(name).name in each for each in await faults(places))
+    assert any(Path(name).name in fault for fault in await faults(places))
 
 
 async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_a_prettier_number_is_found_everywhere(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace(str(value), "0.99"))
     said = await faults(places, None)
     assert any(
-        each.startswith("report.json, metrics[0].value: says 0.99, computed again 0.") for each in said
+        line.startswith("report.json, metrics[0].value: says 0.99, computed again 0.") for line in said
     )
 
 

@@ -65,28 +65,28 @@ async def verify_report(
 
     As `part` of an audit, without what cannot be checked: the audit says that of all its reports (`unchecked`).
     """
-    found = _look(places)
-    if found.page is not None and found.alone:
-        for check in page_alone(found.page, "report"):
+    findings = _look(places)
+    if findings.page is not None and findings.alone:
+        for check in page_alone(findings.page, "report"):
             yield check
         return
-    missing = [name for name, data in ((PAGE, found.page), (NUMBERS, found.raw)) if data is None]
+    missing = [name for name, data in ((PAGE, findings.page), (NUMBERS, findings.raw)) if data is None]
     for name in missing:
         yield fault(f"{name}: is missing")
-    if found.page is None or found.raw is None:
+    if findings.page is None or findings.raw is None:
         return
-    numbers = _numbers(found.raw)
+    numbers = _numbers(findings.raw)
     if numbers is None:
         yield fault(f"{NUMBERS}: is not the JSON of a report")
         return
-    statement = Signature(places.report, key, lambda: statement_of(found.page or b"", found.raw or b""))
+    statement = Signature(places.report, key, lambda: statement_of(findings.page or b"", findings.raw or b""))
     if not part:
         for check in (*vouching(statement), *unchecked(places)):
             yield check
-    yield same_numbers(found.page, found.raw, "report", NUMBERS)
+    yield same_numbers(findings.page, findings.raw, "report", NUMBERS)
     for check in digests(numbers["evidence"], places):
         yield check
-    async for check in _made_again(numbers, places, found):
+    async for check in _made_again(numbers, places, findings):
         yield check
     for check in attested(statement):
         yield check
@@ -94,17 +94,17 @@ async def verify_report(
 
 def unchecked(places: Places) -> Iterator[Check]:
     """A line for each part that cannot be checked because its files are not here, and for files that belong to none."""
-    found = _look(places)
-    numbers = None if found.raw is None else _numbers(found.raw)
+    findings = _look(places)
+    numbers = None if findings.raw is None else _numbers(findings.raw)
     if numbers is None:
         return
-    yield from _not_here(found, numbers)
+    yield from _not_here(findings, numbers)
     yield from elsewhere(numbers["evidence"], places)
     yield from extra_files(numbers["evidence"], places)
 
 
-async def _made_again(numbers: JsonValue, places: Places, found: _Found) -> AsyncIterator[Check]:
-    if not found.whole:
+async def _made_again(numbers: JsonValue, places: Places, findings: _Found) -> AsyncIterator[Check]:
+    if not findings.whole:
         for check in summarised_again(numbers, places):
             yield check
         return
@@ -130,12 +130,12 @@ def _look(places: Places) -> _Found:
     )
 
 
-def _not_here(found: _Found, numbers: JsonValue) -> Iterator[Check]:
+def _not_here(findings: _Found, numbers: JsonValue) -> Iterator[Check]:
     missing = [
         name
         for name, there in (
-            ("the dataset (inputs/)", found.inputs),
-            ("the outputs (outputs/)", found.outputs),
+            ("the dataset (inputs/)", findings.inputs),
+            ("the outputs (outputs/)", findings.outputs),
         )
         if not there
     ]

@@ -21,11 +21,11 @@ def calls_of(manifest: Manifest, tokens: Tokens) -> Iterator[tuple[str, str]]:
     for reason, answers in endings(manifest, tokens):
         label = _ENDED.get(reason, f"Ended by {reason}")
         yield label, f"{count(answers)} answers{_remark(reason.lower())}"
-    asked = sorted(manifest.asked.items(), key=lambda item: (-item[1], item[0]))
-    for address, rows in asked[:MOST_ADDRESSES]:
+    endpoints = sorted(manifest.asked.items(), key=lambda item: (-item[1], item[0]))
+    for address, rows in endpoints[:MOST_ADDRESSES]:
         yield f"Asked at {address}", f"{count(rows)} rows"
-    if len(asked) > MOST_ADDRESSES:
-        yield "Asked elsewhere", f"{count(sum(rows for _, rows in asked[MOST_ADDRESSES:]))} rows"
+    if len(endpoints) > MOST_ADDRESSES:
+        yield "Asked elsewhere", f"{count(sum(rows for _, rows in endpoints[MOST_ADDRESSES:]))} rows"
 
 
 def _remark(reason: str) -> str:

@@ -37,7 +37,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What was scored, and how: the rubrics as they were asked for, ids and names, run.json and the manifest.
+    """Subject of a report: the rubrics as requested, ids and names, run.json and the manifest.
 
     The views are how the rubrics saw both sides; empty: as they are.
     """
@@ -59,7 +59,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found: by each rubric, about rows without an answer, tokens and rows; and the files that hold it."""
+    """Findings of a report: per rubric, about rows without an answer, tokens and rows; and the files that
+    hold them.
+    """
 
     sections: tuple[Section, ...]
     errors: RowErrors
@@ -69,34 +71,34 @@ class Found:
     pages: tuple[FileEntry, ...]
     records: tuple[FileEntry, ...]
     errors_files: tuple[FileEntry, ...]
-    asked: tuple[FileEntry, ...] = ()
+    records_of_requests: tuple[FileEntry, ...] = ()
     rubric_files: tuple[FileEntry, ...] = ()
     further: tuple[tuple[str, FileEntry], ...] = ()
 
 
-def make_document(subject: Subject, found: Found) -> Document:
-    told = {**named_by_run(subject.run), **subject.names}
-    names = {title: told[key] for key, title in NAMES.items() if told.get(key)}
-    evidence = tuple(_evidence(subject, found))
+def make_document(subject: Subject, findings: Found) -> Document:
+    display_names = {**named_by_run(subject.run), **subject.names}
+    names = {title: display_names[key] for key, title in NAMES.items() if display_names.get(key)}
+    evidence = tuple(_evidence(subject, findings))
     return Document(
-        title=f"Evaluation report: {found.sections[0].results.headline}",
-        facts=tuple(_facts(subject, found)),
-        sections=found.sections,
-        errors=found.errors,
+        title=f"Evaluation report: {findings.sections[0].results.headline}",
+        facts=tuple(_facts(subject, findings)),
+        sections=findings.sections,
+        errors=findings.errors,
         tokens=(
-            *_tokens(found.tokens),
-            *calls_of(subject.manifest, found.tokens),
+            *_tokens(findings.tokens),
+            *calls_of(subject.manifest, findings.tokens),
             *spending_of(subject.spending),
         ),
-        rows=found.rows,
+        rows=findings.rows,
         evidence=evidence,
         identifiers=tuple(names.items()),
         settings=tuple(flat({key: value for key, value in subject.run.items() if key != "schemaVersion"})),
-        numbers=_numbers(subject, found, evidence),
+        numbers=_numbers(subject, findings, evidence),
     )
 
 
-def _facts(subject: Subject, found: Found) -> Iterator[tuple[str, str]]:
+def _facts(subject: Subject, findings: Found) -> Iterator[tuple[str, str]]:
     """The first view: what was evaluated, on what, when, how much of it, for whom."""
     rows, names = subject.manifest.rows, {**named_by_run(subject.run), **subject.names}
     yield "System", named(names, "inferenceService")
@@ -111,7 +113,7 @@ def _facts(subject: Subject, found: Found) -> Iterator[tuple[str, str]]:
     yield "Rubric" if len(subject.rubrics) == 1 else "Rubrics", ", ".join(subject.rubrics)
     unanswered = f", {count(rows.errors)} without an answer" if rows.errors else ""
     yield "Verified", f"{count(rows.present)} of {count(rows.total)} rows{unanswered}"
-    if counts := found.sections[0].results.counts:
+    if counts := findings.sections[0].results.counts:
         yield f"{counts.noun.capitalize()}s", str(counts)
     if names.get("account"):
         yield "Account", names["account"]
@@ -121,12 +123,12 @@ def named_by_run(run: Mapping[str, Any]) -> dict[str, str]:
     """Names for people that run.json holds beside the ids: a report's resource has ids alone."""
     service = run.get("identity", {}).get("inferenceService") or {}
     model = service.get("model") or {}
-    found = {
+    facts = {
         "inferenceServiceName": service.get("name"),
         "modelName": model.get("name"),
         "model": model.get("id"),
     }
-    return {key: name for key, name in found.items() if name}
+    return {key: name for key, name in facts.items() if name}
 
 
 def run_date(run: Mapping[str, Any]) -> str | None:
@@ -142,13 +144,13 @@ def run_date(run: Mapping[str, Any]) -> str | None:
 
 
 def named(names: Mapping[str, str], key: str) -> str:
-    """Its name; else the beginning of its id, which stands in full under Evidence."""
+    """Return the name, or the beginning of the id, which stands in full under Evidence."""
     name, identity = names.get(f"{key}Name"), names.get(key, "")
     return name or (f"{identity[:8]}…" if len(identity) == 32 else identity) or "unknown"
 
 
 def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
-    """What the service told of its work; nothing where it told nothing."""
+    """Yield the token counts that the service reported; nothing where it reported none."""
     if tokens.prompt is not None:
         yield "Of prompts", count(tokens.prompt)
     if tokens.completion is not None:
@@ -159,9 +161,9 @@ def _tokens(tokens: Tokens) -> Iterator[tuple[str, str]]:
         yield "Longest answer", count(tokens.longest)
 
 
-def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
+def _evidence(subject: Subject, findings: Found) -> Iterator[Evidence]:
     manifest = subject.manifest
-    for entry in found.asked:
+    for entry in findings.records_of_requests:
         yield Evidence(ASKED, entry.path, entry.size, entry.sha256)
     for entry in manifest.inputs:
         yield Evidence(DATASET, entry.path, entry.size, entry.sha256)
@@ -170,17 +172,17 @@ def _evidence(subject: Subject, found: Found) -> Iterator[Evidence]:
             yield Evidence(volume["source"]["kind"], file["path"], file["size"], file["sha256"])
     for entry in manifest.files:
         yield Evidence(OUTPUTS, entry.path, entry.size, entry.sha256)
-    for entry in found.records:
+    for entry in findings.records:
         yield Evidence(RECORD, entry.path, entry.size, entry.sha256)
-    for entry in found.errors_files:
+    for entry in findings.errors_files:
         yield Evidence(ERRORS, entry.path, entry.size, entry.sha256)
-    for what, entry in found.further:
+    for what, entry in findings.further:
         yield Evidence(what, entry.path, entry.size, entry.sha256)
-    for entry in found.rubric_files:
+    for entry in findings.rubric_files:
         yield Evidence(RUBRIC_FILES, entry.path, entry.size, entry.sha256)
-    for entry in found.scores:
+    for entry in findings.scores:
         yield Evidence(SCORES, entry.path, entry.size, entry.sha256)
-    for entry in found.pages:
+    for entry in findings.pages:
         yield Evidence(PAGES, entry.path, entry.size, entry.sha256)
 
 
@@ -199,9 +201,9 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
 
 
-def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> dict[str, Any]:
+def _numbers(subject: Subject, findings: Found, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """report.json: all that the page says, for machines. At the top is what the first rubric found."""
-    lead = found.sections[0]
+    lead = findings.sections[0]
     return {
         "schemaVersion": FORMAT,
         "rubric": subject.rubrics[0],
@@ -220,16 +222,17 @@ def _numbers(subject: Subject, found: Found, evidence: Sequence[Evidence]) -> di
         "rows": subject.manifest.rows.model_dump(),
         **_found_by(lead),
         "more": [
-            {"rubric": each.rubric, "scores": each.scores, **_found_by(each)} for each in found.sections[1:]
+            {"rubric": section.rubric, "scores": section.scores, **_found_by(section)}
+            for section in findings.sections[1:]
         ],
-        "rowErrors": found.errors.numbers(),
-        "tokens": found.tokens.numbers(),
+        "rowErrors": findings.errors.numbers(),
+        "tokens": findings.tokens.numbers(),
         "calls": calls_numbers(subject.manifest),
         "spending": subject.spending,
         "rowsShown": {
-            "rows": found.rows.shown,
-            "sentence": found.rows.sentence,
-            "pages": list(found.rows.pages),
+            "rows": findings.rows.shown,
+            "sentence": findings.rows.sentence,
+            "pages": list(findings.rows.pages),
         },
         "evidence": [dataclasses.asdict(item) for item in evidence],
     }
@@ -243,7 +246,7 @@ def _found_by(section: Section) -> dict[str, Any]:
         "failures": {
             "total": failures.total,
             "shown": [
-                {"index": f.index, "label": f.label, "said": list(f.said), "wrong": f.wrong, "asked": f.asked}
+                {"index": f.index, "label": f.label, "said": list(f.said), "wrong": f.wrong, "asked": f.times}
                 for f in failures.shown
             ],
         },
@@ -271,4 +274,4 @@ def figures_json(results: Results) -> dict[str, Any]:
 
 
 def _view(pipeline: Sequence[AdapterSpec]) -> list[dict[str, Any]]:
-    return [{"kind": each.kind, "configuration": each.configuration} for each in pipeline]
+    return [{"kind": step.kind, "configuration": step.configuration} for step in pipeline]

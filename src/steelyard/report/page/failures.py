@@ -33,8 +33,8 @@ def wrong_questions(scores: pa.Table) -> pa.Table:
         if "probability" in wrong.column_names
         else pa.nulls(wrong.num_rows, pa.float64())
     )
-    told = pa.table({"_index_": wrong["_index_"], "probability": sure})
-    questions = told.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
+    confidences = pa.table({"_index_": wrong["_index_"], "probability": sure})
+    questions = confidences.group_by("_index_", use_threads=False).aggregate([("probability", "max")])
     return questions.sort_by([("probability_max", "descending"), ("_index_", "ascending")])
 
 
@@ -45,13 +45,13 @@ def indexes_shown(wrong: pa.Table) -> list[int]:
 def describe(
     scores: pa.Table, wrong: pa.Table, questions: int, rows: Mapping[int, Mapping[str, Any]]
 ) -> Failures:
-    """What a page shows of them: those that the system was surest of, a bounded number, and says so."""
+    """Describe the failures that a page shows: a bounded number, those first that the system was surest of."""
     indexes = indexes_shown(wrong)
     few = with_status(scores).filter(pc.is_in(scores["_index_"], value_set=pa.array(indexes, pa.int64())))
-    asked: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
+    texts: dict[int, list[dict[str, Any]]] = {index: [] for index in indexes}
     for row in few.to_pylist():
-        asked[row["_index_"]].append(row)
-    shown = tuple(_failure(index, asked[index], rows[index]) for index in indexes)
+        texts[row["_index_"]].append(row)
+    shown = tuple(_failure(index, texts[index], rows[index]) for index in indexes)
     return Failures(_sentence(wrong, questions), wrong.num_rows, shown)
 
 
@@ -75,7 +75,7 @@ def _failure(index: int, scored: Sequence[dict[str, Any]], question: Mapping[str
         label=_cut(wrong[0]["label"] or "?"),
         said=tuple(sorted({_cut(row["prediction"] or NO_ANSWER) for row in wrong})),
         wrong=len(wrong),
-        asked=len(scored),
+        times=len(scored),
         probability=max(certain, default=None),
         texts=(*_graded(wrong[0]), *texts_of(question, wrong[0]["label"] or "")),
         picture=_picture(question, index),

@@ -21,7 +21,7 @@ from steelyard.report.page.templating import render
 from steelyard.report.results import Figure, Metric, Results
 
 FORMAT = "0.1"
-"""Of the page and of report.json. Rendering adds no other version, no host and no time."""
+"""Version of the page and of report.json. Rendering adds no other version, no host and no time."""
 TILES = frozenset({"answered", "f1_macro", "ece", "brier"})
 MOST_EVIDENCE = 60
 """Files of one sort that the page lists; report.json lists all."""
@@ -35,7 +35,7 @@ class Failure:
     label: str
     said: tuple[str, ...]
     wrong: int
-    asked: int
+    times: int
     probability: float | None
     texts: tuple[tuple[str, str], ...]
     picture: Figure | None
@@ -59,8 +59,8 @@ class Failures:
     @property
     def wide(self) -> bool:
         """Texts to read rather than pictures and words."""
-        texts = sum(len(text) for each in self.shown for _, text in each.texts)
-        return any(each.long for each in self.shown) or texts > 160 * len(self.shown)
+        texts = sum(len(text) for failure in self.shown for _, text in failure.texts)
+        return any(failure.long for failure in self.shown) or texts > 160 * len(self.shown)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Section:
-    """What one rubric found."""
+    """Results of one rubric on the page."""
 
     rubric: str
     results: Results
@@ -99,7 +99,7 @@ class Document:
 
     @property
     def results(self) -> Results:
-        """Of the rubric that leads."""
+        """Results of the first rubric."""
         return self.sections[0].results
 
     @property
@@ -108,22 +108,22 @@ class Document:
         lead, *others = self.sections
         if not others:
             metrics = lead.results.metrics
-            return (*metrics[:1], *(each for each in metrics[1:] if each.name in TILES))
+            return (*metrics[:1], *(metric for metric in metrics[1:] if metric.name in TILES))
         return tuple(
-            replace(each.results.metrics[0], note=each.rubric)
-            for each in self.sections
-            if each.results.metrics
+            replace(section.results.metrics[0], note=section.rubric)
+            for section in self.sections
+            if section.results.metrics
         )
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What every rubric says once; what one says alone under its name."""
-        every = [each.results.limits for each in self.sections]
+        """Limits that every rubric states, once; those of one rubric stand under its name."""
+        every = [section.results.limits for section in self.sections]
         common = [limit for limit in every[0] if all(limit in limits for limits in every)]
         own = [
-            f"{each.rubric}: {limit}"
-            for each in self.sections
-            for limit in each.results.limits
+            f"{section.rubric}: {limit}"
+            for section in self.sections
+            for limit in section.results.limits
             if limit not in common
         ]
         return (*common, *own)
@@ -133,15 +133,15 @@ class Document:
         """The evidence that the page lists: of many files of one sort the first."""
         seen: dict[str, int] = {}
         shown = []
-        for each in self.evidence:
-            seen[each.what] = seen.get(each.what, 0) + 1
-            if seen[each.what] <= MOST_EVIDENCE:
-                shown.append(each)
+        for entry in self.evidence:
+            seen[entry.what] = seen.get(entry.what, 0) + 1
+            if seen[entry.what] <= MOST_EVIDENCE:
+                shown.append(entry)
         return tuple(shown)
 
 
 def page(document: Document) -> bytes:
-    sections = [_told_apart(each, number) for number, each in enumerate(document.sections)]
+    sections = [_told_apart(section, number) for number, section in enumerate(document.sections)]
     return page_of(
         "report",
         document.title,
@@ -183,8 +183,8 @@ def numbers_json(numbers: dict[str, Any]) -> bytes:
 
 def numbers_inside(page: bytes, kind: str = "report") -> bytes | None:
     """The JSON inside a page; None when there is none."""
-    found = re.search(rb'<script type="application/json" id="%b">(.*?)</script>' % kind.encode(), page, re.S)
-    return found[1] if found else None
+    match = re.search(rb'<script type="application/json" id="%b">(.*?)</script>' % kind.encode(), page, re.S)
+    return match[1] if match else None
 
 
 def _told_apart(section: Section, number: int) -> Section:
@@ -192,9 +192,9 @@ def _told_apart(section: Section, number: int) -> Section:
     if number == 0:
         return section
 
-    def renamed(found: re.Match[str]) -> str:
-        names = " ".join(f"rubric-{number + 1}-{name}" for name in found[2].split())
-        return f'{found[1]}="{names}"'
+    def renamed(match: re.Match[str]) -> str:
+        names = " ".join(f"rubric-{number + 1}-{name}" for name in match[2].split())
+        return f'{match[1]}="{names}"'
 
     drawn = tuple(
         replace(figure, svg=Markup(re.sub(r'\b(id|aria-labelledby)="([^"]*)"', renamed, figure.svg)))

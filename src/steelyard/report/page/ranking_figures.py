@@ -36,49 +36,49 @@ def area_table(ranked: Ranking | None) -> tuple[Table, ...]:
     return (Table("How well probabilities tell classes apart", ("Class", "True", "ROC", "PR"), rows, note),)
 
 
-def roc_figure(found: Ranking) -> Figure:
-    worst = min(found.classes, key=lambda row: row.roc_auc.value or 0.0)
+def roc_figure(ranking: Ranking) -> Figure:
+    worst = min(ranking.classes, key=lambda row: row.roc_auc.value or 0.0)
     summary = (
-        f"ROC curves of {_classes(found)}. The area under them is {_spoken(found.roc_auc)} on average; the least has "
-        f"class {worst.label} with {_spoken(worst.roc_auc)}. Chance is the diagonal, with 50 %."
+        f"ROC curves of {_classes(ranking)}. The area under them is {_spoken(ranking.roc_auc)} on average; "
+        f"the least has class {worst.label} with {_spoken(worst.roc_auc)}. Chance is the diagonal, with 50 %."
     )
-    rows = tuple((row.label, row.positives, row.roc_auc) for row in found.classes)
+    rows = tuple((row.label, row.positives, row.roc_auc) for row in ranking.classes)
     return draw(
         "curves.svg.j2",
         "Is a class more probable where it is true? (ROC)",
         summary,
         Table("Area under the ROC curve", ("Class", "True", "Area"), rows),
-        paths=[_line(row.roc) for row in found.classes],
+        paths=[_line(row.roc) for row in ranking.classes],
         worst=_line(worst.roc),
         worst_label=_short(worst.label),
         ticks=TICKS,
         diagonal=True,
         across="of the others, the share called so",
         upwards="of the class, the share found",
-        faint=_faint(found.classes),
+        faint=_faint(ranking.classes),
     )
 
 
-def pr_figure(found: Ranking) -> Figure:
-    worst = min(found.classes, key=lambda row: row.pr_auc.value or 0.0)
+def pr_figure(ranking: Ranking) -> Figure:
+    worst = min(ranking.classes, key=lambda row: row.pr_auc.value or 0.0)
     summary = (
-        f"Precision-recall curves of {_classes(found)}. The area under them (average precision) is "
-        f"{_spoken(found.pr_auc)} on average; the least has class {worst.label} with {_spoken(worst.pr_auc)}."
+        f"Precision-recall curves of {_classes(ranking)}. The area under them (average precision) is "
+        f"{_spoken(ranking.pr_auc)} on average; the least has class {worst.label} with {_spoken(worst.pr_auc)}."
     )
-    rows = tuple((row.label, row.positives, row.pr_auc) for row in found.classes)
+    rows = tuple((row.label, row.positives, row.pr_auc) for row in ranking.classes)
     return draw(
         "curves.svg.j2",
         "How pure is what is found? (precision and recall)",
         summary,
         Table("Area under the precision-recall curve", ("Class", "True", "Area"), rows),
-        paths=[_steps(row.pr) for row in found.classes],
+        paths=[_steps(row.pr) for row in ranking.classes],
         worst=_steps(worst.pr),
         worst_label=_short(worst.label),
         ticks=TICKS,
         diagonal=False,
         across="of the class, the share found",
         upwards="of what was called so, the share right",
-        faint=_faint(found.classes),
+        faint=_faint(ranking.classes),
     )
 
 
@@ -107,8 +107,8 @@ def _faint(classes: Sequence[Ranked]) -> float:
     return round(max(0.15, min(0.6, 4 / len(classes))), 2)
 
 
-def _classes(found: Ranking) -> str:
-    return f"{count(len(found.classes))} classes, each against the rest, in {count(found.rows)} answers"
+def _classes(ranking: Ranking) -> str:
+    return f"{count(len(ranking.classes))} classes, each against the rest, in {count(ranking.rows)} answers"
 
 
 def _spoken(estimate: Estimate) -> str:

@@ -17,7 +17,7 @@ Texts = list[str | None]
 MOST_SIDE = 32
 MOST_VERDICT = 400
 ROW_BYTES = 40
-"""What a row takes beside its texts."""
+"""Bytes of a row without its texts."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Drawn:
         return len(self.indexes)
 
     def fitting(self, start: int, most_rows: int, most_bytes: int) -> int:
-        """Where the rows from `start` end that take no more than so much; at least one."""
+        """Return the end of the rows from `start` that fit into the limits; at least one row."""
         texts = [values for _, values in (*self.question, *self.answer)]
         texts += [values for columns in self.scores for values in columns[2:]]
         size = 0
         for k in range(start, min(len(self), start + most_rows)):
             size += ROW_BYTES + sum(len((values[k] or "").encode()) for values in texts)
             size += len(self.pictures[k]) if self.pictures else 0
-            size += sum(len(str(each)) for each in self.errors.get(k, ()))
+            size += sum(len(str(error)) for error in self.errors.get(k, ()))
             if size > most_bytes and k > start:
                 return k
         return min(len(self), start + most_rows)
@@ -51,16 +51,16 @@ class Drawn:
     def data(self, rubrics: Sequence[str], start: int = 0, end: int | None = None) -> dict[str, JsonValue]:
         """The rows from `start` to `end` for the script."""
         here = slice(start, len(self) if end is None else end)
-        found: dict[str, JsonValue] = {
+        columns: dict[str, JsonValue] = {
             "rubrics": list(rubrics),
             "i": self.indexes[here],
             "r": self.replications[here],
             "q": [[name, values[here]] for name, values in self.question],
             "a": [[name, values[here]] for name, values in self.answer],
-            "s": [[values[here] for values in each] for each in self.scores],
+            "s": [[values[here] for values in column] for column in self.scores],
             "e": {str(k - start): error for k, error in self.errors.items() if here.start <= k < here.stop},
         }
-        return found | ({"p": self.pictures[here]} if self.pictures else {})
+        return columns | ({"p": self.pictures[here]} if self.pictures else {})
 
 
 def drawn(
@@ -74,7 +74,7 @@ def drawn(
 
     `numbers` numbers the replications; `errors` are records by `_index_` and `_replication_`.
     """
-    indexes = [int(each) for each in rows["_index_"].to_numpy()]
+    indexes = [int(index) for index in rows["_index_"].to_numpy()]
     replications: list[Any] = rows["_replication_"].to_pylist()
     responses = rows["responses"].combine_chunks()
     unanswered = np.flatnonzero(np.asarray(pc.is_null(responses)))
@@ -90,14 +90,14 @@ def drawn(
 
 
 def _columns(columns: Mapping[str, Any]) -> list[tuple[str, Texts]]:
-    """What can be read, in the order of the columns; vectors and empty columns are left out."""
-    found: list[tuple[str, Texts]] = []
+    """Return the readable columns in their order, without vectors and empty columns."""
+    texts_by_column: list[tuple[str, Texts]] = []
     for name, column in columns.items():
-        if len(found) < MOST_FIELDS and not _is_vector(column):
+        if len(texts_by_column) < MOST_FIELDS and not _is_vector(column):
             texts = _texts(column)
             if any(texts):
-                found.append((name, texts))
-    return found
+                texts_by_column.append((name, texts))
+    return texts_by_column
 
 
 def _texts(column: Any) -> Texts:
@@ -110,8 +110,8 @@ def _texts(column: Any) -> Texts:
 
 
 def _list(column: Any) -> list[Any]:
-    found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-    return found
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return values
 
 
 def _is_vector(column: Any) -> bool:
@@ -132,14 +132,14 @@ def _answers(responses: Any) -> dict[str, Any]:
     if pc.min(lengths).as_py() != 0 and len(responses):
         first = pc.list_element(responses, 0)
     else:  # there are empty lists, which have no element 0
-        first = pa.array([each[0] if each else None for each in responses.to_pylist()], kind)
-    found = {name: pc.struct_field(first, name) for name in names}
+        first = pa.array([answers[0] if answers else None for answers in responses.to_pylist()], kind)
+    fields = {name: pc.struct_field(first, name) for name in names}
     if (pc.max(lengths).as_py() or 0) > 1:
-        more = [each[1:] if each else None for each in _list(responses)]
-        found["further responses"] = pa.array(
-            [readable(each) if each else None for each in more], pa.string()
+        more = [answers[1:] if answers else None for answers in _list(responses)]
+        fields["further responses"] = pa.array(
+            [readable(answer) if answer else None for answer in more], pa.string()
         )
-    return found
+    return fields
 
 
 def _scored(table: pa.Table) -> tuple[list[int | None], list[float | None], Texts, Texts, Texts]:

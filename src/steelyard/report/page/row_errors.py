@@ -29,7 +29,7 @@ RETRIED = "Retried"
 
 @dataclass(frozen=True)
 class Records:
-    """What the error files say, by `_index_` and `_replication_`, and the files by their digests.
+    """Records of the error files by `_index_` and `_replication_`, and the files by their digests.
 
     A row may stand there that was answered in the end: it was asked again.
     """
@@ -58,7 +58,7 @@ class RowError:
 
 @dataclass(frozen=True)
 class RowErrors:
-    """How many rows have no answer, why, and the first of them."""
+    """Rows without an answer: their number, the reasons, and the first of them."""
 
     total: int
     sentence: str
@@ -74,15 +74,15 @@ class RowErrors:
             "kinds": [{"what": what, "rows": rows} for what, rows in self.kinds],
             "shown": [
                 {
-                    "index": each.index,
-                    "replication": each.replication,
-                    "reason": each.reason,
-                    "message": each.message,
-                    "status": each.status,
-                    "body": each.body,
-                    "attempts": each.attempts,
+                    "index": error.index,
+                    "replication": error.replication,
+                    "reason": error.reason,
+                    "message": error.message,
+                    "status": error.status,
+                    "body": error.body,
+                    "attempts": error.attempts,
                 }
-                for each in self.shown
+                for error in self.shown
             ],
         }
 
@@ -90,7 +90,7 @@ class RowErrors:
 async def read_records(store: Store) -> Records:
     """The records of the parts that the verified files were made from."""
     manifest = await read_manifest(store)
-    counted = {each.removeprefix(layout.PARTS).rpartition("/")[2] for each in manifest.parts}
+    counted = {part.removeprefix(layout.PARTS).rpartition("/")[2] for part in manifest.parts}
     rows: dict[Key, Mapping[str, JsonValue]] = {}
     files = []
     async for info in store.list(layout.ERRORS):

@@ -12,7 +12,7 @@ from steelyard.report.wording import count
 from steelyard.types import JsonValue
 
 Draw = Callable[[pa.Table, list[pa.Table]], Drawn]
-"""From rows of the output and their scores."""
+"""Function from rows of the output and their scores to columns of a page."""
 FOLDER = "rows"
 MOST_PAGED = 100_000
 """Rows; an output of more has no such pages."""
@@ -47,7 +47,7 @@ class RowPages:
         """Full pages; what is left over waits, unless it is the last."""
         rows = pa.concat_tables([rows for rows, _ in self._waiting])
         scores = [
-            pa.concat_tables(each) for each in zip(*(scores for _, scores in self._waiting), strict=True)
+            pa.concat_tables(tables) for tables in zip(*(scores for _, scores in self._waiting), strict=True)
         ]
         drawn = self._draw(rows, scores)
         start = 0
@@ -57,7 +57,7 @@ class RowPages:
                 break
             self._page(drawn.data(self._rubrics, start, end), end - start)
             start = end
-        left = [each.slice(start) for each in scores]
+        left = [table.slice(start) for table in scores]
         self._waiting = [(rows.slice(start), left)] if start < len(drawn) else []
 
     def _page(self, data: JsonValue, rows: int) -> None:

@@ -21,7 +21,7 @@ Ask = Callable[[Any], pa.Table]
 
 @dataclass
 class Tokens:
-    """What the service told of its work. None: it told nothing."""
+    """Tokens that the service reported; None where it reported none."""
 
     prompt: int | None = None
     completion: int | None = None
@@ -34,19 +34,19 @@ class Tokens:
     def add(self, responses: Any) -> None:
         kind = responses.type.value_type
         names = {kind.field(number).name for number in range(kind.num_fields)}
-        each = responses.flatten()
-        self.responses += len(each)
+        answers = responses.flatten()
+        self.responses += len(answers)
         if "prompt_tokens" in names:
-            self.prompt = _sum(self.prompt, pc.sum(pc.struct_field(each, "prompt_tokens")).as_py())
+            self.prompt = _sum(self.prompt, pc.sum(pc.struct_field(answers, "prompt_tokens")).as_py())
         if "completion_tokens" in names:
-            told = pc.struct_field(each, "completion_tokens")
-            self.completion = _sum(self.completion, pc.sum(told).as_py())
-            most = pc.max(told).as_py()
+            completions = pc.struct_field(answers, "completion_tokens")
+            self.completion = _sum(self.completion, pc.sum(completions).as_py())
+            most = pc.max(completions).as_py()
             self.longest = most if self.longest is None or (most or 0) > self.longest else self.longest
         if "finish_reason" in names:
-            counts = pc.value_counts(pc.drop_null(pc.struct_field(each, "finish_reason")))
-            for found in counts.to_pylist():
-                self.finished[found["values"]] += found["counts"]
+            counts = pc.value_counts(pc.drop_null(pc.struct_field(answers, "finish_reason")))
+            for usage in counts.to_pylist():
+                self.finished[usage["values"]] += usage["counts"]
 
     def numbers(self) -> dict[str, JsonValue]:
         return {
@@ -81,8 +81,8 @@ class Reading:
 
     @property
     def scores(self) -> list[pa.Table]:
-        """Their scores, by each rubric."""
-        return [pa.concat_tables(each) for each in self._picked]
+        """Scores of these rows, by each rubric."""
+        return [pa.concat_tables(tables) for tables in self._picked]
 
     def add(self, path: Path, every: Take | None = None) -> None:
         """The rows of one file; `every` gets all of them and their scores, not only the chosen."""
@@ -95,21 +95,21 @@ class Reading:
             mask = pc.is_in(table["_index_"], value_set=self._chosen)
             self._rows.append(table.filter(mask))
             beside = [scores.of(table) for scores in self._scores]
-            for picked, each in zip(self._picked, beside, strict=True):
-                picked.append(each.filter(mask))
+            for picked, scores in zip(self._picked, beside, strict=True):
+                picked.append(scores.filter(mask))
             if every is not None:
                 every(table, beside)
 
 
-def asked(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
-    """Gives the whole rows of the dataset by `_index_`, in the order asked for: of these indexes, or of every one."""
+def question_reader(dataset: Sequence[Path], indexes: Integers | None) -> Ask:
+    """Return a function that gives whole rows of the dataset by `_index_`, in the order of the call."""
     tables = [mapped(path) if indexes is None else _some(path, indexes) for path in dataset]
     whole = pa.concat_tables(tables, promote_options="default")
     order = np.argsort(whole["_index_"].to_numpy(), kind="stable")
     known = whole["_index_"].to_numpy()[order]
 
-    def rows(told: Any) -> pa.Table:
-        places = order[np.searchsorted(known, np.asarray(told, dtype=np.int64))]
+    def rows(counts: Any) -> pa.Table:
+        places = order[np.searchsorted(known, np.asarray(counts, dtype=np.int64))]
         if not places.size:
             return whole.slice(0, 0)
         first = places.min()  # taking from few chunks: from all of them would copy the whole table first

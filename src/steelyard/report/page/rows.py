@@ -17,7 +17,7 @@ from steelyard.types import JsonValue
 MOST_ROWS = 1_000
 """Rows inside a report's page."""
 MOST_BYTES = 2_000_000
-"""What they may take as JSON."""
+"""Bytes of the rows as JSON, at most."""
 MOST_TEXT = 2_000
 """Characters of one text of a row."""
 MOST_FIELDS = 12
@@ -31,7 +31,7 @@ class Chosen:
 
     indexes: Integers
     first: int
-    """How many of them are there because something went wrong; the others are spread evenly."""
+    """Number of rows that are shown because something went wrong; the others are spread evenly."""
     total: int
 
     @property
@@ -84,7 +84,7 @@ def is_vector(value: JsonValue) -> bool:
     return (
         isinstance(value, list)
         and len(value) >= PICTURE
-        and all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
+        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)
     )
 
 
@@ -92,8 +92,8 @@ def readable(value: JsonValue) -> str:
     """A value as people read it: text as it is, a conversation turn by turn, anything else as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and value and all(_is_turn(each) for each in value):
-        return "\n\n".join(f"{each['role']}: {readable(each['content'])}" for each in value)
+    if isinstance(value, list) and value and all(_is_turn(turn) for turn in value):
+        return "\n\n".join(f"{turn['role']}: {readable(turn['content'])}" for turn in value)
     if isinstance(value, int | float):
         return f"{value:g}" if isinstance(value, float) else str(value)
     return json.dumps(value, default=str, ensure_ascii=False)
@@ -104,7 +104,7 @@ def _is_turn(value: JsonValue) -> bool:
 
 
 def cut(text: str | None, most: int) -> str | None:
-    """At most `most` characters, and how many more there are."""
+    """Cut a text to `most` characters, and say how many more there are."""
     if text is None or len(text) <= most:
         return text
     return f"{text[:most]}… ({count(len(text) - most)} more characters)"

@@ -41,7 +41,7 @@ def rows_of(page: bytes) -> list[Any]:
         {
             "i": index,
             "r": data["r"][k],
-            "s": [[values[k] for values in each] for each in data["s"]],
+            "s": [[values[k] for values in column] for column in data["s"]],
             "e": data["e"].get(str(k)),
         }
         for k, index in enumerate(data["i"])
@@ -90,12 +90,16 @@ def test_conversations_and_pictures_are_told_from_text() -> None:
         [None, [{"_response_index_": 0, "text": "b"}, {"_response_index_": 1, "text": "c"}]], kind
     )
     errors = {(0, "a"): {"status": 429, "reason": "Transient"}}
-    found = drawn(pa.table({**keys, "responses": responses}), question, [], {"b": 1}, errors)
-    assert found.pictures == ["a" * 15 + "q", "a" * 16]
-    assert [name for name, _ in found.question] == ["asked"]
-    assert dict(found.answer)["text"] == [None, "b"]
-    assert "c" in str(dict(found.answer)["further responses"][1])
-    assert (found.errors[0][:2], list(found.errors), found.replications) == ([429, "Transient"], [0], [0, 1])
+    columns = drawn(pa.table({**keys, "responses": responses}), question, [], {"b": 1}, errors)
+    assert columns.pictures == ["a" * 15 + "q", "a" * 16]
+    assert [name for name, _ in columns.question] == ["asked"]
+    assert dict(columns.answer)["text"] == [None, "b"]
+    assert "c" in str(dict(columns.answer)["further responses"][1])
+    assert (columns.errors[0][:2], list(columns.errors), columns.replications) == (
+        [429, "Transient"],
+        [0],
+        [0, 1],
+    )
 
 
 def test_score_files_have_names_of_their_own() -> None:
@@ -137,10 +141,10 @@ async def test_several_rubrics_stand_on_one_page(tmp_path: Path) -> None:
         assert f'<section id="rubric-{number}">' in page
     identities = re.findall(r'\bid="([^"]*)"', page)
     assert len(identities) == len(set(identities))
-    for each in re.findall(r'aria-labelledby="([^"]*)"', page):
-        assert set(each.split()) <= set(identities)
+    for ids in re.findall(r'aria-labelledby="([^"]*)"', page):
+        assert set(ids.split()) <= set(identities)
     numbers = json.loads(report.numbers)
-    assert [each["rubric"] for each in numbers["more"]] == [
+    assert [section["rubric"] for section in numbers["more"]] == [
         "classification",
         "contains?target=label&field=label",
     ]
@@ -161,5 +165,5 @@ async def test_rows_that_do_not_fit_stand_in_linked_pages(
     assert "A sample of 8 of 24 rows: 4 of them because something went wrong" in report.page.decode()
     assert all(f'href="{name}"'.encode() in report.page for name in names)
     assert b'href="page-00003.html"' in report.beside[names[1]].read_bytes()
-    listed = {each["path"] for each in json.loads(report.numbers)["evidence"]}
+    listed = {entry["path"] for entry in json.loads(report.numbers)["evidence"]}
     assert {*names} <= listed

@@ -32,7 +32,7 @@ class MultipleChoice:
     choices: str = "choices|options|"
     field: str = FIELD
     most: int = 10
-    """How many letters there are where the dataset does not list the options."""
+    """Number of letters where the dataset does not list the options."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.most <= len(LETTERS):
@@ -101,7 +101,7 @@ def _letter_of(truth: str, letters: str, options: Sequence[str], answer: Answer)
 
 
 def _by_letter(scores: pa.Table) -> Table:
-    """Whether some letters are chosen more often than they are right."""
+    """Return a table of how often each letter is chosen and how often it is right."""
     true = Counter(one for label in scores["label"].to_pylist() for one in (label or "").split(" | "))
     chosen = Counter(letter or NO_CHOICE for letter in scores["prediction"].to_pylist())
     right = Counter(scores.filter(scores["correct"])["prediction"].to_pylist())

@@ -51,7 +51,7 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
 
 
 MOST_LABELS = 2000
-"""With more, figures of each say nothing, and cost gigabytes."""
+"""Labels above which figures of each say nothing, and cost gigabytes."""
 
 
 class NoLabel(ValueError):
@@ -173,9 +173,9 @@ def _headline(accuracy: Estimate, answered: Estimate) -> str:
     if accuracy.value is None:
         return "There are no answers to score."
     all_answered = answered.value == 1
-    asked = counted(accuracy.n, "answer") if all_answered else f"{counted(accuracy.n, 'question')} asked"
+    reach = counted(accuracy.n, "answer") if all_answered else f"{counted(accuracy.n, 'question')} asked"
     right = "were right" if all_answered else "were answered right"
-    return f"Of {asked}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
+    return f"Of {reach}, {percent(accuracy.value)} {right} (95 % interval {interval(accuracy)})."
 
 
 def _metrics(

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def present(wanted: str, there: Collection[str]) -> str | None:
-    """Which column of those `there` is meant; None where it is missing, or need not be."""
+    """Return the requested column of those in `there`; None where it is missing or optional."""
     return next((name for name in (wanted, *wanted.split("|")) if name and name in there), None)
 
 
@@ -17,7 +17,7 @@ def optional(wanted: str) -> bool:
 
 
 def named(wanted: str) -> str:
-    """For messages: `'target' (nor 'answer', nor 'label')`."""
+    """Name the columns for a message: `'target' (nor 'answer', nor 'label')`."""
     first, *others = [name for name in wanted.split("|") if name]
     return repr(first) + (f" (nor {', nor '.join(map(repr, others))})" if others else "")
 

@@ -1,4 +1,4 @@
-"""What every rubric promises, as a check that an author's own test calls:
+"""Promises of every rubric, as a check that an author's own test calls:
 
     check_rubric(MyRubric(), right=Answer(…), wrong=Answer(…))
 
@@ -28,7 +28,7 @@ class BrokenContract(AssertionError):
 
 
 def check_rubric(rubric: Rubric, right: Answer, wrong: Answer) -> None:
-    """Everything below; quick, and without files."""
+    """Check all promises below; quick, and without files."""
     _must(_frozen(rubric), "a rubric is a frozen dataclass")
     check_schema(rubric)
     skipped = dataclasses.replace(right, responses=None)
@@ -111,7 +111,9 @@ def check_nameless(rubric: Rubric, right: Answer) -> None:
 
 
 def check_summary(rubric: Rubric, answers: Sequence[Answer]) -> None:
-    """There is a headline and a number; every interval holds its number; the same scores say the same."""
+    """Check that there is a headline and a number, that every interval holds its number, and that the same
+    scores give the same results.
+    """
     for cluster in (None, 2):
         scores = scores_of(rubric, answers, cluster)
         results = rubric.summarise(scores)

@@ -46,9 +46,9 @@ def takes(name: str) -> tuple[str, ...]:
 
 def _point(name: str, known: Iterable[EntryPoint]) -> EntryPoint:
     points = sorted(known, key=lambda point: point.name)
-    found = [point for point in points if name in (point.name, alias(point.name))]
-    exact = [point for point in found if point.name == name]
-    match exact or found:
+    matches = [point for point in points if name in (point.name, alias(point.name))]
+    exact = [point for point in matches if point.name == name]
+    match exact or matches:
         case [point]:
             return point
         case []:
@@ -82,14 +82,14 @@ def _make(point: EntryPoint, query: str, files: Mapping[str, str]) -> Rubric:
     try:
         return cast(Rubric, TypeAdapter(kind).validate_python(arguments))
     except ValidationError as error:
-        raise BadRubricArgument(f"rubric {point.name}, {_told(error)}") from error
+        raise BadRubricArgument(f"rubric {point.name}, {_message_of(error)}") from error
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)
 
 
-def _told(error: ValidationError) -> str:
+def _message_of(error: ValidationError) -> str:
     fault = error.errors()[0]
     if not fault["loc"]:  # the rubric's own check, which names the argument itself
         return f"argument {fault['msg'].removeprefix('Value error, ')}"

@@ -107,14 +107,18 @@ class Verdict:
         verdicts: Sequence[Mapping[str, Any]] = response.get(VERDICTS) or ()
         if not verdicts:
             raise NoVerdicts(f"no judge was asked about the answer to row {index} (--judge-model)")
-        first = next((each for each in verdicts if not self.judge or each["judge"] == self.judge), None)
+        first = next(
+            (verdict for verdict in verdicts if not self.judge or verdict["judge"] == self.judge), None
+        )
         if first is None:
-            there = ", ".join(each["judge"] for each in verdicts)
+            there = ", ".join(verdict["judge"] for verdict in verdicts)
             raise NoVerdicts(
                 f"there is no judge {self.judge!r} of the answer to row {index}; there are: {there}"
             )
-        others = (each for each in verdicts if each is not first)
-        second = next((each for each in others if not self.second or each["judge"] == self.second), None)
+        others = (verdict for verdict in verdicts if verdict is not first)
+        second = next(
+            (verdict for verdict in others if not self.second or verdict["judge"] == self.second), None
+        )
         if second is None and self.second:
             raise NoVerdicts(f"there is no second judge {self.second!r} of the answer to row {index}")
         return first, second or {}
@@ -151,7 +155,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two judges say the same."""
+    """Agreement of two judges."""
 
     metrics: tuple[Metric, ...]
     table: Table
@@ -159,7 +163,9 @@ class Agreement:
 
 
 def agreement_of(both: pa.Table) -> Agreement:
-    """Of answers that both gave a verdict on: the share of equal ones, and Cohen's kappa, which takes off chance."""
+    """Return the agreement on the answers that both judges gave a verdict on: the share of equal verdicts,
+    and Cohen's kappa, which subtracts agreement by chance.
+    """
     columns = both["verdict"], both["second_verdict"]
     names = sorted({str(name) for column in columns for name in column.unique().to_pylist()})
     first, second = _codes(both["verdict"], names), _codes(both["second_verdict"], names)
@@ -206,7 +212,7 @@ def kappa_estimate(first: Integers, second: Integers, clusters: Integers) -> Est
 
 
 def _said_together(first: Integers, second: Integers, clusters: Integers, size: int) -> Floats:
-    """Per cluster: how often both said the same, and how often each judge said what."""
+    """Sum per cluster: equal verdicts, and the verdicts of each judge by value."""
     _, units = np.unique(clusters, return_inverse=True)
     parts = np.zeros((int(units.max()) + 1, 1 + 2 * size))
     parts[:, 0] = np.bincount(units, weights=(first == second).astype(np.float64))
@@ -223,14 +229,14 @@ def _chance(parts: Floats, size: int) -> float:
 
 
 def _kappa(sums: Floats, size: int) -> Floats:
-    """Of each row of sums: hits, then how often each judge said what."""
+    """Return kappa for each row of sums: equal verdicts, then each judge's verdicts by value."""
     first, second = sums[:, 1 : 1 + size], sums[:, 1 + size :]
     total = first.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         seen = sums[:, 0] / total
         chance = (first * second).sum(axis=1) / total**2
-        found = np.where(1 - chance > 1e-12, (seen - chance) / (1 - chance), np.nan)
-    return np.asarray(found, dtype=np.float64)
+        kappa = np.where(1 - chance > 1e-12, (seen - chance) / (1 - chance), np.nan)
+    return np.asarray(kappa, dtype=np.float64)
 
 
 def _codes(column: Any, names: Sequence[str]) -> Integers:

@@ -58,7 +58,7 @@ class Close:
         return right_or_wrong(right, labels, number.text) | {"unread": None}
 
     def near(self, said: Number, true: Number) -> bool:
-        """Where one side alone has a per cent sign, it may mean 45 or 0.45."""
+        """Compare two numbers. A per cent sign on one side alone may mean 45 or 0.45."""
         readings = [said.value]
         against = [true.value]
         if said.percent and not true.percent:

@@ -119,16 +119,16 @@ class Rouge:
 
     def score(self, answer: Answer) -> Json:
         truth, said = targets(answer, self.target), answer_text(answer, self.field)
-        found = rouge(said or "", truth)
-        score = found[self.variant]
+        values = rouge(said or "", truth)
+        score = values[self.variant]
         row = judged(score, truth, said, score > 0 and score >= self.threshold)
-        return row | {f"rouge{variant}": value for variant, value in found.items()}
+        return row | {f"rouge{variant}": value for variant, value in values.items()}
 
     def summarise(self, scores: pa.Table) -> Results:
         """The leading variant, then the others as further figures."""
         order = [self.variant, *(other for other in ("1", "2", "L") if other != self.variant)]
-        found = [_rouge_results(scores, variant) for variant in order]
-        lead, others = found[0], found[1:]
+        variant_results = [_rouge_results(scores, variant) for variant in order]
+        lead, others = variant_results[0], variant_results[1:]
         more = tuple(metric for results in others for metric in results.metrics[:1])
         return Results(
             headline=lead.headline,
@@ -160,8 +160,8 @@ def bleu(sums: Floats, *, effective_order: bool = False) -> Floats:
         shares = np.where(right > 0, right, 0.5**halved) / total
         logs = np.where(total > 0, np.log(shares), 0.0 if effective_order else -np.inf)
         orders = np.maximum((total > 0).sum(axis=1), 1) if effective_order else _ORDERS
-        found = 100 * brevity * np.exp(logs.sum(axis=1) / orders)
-    return np.where(right.any(axis=1), found, 0.0)
+        values = 100 * brevity * np.exp(logs.sum(axis=1) / orders)
+    return np.where(right.any(axis=1), values, 0.0)
 
 
 def chrf(sums: Floats, beta: float = 2) -> Floats:
@@ -174,8 +174,8 @@ def chrf(sums: Floats, beta: float = 2) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(both, shared / said, 0.0).sum(axis=1) / orders
         recall = np.where(both, shared / true, 0.0).sum(axis=1) / orders
-        found = 100 * (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
-    return np.where(precision + recall > 0, found, 0.0)
+        values = 100 * (1 + beta**2) * precision * recall / (beta**2 * precision + recall)
+    return np.where(precision + recall > 0, values, 0.0)
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ BLEU, CHRF = Corpus(bleu, _bleu_ends), Corpus(chrf, _chrf_ends)
 
 
 def _of_corpus(scores: pa.Table, what: What, corpus: Corpus) -> Results:
-    """What all rows' sentences say, led by the corpus' own number with its interval."""
+    """Return results of all rows' sentences, led by the corpus' own number with its interval."""
     counts = _matrix(scores["counts"])
     units, codes = np.unique(clusters_of(scores), return_inverse=True)
     parts = np.zeros((units.size, counts.shape[1]))
@@ -255,7 +255,9 @@ def _matrix(column: "pa.ChunkedArray[Any]") -> Floats:
 
 
 def _counts(metric: Any, said: str, truth: Sequence[str]) -> list[int]:
-    """What sacrebleu counts in a sentence. Private to it, so the tests hold our numbers against its public ones."""
+    """Return sacrebleu's counts for one sentence. They are private to it, so the tests compare our numbers
+    with its public ones.
+    """
     return [int(n) for n in metric._extract_corpus_statistics([said], [[one] for one in truth])[0]]
 
 

@@ -12,8 +12,8 @@ from steelyard.report.rubrics.words import words
 def rouge(said: str, truth: Sequence[str]) -> dict[str, float]:
     """The best over the targets, for 1, 2 and L each by itself; an answer or target without words scores 0."""
     tokens = words(said)
-    each = [_rouge(tokens, words(one)) for one in truth]
-    return {name: max(found[name] for found in each) for name in ("1", "2", "L")}
+    candidates = [_rouge(tokens, words(one)) for one in truth]
+    return {name: max(scores[name] for scores in candidates) for name in ("1", "2", "L")}
 
 
 def _rouge(said: list[str], true: list[str]) -> dict[str, float]:

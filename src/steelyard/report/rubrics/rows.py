@@ -1,4 +1,6 @@
-"""What the rubrics share: the targets of a row, the text of an answer, and the columns that every one writes."""
+"""Parts that rubrics share: the targets of a row, the text of an answer, and the columns that every one
+writes.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +12,9 @@ from steelyard.report.rubrics.columns import named, value
 from steelyard.types import Json
 
 TARGET = "target|answer|label"
-"""Where the truth is looked for unless a rubric is told."""
+"""Columns in which the truth is looked up unless the rubric names another."""
 FIELD = "text"
-"""What of a response is scored unless a rubric is told."""
+"""Field of a response that is scored unless the rubric names another."""
 
 COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     ("score", pa.float64()),
@@ -48,7 +50,7 @@ def targets(answer: Answer, column: str) -> tuple[str, ...]:
 
 
 def answer_text(answer: Answer, field: str) -> str | None:
-    """What was answered; None where the row was skipped or the field is null."""
+    """Return the text of an answer; None where the row was skipped or the field is null."""
     if not answer.responses:
         return None
     response: Mapping[str, Any] = answer.responses[0]

@@ -86,9 +86,9 @@ class JsonSchema:
 
 
 def fault_of(said: str, validator: Any, *, fenced: bool) -> str | None:
-    """What is wrong with the JSON in the answer; None where nothing is."""
-    document, found = _json_in(said, fenced=fenced)
-    if not found:
+    """Return the fault of the JSON in the answer; None where there is none."""
+    document, value = _json_in(said, fenced=fenced)
+    if not value:
         return "not JSON"
     error = next(iter(validator.iter_errors(document)), None)
     if error is None:
@@ -109,8 +109,8 @@ def _json_in(said: str, *, fenced: bool) -> tuple[Any, bool]:
 
 
 def fenced_blocks(text: str) -> list[str]:
-    """What stands between fences, a line at a time, so that no answer takes long. A fence may open behind other text;
-    one that never closes holds the rest.
+    """Return the blocks between fences, a line at a time, so that no answer takes long. A fence may open
+    behind other text; one that never closes holds the rest.
     """
     blocks: list[str] = []
     fence = ""

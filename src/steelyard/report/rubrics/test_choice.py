@@ -1,4 +1,4 @@
-"""Which option an answer chooses, and which one is right."""
+"""Tests of which option an answer chooses, and which one is right."""
 
 from typing import Any
 

@@ -233,9 +233,9 @@ def test_curves_are_of_the_answers_with_probabilities() -> None:
     ]
     rows = [{"_index_": a.index, "_replication_": "r", **rubric.score(a)} for a in answers]
     results = rubric.summarise(pa.Table.from_pylist(rows, _schema(rubric)))
-    found = results.numbers["ranking"]
-    assert found.rows == 3
-    assert [row.label for row in found.classes] == ["a", "b"]
+    numbers = results.numbers["ranking"]
+    assert numbers.rows == 3
+    assert [row.label for row in numbers.classes] == ["a", "b"]
     assert _metric(results, "roc_auc_macro").value == 1
     assert [figure.title for figure in results.figures[-2:]] == [
         "Is a class more probable where it is true? (ROC)",

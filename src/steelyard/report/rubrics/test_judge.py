@@ -113,19 +113,19 @@ def test_rows_that_nobody_judged_are_an_error_that_names_them() -> None:
 
 def test_judges_that_always_agreed_are_not_sure_to() -> None:
     codes = np.asarray([0, 1] * 20)
-    found = kappa_estimate(codes, codes, np.arange(40))
-    assert found.value == pytest.approx(1)
-    assert found.high == 1
-    assert found.low is not None
+    estimate = kappa_estimate(codes, codes, np.arange(40))
+    assert estimate.value == pytest.approx(1)
+    assert estimate.high == 1
+    assert estimate.low is not None
     exact = binomtest(40, 40).proportion_ci().low
-    assert found.low == pytest.approx((exact - 0.5) / 0.5)
+    assert estimate.low == pytest.approx((exact - 0.5) / 0.5)
 
 
 def test_few_answers_have_no_interval_of_kappa() -> None:
-    found = kappa_estimate(np.asarray([0, 1] * 10), np.asarray([0, 1, 1, 1] * 5), np.arange(20))
-    assert found.value == pytest.approx(0.5)
-    assert (found.low, found.high) == (None, None)
-    assert found.method == "no interval: 20 independent answers are too few (30 are needed)"
+    estimate = kappa_estimate(np.asarray([0, 1] * 10), np.asarray([0, 1, 1, 1] * 5), np.arange(20))
+    assert estimate.value == pytest.approx(0.5)
+    assert (estimate.low, estimate.high) == (None, None)
+    assert estimate.method == "no interval: 20 independent answers are too few (30 are needed)"
 
 
 def test_two_judges_are_two_also_where_no_answer_has_a_verdict_of_both() -> None:

@@ -57,8 +57,8 @@ def score(text: str | None, target: Any, **arguments: Any) -> bool:
     ],
 )
 def test_the_number_of_a_text(text: str, expected: float | None) -> None:
-    found = number_in(text)
-    assert (found and found.value) == (expected if expected is None else pytest.approx(expected, rel=1e-12))
+    number = number_in(text)
+    assert (number and number.value) == (expected if expected is None else pytest.approx(expected, rel=1e-12))
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,25 @@ def test_near_enough(text: str, target: Any, arguments: dict[str, Any], expected
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["{:d}", "{:,d}", "So it is {:,d}.", "#### {:d}\n"]))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_every_integer_is_found_as_it_is_written(number: int, form: str) -> None:
-    found = number_in(form.format(number))
-    assert found is not None
-    assert found.value == number
+    result = number_in(form.format(number))
+    assert result is not None
+    assert result.value == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_every_float_is_found_as_python_writes_it(number: float) -> None:
-    found = number_in(f"x = {number!r}")
-    assert found is not None
-    assert found.value == number
+    result = number_in(f"x = {number!r}")
+    assert result is not None
+    assert result.value == number
 
 
 @given(st.integers(-999, 999), st.integers(1, 999))
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_fractions_are_what_they_are(top: int, bottom: int) -> None:
-    found = number_in(f"= {top}/{bottom}")
-    assert found is not None
-    assert found.value == pytest.approx(float(Fraction(top, bottom)))
+    number = number_in(f"= {top}/{bottom}")
+    assert number is not None
+    assert number.value == pytest.approx(float(Fraction(top, bottom)))
 
 
 def test_why_no_number_was_read_is_said() -> None:

@@ -87,7 +87,9 @@ def test_a_skipped_row_shortens_the_corpus() -> None:
 
 
 def test_the_interval_is_the_bootstraps() -> None:
-    """Beside sacrebleu's own resampling of the same corpus: half the width of its interval differs little."""
+    """Compare with sacrebleu's own resampling of the same corpus: half the width of its interval differs
+    little.
+    """
     chance = np.random.default_rng(1)
     letters = np.array(list("abcdefgh"))
     refs = [" ".join(letters[chance.integers(0, 8, 12)]) for _ in range(200)]
@@ -120,8 +122,8 @@ def test_the_interval_is_the_bootstraps() -> None:
     ],
 )
 def test_rouge_of_published_examples(said: str, target: str, expected: dict[str, float]) -> None:
-    found = rouge(said, [target])
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    values = rouge(said, [target])
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
 
 
 def _lcs(one: list[str], other: list[str]) -> int:

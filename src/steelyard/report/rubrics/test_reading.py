@@ -118,7 +118,7 @@ def test_every_text_can_be_read(text: str) -> None:
 @given(st.sampled_from(["{}", " {}", "\n\n{}\n", "**{}**", "{}  \t", "\u200b{}", "<b>{}</b>"]), TEXTS)
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_decoration_around_an_answer_changes_nothing(decoration: str, text: str) -> None:
-    """Of texts that hold no decoration of their own, whose ends could join with ours."""
+    """Use texts that hold no decoration of their own, whose ends could join with ours."""
     text = " ".join(plain(text).translate(dict.fromkeys(map(ord, "*_<>`#~$\\"))).split())
     decorated = decoration.format(text)
     assert read_number(decorated) == read_number(text)

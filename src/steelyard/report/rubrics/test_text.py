@@ -198,5 +198,5 @@ def test_a_plus_in_a_pattern_is_a_plus() -> None:
 def test_agrees_with_re_where_both_can(text: str, pattern: str) -> None:
     expected = [match[0].strip() for match in re.finditer(pattern, text)]
     for which, place in (("first", 0), ("last", -1)):
-        found = Regex(pattern, group=0, which=which).score(made(text))["prediction"]  # type: ignore[arg-type]
-        assert found == (expected[place] if expected else None)
+        prediction = Regex(pattern, group=0, which=which).score(made(text))["prediction"]  # type: ignore[arg-type]
+        assert prediction == (expected[place] if expected else None)

@@ -114,8 +114,8 @@ class Contains:
         if said is None:
             return right_or_wrong(False, truth, None)
         text = self._same(said)
-        found = (self._same(target) in text for target in truth)
-        return right_or_wrong(all(found) if self.every else any(found), truth, said)
+        contained = (self._same(target) in text for target in truth)
+        return right_or_wrong(all(contained) if self.every else any(contained), truth, said)
 
     def _same(self, text: str) -> str:
         if self.normalise:  # whole words: "art" is not in "start"
@@ -164,11 +164,11 @@ class Regex:
     def score(self, answer: Answer) -> Json:
         truth = (self.pattern,) if self.group is None else targets(answer, self.target)
         said = answer_text(answer, self.field)
-        found = None if said is None else _find(self, said)
+        match = None if said is None else _find(self, said)
         if self.group is None:
-            return right_or_wrong(found is not None, truth, said)
-        found = None if found is None else found.strip()
-        return right_or_wrong(found is not None and found in [one.strip() for one in truth], truth, found)
+            return right_or_wrong(match is not None, truth, said)
+        match = None if match is None else match.strip()
+        return right_or_wrong(match is not None and match in [one.strip() for one in truth], truth, match)
 
     def summarise(self, scores: pa.Table) -> Results:
         if self.group is None:
@@ -230,7 +230,7 @@ class TokenF1:
 
 
 def f1(said: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """Of two bags of words; 1 where both are empty, 0 where one is."""
+    """Return the F1 of two bags of words; 1 where both are empty, 0 where one is."""
     if not said or not true:
         return float(said == true)
     shared = (Counter(said) & Counter(true)).total()

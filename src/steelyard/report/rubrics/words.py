@@ -11,7 +11,7 @@ _ASCII_SYMBOLS = frozenset("$+<=>^`|~")  # in Python's string.punctuation, so in
 
 
 class _NoPunctuation(dict[int, int | None]):
-    """For str.translate: drops punctuation; looks each character up once."""
+    """Table for str.translate that drops punctuation and looks each character up once."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
@@ -21,7 +21,7 @@ class _NoPunctuation(dict[int, int | None]):
 
 
 class _OnlyWords(dict[int, int]):
-    """For str.translate: letters, marks and digits stay, all else parts words."""
+    """Table for str.translate that keeps letters, marks and digits; all else separates words."""
 
     def __missing__(self, code: int) -> int:
         self[code] = code if unicodedata.category(chr(code))[0] in "LMN" else 0x20

@@ -32,7 +32,7 @@ class Calibration:
     plug_in: float
     """Expected calibration error as it is usually given (Guo et al. 2017): chance alone makes it greater than 0."""
     plug_in_of_chance: float
-    """About what `plug_in` would be of a perfectly calibrated system with as many answers."""
+    """Expected `plug_in` of a perfectly calibrated system with as many answers, approximately."""
     brier: Estimate
     bins: tuple[Bin, ...]
     rows: int

@@ -25,7 +25,7 @@ FEWEST_OF_A_CLASS = 10
 FEW_ERRORS = 5
 """Fewest errors that show a spread: that of fewer may be luck."""
 MOST_STRANGE = 100
-"""So many predictions that are no label of the dataset have a class each."""
+"""Number of predictions outside the dataset's labels that get a class each."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ class _Ratio:
 
 
 def _ratio(above: Floats, below: Floats, factors: tuple[float, float, float]) -> _Ratio:
-    """`above` is right answers, twice where `below` adds those said to those true; `factors` say what `below` adds."""
+    """Return a ratio: `above` is right answers, twice where `below` adds those said to those true; `factors`
+    say what `below` adds.
+    """
     inverse = np.divide(1.0, below, out=np.zeros_like(below), where=below > 0)
     value = above * inverse
     gain = inverse * (1.0 + factors[0])
@@ -204,7 +206,9 @@ def _f1(coded: Coded, involved: NDArray[np.bool_]) -> Estimate:
 
 
 def _cluster_sums(coded: Coded) -> Any:
-    """Per cluster: right answers, answers said, and answers true, of each class; sparse, for there may be many."""
+    """Sum per cluster and class: right answers, answers said, and answers true; sparse, for there may be many
+    classes.
+    """
     size = len(coded.labels)
     unique, codes = np.unique(coded.clusters, return_inverse=True)
     right = coded.truth == coded.prediction

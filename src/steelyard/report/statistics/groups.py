@@ -44,7 +44,7 @@ class Group:
     questions: int
     estimate: Estimate
     difference: Estimate
-    """From all other groups together."""
+    """Difference from all other groups together."""
     p: float | None
     p_holm: float | None
     """Corrected for the number of groups."""
@@ -65,14 +65,14 @@ def columns_of(scores: pa.Table) -> list[str]:
 
 
 def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Grouped:
-    """How each value of the column did, in the order of the values."""
+    """Return the results for each value of the column, in the order of the values."""
     values = values_of(scores)
     scale = (0.0, 1.0) if lead.unit == "share" else lead.scale
     there = np.isfinite(values)
     index = np.asarray(scores["_index_"].to_numpy(), dtype=np.int64)
     codes, names = codes_of(scores[GROUP + column])
     clusters = clusters_of(scores)
-    found = []
+    summaries = []
     for code in np.unique(codes).tolist():
         inside, name = codes == code, NONE if code < 0 else names[code]
         if binary:
@@ -83,11 +83,11 @@ def grouped(scores: pa.Table, column: str, lead: Metric, binary: bool) -> Groupe
                 pa.table({"score": values[inside]}), clusters[inside], lead.unit, lead.scale
             )
         between, p = from_the_rest(values[there], inside[there], clusters[there], scale)
-        found.append((name, int(np.unique(index[inside]).size), estimate, between, p))
-    corrected = iter(holm([p for *_, p in found if p is not None]))
+        summaries.append((name, int(np.unique(index[inside]).size), estimate, between, p))
+    corrected = iter(holm([p for *_, p in summaries if p is not None]))
     groups = [
         Group(name, questions, estimate, between, p, None if p is None else next(corrected))
-        for name, questions, estimate, between, p in found
+        for name, questions, estimate, between, p in summaries
     ]
     return Grouped(column, tuple(sorted(groups, key=lambda group: _order(group.value))), lead.unit)
 
@@ -127,18 +127,18 @@ def from_the_rest(
     return Estimate(gap, low, high, "Agresti and Caffo (2000), Welch's t, jackknife", n, error), p
 
 
-def group_table(found: Grouped, lead: Metric) -> Table:
+def group_table(groups: Grouped, lead: Metric) -> Table:
     """The groups of one column; of very many those with the lowest scores."""
-    shown, more = found.groups, ""
+    shown, more = groups.groups, ""
     if len(shown) > MOST_ROWS:
         shown = tuple(sorted(shown, key=lambda group: group.estimate.value or 0.0)[:MOST_ROWS])
-        more = f" (the {MOST_ROWS} lowest of {count(len(found.groups))})"
+        more = f" (the {MOST_ROWS} lowest of {count(len(groups.groups))})"
     rows = tuple(
         (
             group.value,
             group.questions,
-            group.estimate if found.unit == "share" else _number(group.estimate),
-            _gap(group.difference, found.unit),
+            group.estimate if groups.unit == "share" else _number(group.estimate),
+            _gap(group.difference, groups.unit),
             small_p(group.p_holm),
         )
         for group in shown
@@ -148,19 +148,19 @@ def group_table(found: Grouped, lead: Metric) -> Table:
         "together as one). p is corrected by Holm for the number of groups: below 0.05, chance alone would rarely "
         "make any of them differ so much."
     )
-    columns = (found.column, "Questions", lead.title, "Difference from the rest", "p (Holm)")
-    return Table(f"By {found.column}{more}", columns, rows, note)
+    columns = (groups.column, "Questions", lead.title, "Difference from the rest", "p (Holm)")
+    return Table(f"By {groups.column}{more}", columns, rows, note)
 
 
-def group_figure(found: Grouped, lead: Metric) -> Figure | None:
+def group_figure(groups: Grouped, lead: Metric) -> Figure | None:
     """A bar for each group; none where there is nothing to compare, or a bar would have no scale."""
-    if found.unit != "share" or len(found.groups) < 2:
+    if groups.unit != "share" or len(groups.groups) < 2:
         return None
-    bars = [(group.value, group.estimate) for group in found.groups]
-    return figures.class_bars(f"{lead.title} by {found.column}", bars)
+    bars = [(group.value, group.estimate) for group in groups.groups]
+    return figures.class_bars(f"{lead.title} by {groups.column}", bars)
 
 
-def group_numbers(found: Grouped) -> list[dict[str, Any]]:
+def group_numbers(groups: Grouped) -> list[dict[str, Any]]:
     """The groups in report.json."""
     return [
         {
@@ -171,7 +171,7 @@ def group_numbers(found: Grouped) -> list[dict[str, Any]]:
             "p": group.p,
             "pHolm": group.p_holm,
         }
-        for group in found.groups
+        for group in groups.groups
     ]
 
 

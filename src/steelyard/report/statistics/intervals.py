@@ -1,4 +1,4 @@
-"""How sure a number is: 95 % intervals for proportions, means and whatever has a standard error.
+"""Confidence intervals of 95 % for proportions, means and whatever has a standard error.
 
 Answers to the same question (replications of one `_index_`) are not independent, so every function here takes
 the cluster of each value. Rubrics call it; the quantiles are scipy's, the formulas are checked against scipy
@@ -60,8 +60,8 @@ class Estimate:
 
 
 def clusters_of(scores: pa.Table) -> Integers:
-    """Which rows of the scores hang together: those of one `_cluster_` where rows were clustered by a column, else
-    the answers to one question.
+    """Return the cluster of each row: its `_cluster_` where rows were clustered by a column, else its
+    question.
     """
     name = "_cluster_" if "_cluster_" in scores.column_names else "_index_"
     return np.asarray(pc.cast(scores[name], pa.int64()).to_numpy(), dtype=np.int64)
@@ -208,7 +208,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def effective_size(share: float, error: float, sums: Sums) -> float:
-    """How many independent values would be as sure as these.
+    """Return the number of independent values that would give the same standard error.
 
     Where all are right or wrong, or so few that clusters of the rarer kind may not have been seen at all, a cluster
     counts as one value: the smaller spread that was seen may be luck.

@@ -1,4 +1,4 @@
-"""How small a difference an evaluation of this size can see: 5 % significance, two-sided, 80 % power.
+"""Smallest difference that an evaluation of this size can detect: 5 % significance, two-sided, 80 % power.
 
 `scoring.summarise` asks for the line in a report, `comparison` for that of two systems which were compared.
 """
@@ -22,7 +22,7 @@ from steelyard.report.statistics.intervals import Estimate
 from steelyard.report.wording import counted
 
 CORRELATION = 0.5
-"""Of the scores of two systems on the same questions, where only one system is known."""
+"""Correlation of the scores of two systems on the same questions, where only one system is known."""
 FEWEST_CLUSTERS = 6
 """Fewest clusters of which a choice of signs is rarer than 5 %: with fewer the permutation test finds nothing."""
 

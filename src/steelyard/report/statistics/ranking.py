@@ -17,7 +17,7 @@ from scipy.special import expit, logit, ndtri
 from steelyard.report.statistics.intervals import TAIL, Estimate, Floats, Integers, share_interval
 
 MOST_CLASSES = 100
-"""With more, a class against the rest says little, and the probabilities of all weigh much."""
+"""Classes above which a class against the rest says little, and the probabilities of all take much memory."""
 MOST_POINTS = 200
 
 
@@ -162,6 +162,6 @@ def _bounded(value: float, error: float, least: int, method: str, n: int) -> Est
 
 
 def _curve(x: Sequence[float], y: Sequence[float]) -> Curve:
-    """At most MOST_POINTS of the points, the first and the last among them."""
+    """Return at most MOST_POINTS of the points, the first and the last among them."""
     keep = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).round().astype(np.int64))
     return Curve(tuple(round(float(x[k]), 6) for k in keep), tuple(round(float(y[k]), 6) for k in keep))

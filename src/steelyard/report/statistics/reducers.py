@@ -1,4 +1,4 @@
-"""What several answers to one question come to: their mean, the vote of the majority, the best, pass@k.
+"""Reducers, which make one score of several answers to one question: mean, majority, best, pass@k.
 
 `scoring.summarise` calls `reduced` with the names that were asked for. Each question counts the same, however often it
 was asked.
@@ -72,12 +72,12 @@ def reduced(scores: pa.Table, lead: Metric, names: Sequence[str]) -> tuple[Metri
     check_reducers(names)
     unique, first, question = np.unique(scores["_index_"].to_numpy(), return_index=True, return_inverse=True)
     clusters = clusters_of(scores)[first] if unique.size else unique
-    asked = Asked(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
-    return tuple(_metric(asked, name) for name in dict.fromkeys(names))
+    scored = Asked(scores, question.astype(np.int64), clusters, lead, right_or_wrong(scores))
+    return tuple(_metric(scored, name) for name in dict.fromkeys(names))
 
 
 def right_or_wrong(scores: pa.Table) -> bool:
-    """Whether the score of each answer says no more than whether it is right."""
+    """Tell whether the score of each answer says no more than whether it is right."""
     return bool(pc.all(pc.equal(scores["score"], pc.cast(scores["correct"], pa.float64()))).as_py())
 
 
@@ -93,14 +93,14 @@ def pass_at_k(n: Integers, c: Integers, k: int) -> Floats:
     return np.asarray(np.where(never, 1.0, np.where(c == 0, 0.0, -np.expm1(logs))), dtype=np.float64)
 
 
-def _metric(asked: Asked, name: str) -> Metric:
+def _metric(scored: Asked, name: str) -> Metric:
     k = _pass_at(name)
     if k is not None:
-        note = f"a right answer is among {k}, drawn from {_times(asked.times)} to each question"
-        return _estimated(asked, name, _pass(asked, k), (name, note, "share"))
+        note = f"a right answer is among {k}, drawn from {_times(scored.times)} to each question"
+        return _estimated(scored, name, _pass(scored, k), (name, note, "share"))
     title, note, values = _REDUCERS[name]
-    note = f"{note} of {_times(asked.times)} to each question"
-    return _estimated(asked, name, values(asked), (title, note, asked.lead.unit))
+    note = f"{note} of {_times(scored.times)} to each question"
+    return _estimated(scored, name, values(scored), (title, note, scored.lead.unit))
 
 
 def _times(times: Integers) -> str:
@@ -108,17 +108,17 @@ def _times(times: Integers) -> str:
     return f"{count(most)} answers" if least == most else f"{count(least)} to {count(most)} answers"
 
 
-def _estimated(asked: Asked, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
+def _estimated(scored: Asked, name: str, values: Floats, shown: tuple[str, str, Unit]) -> Metric:
     title, note, unit = shown
-    if asked.binary and np.isin(values, (0.0, 1.0)).all():
-        estimate = proportion(values == 1, asked.clusters)
+    if scored.binary and np.isin(values, (0.0, 1.0)).all():
+        estimate = proportion(values == 1, scored.clusters)
     else:
-        estimate = score_mean(pa.table({"score": values}), asked.clusters, unit, asked.lead.scale)
-    return Metric(f"{asked.lead.name}_{name}", f"{asked.lead.title}, {title}", estimate, unit, note)
+        estimate = score_mean(pa.table({"score": values}), scored.clusters, unit, scored.lead.scale)
+    return Metric(f"{scored.lead.name}_{name}", f"{scored.lead.title}, {title}", estimate, unit, note)
 
 
-def _mean(asked: Asked) -> Floats:
-    return _means(asked.values, asked.question, asked.questions)
+def _mean(scored: Asked) -> Floats:
+    return _means(scored.values, scored.question, scored.questions)
 
 
 def _means(values: Floats, group: Integers, groups: int) -> Floats:
@@ -129,31 +129,31 @@ def _means(values: Floats, group: Integers, groups: int) -> Floats:
     return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
 
 
-def _best(asked: Asked) -> Floats:
-    best = np.full(asked.questions, np.nan)
-    np.fmax.at(best, asked.question, asked.values)
+def _best(scored: Asked) -> Floats:
+    best = np.full(scored.questions, np.nan)
+    np.fmax.at(best, scored.question, scored.values)
     return best
 
 
-def _majority(asked: Asked) -> Floats:
+def _majority(scored: Asked) -> Floats:
     """The score of the answer that was given most often; of several as frequent, their mean.
 
     Rows that failed vote as badly as they could have: a system gains nothing by staying silent. An answer in which
     nothing was found has no vote beside one in which something was.
     """
-    codes, texts = codes_of(asked.scores["prediction"])
+    codes, texts = codes_of(scored.scores["prediction"])
     width = len(texts) + 1
-    answered = ~asked.failed
-    answers, place = np.unique((asked.question * width + codes + 1)[answered], return_inverse=True)
+    answered = ~scored.failed
+    answers, place = np.unique((scored.question * width + codes + 1)[answered], return_inverse=True)
     votes = np.bincount(place, minlength=answers.size).astype(np.float64)
-    score = _means(asked.values[answered], place.astype(np.int64), answers.size)
+    score = _means(scored.values[answered], place.astype(np.int64), answers.size)
     votes[answers % width == 0] = 0.5  # nothing found: less than any answer
     question = answers // width
-    most = np.zeros(asked.questions)
+    most = np.zeros(scored.questions)
     np.maximum.at(most, question, votes)
     wins = votes == most[question]
-    values = _means(score[wins], question[wins], asked.questions)
-    silent = np.bincount(asked.question[asked.failed], minlength=asked.questions)
+    values = _means(score[wins], question[wins], scored.questions)
+    silent = np.bincount(scored.question[scored.failed], minlength=scored.questions)
     for number in np.flatnonzero(silent).tolist():
         here = slice(*np.searchsorted(question, [number, number + 1]))
         values[number] = _worst_vote(votes[here], score[here], int(silent[number]))
@@ -175,25 +175,27 @@ def _worst_vote(votes: Floats, score: Floats, silent: int) -> float:
     return min(outcomes, default=float("nan"))
 
 
-def _pass(asked: Asked, k: int) -> Floats:
-    times = asked.times
+def _pass(of_questions: Asked, k: int) -> Floats:
+    times = of_questions.times
     if times.size and times.min() < k:
-        index = asked.scores["_index_"][int(np.argmax(asked.question == np.argmin(times)))].as_py()
+        index = of_questions.scores["_index_"][
+            int(np.argmax(of_questions.question == np.argmin(times)))
+        ].as_py()
         raise UsageError(
             f"reducer pass@{k}: needs at least {k} answers to each question; row {index} has {int(times.min())}"
         )
-    scored = np.isfinite(asked.values)
-    column: Any = asked.scores["correct"]
+    scored = np.isfinite(of_questions.values)
+    column: Any = of_questions.scores["correct"]
     correct = scored & np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
-    right = np.bincount(asked.question[correct], minlength=asked.questions)
-    known = np.bincount(asked.question[scored], minlength=asked.questions)
+    right = np.bincount(of_questions.question[correct], minlength=of_questions.questions)
+    known = np.bincount(of_questions.question[scored], minlength=of_questions.questions)
     chances = pass_at_k(np.maximum(known, k), right, k)
     return np.asarray(np.where(known >= k, chances, np.nan), dtype=np.float64)
 
 
 def _pass_at(name: str) -> int | None:
-    found = re.fullmatch(r"pass@([1-9]\d{0,5})", name)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"pass@([1-9]\d{0,5})", name)
+    return int(match[1]) if match else None
 
 
 _REDUCERS: dict[str, tuple[str, str, Callable[[Asked], Floats]]] = {

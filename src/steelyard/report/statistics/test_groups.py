@@ -38,23 +38,23 @@ def test_numbers_differ_by_welchs_test() -> None:
     chance = np.random.default_rng(1)
     values = np.concatenate([chance.normal(0.3, 1, 40), chance.normal(0, 2, 200)])
     inside = np.arange(240) < 40
-    found, p = from_the_rest(values, inside, np.arange(240), None)
+    estimate, p = from_the_rest(values, inside, np.arange(240), None)
     theirs = ttest_ind(values[inside], values[~inside], equal_var=False)
     interval = theirs.confidence_interval(0.95)
     assert p == pytest.approx(theirs.pvalue)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
 
 
 def test_shares_are_agresti_and_caffos() -> None:
     """The same with one success and one failure more on each side."""
     hits = np.array([1.0] * 8 + [0.0] * 2 + [1.0] * 30 + [0.0] * 20)
     inside = np.arange(60) < 10
-    found, p = from_the_rest(hits, inside, np.arange(60), (0.0, 1.0))
+    estimate, p = from_the_rest(hits, inside, np.arange(60), (0.0, 1.0))
     here, rest = [1.0] * 9 + [0.0] * 3, [1.0] * 31 + [0.0] * 21
     theirs = ttest_ind(here, rest, equal_var=False)
-    assert found.value == pytest.approx(0.8 - 0.6)
+    assert estimate.value == pytest.approx(0.8 - 0.6)
     assert p == pytest.approx(theirs.pvalue)
-    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
 
 
 def test_even_clusters_are_their_means() -> None:
@@ -66,13 +66,13 @@ def test_even_clusters_are_their_means() -> None:
 
 
 def test_an_answer_without_a_score_is_not_a_wrong_one() -> None:
-    found = grouped(make_scores({"a": [1.0, None], "b": [1.0, 0.0]}), "subject", LEAD, True)
-    assert [(group.estimate.value, group.estimate.n) for group in found.groups] == [(1.0, 1), (0.5, 2)]
+    groups = grouped(make_scores({"a": [1.0, None], "b": [1.0, 0.0]}), "subject", LEAD, True)
+    assert [(group.estimate.value, group.estimate.n) for group in groups.groups] == [(1.0, 1), (0.5, 2)]
 
 
 def test_three_that_are_all_right_are_no_discovery() -> None:
-    found = grouped(make_scores({"few": [1.0] * 3, "rest": [1.0, 1.0, 0.0] * 60}), "subject", LEAD, True)
-    few = found.groups[0]
+    groups = grouped(make_scores({"few": [1.0] * 3, "rest": [1.0, 1.0, 0.0] * 60}), "subject", LEAD, True)
+    few = groups.groups[0]
     assert few.value == "few"
     assert few.p is not None
     assert few.p > 0.3
@@ -86,8 +86,8 @@ def test_one_group_has_nothing_beside_it() -> None:
 
 
 def test_values_are_in_order_and_none_is_last() -> None:
-    found = grouped(make_scores({"10": [1.0], None: [0.0], "b": [1.0], "9": [0.0]}), "subject", LEAD, True)
-    assert [group.value for group in found.groups] == ["9", "10", "b", "(none)"]
+    groups = grouped(make_scores({"10": [1.0], None: [0.0], "b": [1.0], "9": [0.0]}), "subject", LEAD, True)
+    assert [group.value for group in groups.groups] == ["9", "10", "b", "(none)"]
 
 
 def test_questions_count_once_however_often_they_were_asked() -> None:
@@ -97,36 +97,36 @@ def test_questions_count_once_however_often_they_were_asked() -> None:
 
 
 def test_the_table_says_what_differs() -> None:
-    found = grouped(
+    groups = grouped(
         make_scores({"easy": [1.0] * 90 + [0.0] * 10, "hard": [1.0, 0.0] * 50}), "subject", LEAD, True
     )
-    table = group_table(found, LEAD)
+    table = group_table(groups, LEAD)
     assert table.columns == ("subject", "Questions", "Accuracy", "Difference from the rest", "p (Holm)")
     assert table.rows[0][0] == "easy"
     assert str(table.rows[0][3]).startswith("+40.0 (+")
     assert table.rows[0][4] == "<0.001"
-    assert [each["value"] for each in group_numbers(found)] == ["easy", "hard"]
-    assert group_figure(found, LEAD) is not None
+    assert [group["value"] for group in group_numbers(groups)] == ["easy", "hard"]
+    assert group_figure(groups, LEAD) is not None
 
 
 def test_few_numbers_without_a_scale_have_no_interval() -> None:
-    found, p = from_the_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
-    assert (found.low, found.high, p) == (None, None, None)
-    assert found.method == "no interval: a side has fewer than 30 questions"
+    estimate, p = from_the_rest(np.arange(20.0), np.arange(20) < 9, np.arange(20), None)
+    assert (estimate.low, estimate.high, p) == (None, None, None)
+    assert estimate.method == "no interval: a side has fewer than 30 questions"
 
 
 def test_numbers_have_no_per_cent() -> None:
-    found = grouped(
+    groups = grouped(
         make_scores({"a": [12.0, 14.0, 13.0] * 20, "b": [15.0, 17.0, 20.0] * 20}), "subject", NUMBER, False
     )
-    table = group_table(found, NUMBER)
+    table = group_table(groups, NUMBER)
     assert str(table.rows[0][2]).startswith("13.000 (")
     assert str(table.rows[0][3]).startswith("−4.333 (−")
-    assert group_figure(found, NUMBER) is None
+    assert group_figure(groups, NUMBER) is None
 
 
 def test_of_very_many_groups_the_lowest_are_shown() -> None:
-    found = grouped(make_scores({f"g{n}": [float(n % 2), 1.0] for n in range(80)}), "subject", LEAD, True)
-    table = group_table(found, LEAD)
+    groups = grouped(make_scores({f"g{n}": [float(n % 2), 1.0] for n in range(80)}), "subject", LEAD, True)
+    table = group_table(groups, LEAD)
     assert (len(table.rows), table.title) == (50, "By subject (the 50 lowest of 80)")
-    assert len(group_numbers(found)) == 80
+    assert len(group_numbers(groups)) == 80

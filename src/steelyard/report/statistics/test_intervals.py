@@ -103,7 +103,7 @@ def test_the_clustered_interval_covers_as_often_as_it_says() -> None:
 
 
 def test_mean_of_single_values_is_students() -> None:
-    """Of many values; the two more at the ends make hardly a difference."""
+    """Use many values; the two more at the ends make hardly a difference."""
     values = np.random.default_rng(2).normal(size=5000)
     estimate = mean(values, np.arange(5000))
     low, high = stats.t.interval(0.95, 4999, loc=values.mean(), scale=stats.sem(values))
@@ -156,7 +156,7 @@ def test_the_error_of_unequal_clusters_is_the_jackknifes() -> None:
 
 
 def test_a_few_misses_in_a_few_clusters_are_no_small_spread() -> None:
-    """Where hardly a cluster of the rarer kind was seen, each counts as one value."""
+    """Hardly a cluster of the rarer kind was seen: each counts as one value."""
     hits = np.ones(400, np.bool_)
     hits[[7, 130]] = False
     estimate = proportion(hits, np.repeat(np.arange(40), 10))

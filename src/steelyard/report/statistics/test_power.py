@@ -1,4 +1,4 @@
-"""What a size can see, against statsmodels, and by trying."""
+"""Tests of detectable differences, against statsmodels and by simulation."""
 
 import numpy as np
 import pytest
@@ -20,10 +20,10 @@ from steelyard.report.statistics.power import (
 def test_unpaired_is_statsmodels(n: int) -> None:
     """Two groups of `n` with spread 1: its effect size is the difference in standard deviations."""
     values = np.tile([-1.0, 1.0], n // 2)
-    found = detectable(mean(values, np.arange(n)))
+    minimum = detectable(mean(values, np.arange(n)))
     effect = NormalIndPower().solve_power(effect_size=None, nobs1=n, alpha=0.05, power=0.8)
-    assert found is not None
-    assert found.unpaired == pytest.approx(effect * values.std(ddof=1), rel=1e-4)
+    assert minimum is not None
+    assert minimum.unpaired == pytest.approx(effect * values.std(ddof=1), rel=1e-4)
 
 
 @pytest.mark.parametrize("n", [100, 1000])
@@ -35,7 +35,7 @@ def test_paired_is_statsmodels(n: int) -> None:
 
 
 def test_few_clusters_see_less() -> None:
-    """About as the t test of their means, whose power statsmodels counts out."""
+    """Compare with the t test of the cluster means, whose power statsmodels computes."""
     values = np.random.default_rng(3).normal(size=12)
     apart = detectable(mean(values, np.arange(12), (-5.0, 5.0)), 12)
     effect = TTestPower().solve_power(effect_size=None, nobs=12, alpha=0.05, power=0.8)
@@ -80,11 +80,11 @@ def test_other_questions_need_what_fishers_exact_test_needs() -> None:
     assert least is not None
     chance = np.random.default_rng(8)
     first, second = chance.binomial(100, 0.9, 500), chance.binomial(100, 0.9 - least, 500)
-    found = {
+    minima = {
         pair: fisher_exact([[pair[0], 100 - pair[0]], [pair[1], 100 - pair[1]]]).pvalue
         for pair in zip(first.tolist(), second.tolist(), strict=True)
     }
-    power = np.mean([found[pair] < 0.05 for pair in zip(first.tolist(), second.tolist(), strict=True)])
+    power = np.mean([minima[pair] < 0.05 for pair in zip(first.tolist(), second.tolist(), strict=True)])
     assert 0.74 < power < 0.86
 
 
@@ -95,7 +95,7 @@ def test_systems_that_hardly_differ_cannot_be_told_apart() -> None:
 
 
 def test_too_few_clusters_find_nothing() -> None:
-    """Of 5 clusters the rarest choice of signs has 2 of 32: never below 5 %."""
+    """Five clusters have 32 choices of signs, of which 2 are the rarest: p is never below 5 %."""
     lead = Metric("accuracy", "Accuracy", proportion(np.arange(50) < 25, np.repeat(np.arange(5), 10)))
     line = power_line(lead, 50, 5, binary=True)
     assert line == "This size, 50 questions, is too small to see any difference with 80 % power at 5 %."
@@ -119,9 +119,9 @@ def test_the_line_says_points() -> None:
 
 
 def test_all_right_still_sees_something() -> None:
-    found = detectable(proportion(np.ones(100, np.bool_), np.arange(100)), binary=True)
-    assert found is not None
-    assert 0.01 < found.paired < 0.1
+    minimum = detectable(proportion(np.ones(100, np.bool_), np.arange(100)), binary=True)
+    assert minimum is not None
+    assert 0.01 < minimum.paired < 0.1
 
 
 def test_without_an_interval_there_is_no_line() -> None:

@@ -18,9 +18,9 @@ ROWS = st.lists(st.tuples(st.sampled_from(range(3)), *[st.integers(0, 8)] * 3), 
 
 
 def _of(truth: Integers, shares: Floats, clusters: Integers | None = None) -> Ranking:
-    found = ranking(LABELS, truth, shares, np.arange(truth.size) if clusters is None else clusters)
-    assert found is not None
-    return found
+    result = ranking(LABELS, truth, shares, np.arange(truth.size) if clusters is None else clusters)
+    assert result is not None
+    return result
 
 
 def _delong(positive: Floats, negative: Floats) -> float:
@@ -34,25 +34,25 @@ def _delong(positive: Floats, negative: Floats) -> float:
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_agrees_with_scikit_learn(rows: list[tuple[int, ...]]) -> None:
     truth, shares = np.array([row[0] for row in rows]), np.array([row[1:] for row in rows]) / 8
-    found = ranking(LABELS, truth, shares, np.arange(truth.size))
-    told = [k for k in range(3) if 0 < (truth == k).sum() < truth.size]
-    assert (found is None) == (not told)
-    if found is None:
+    result = ranking(LABELS, truth, shares, np.arange(truth.size))
+    present = [k for k in range(3) if 0 < (truth == k).sum() < truth.size]
+    assert (result is None) == (not present)
+    if result is None:
         return
-    rocs = [metrics.roc_auc_score(truth == k, shares[:, k]) for k in told]
-    prs = [metrics.average_precision_score(truth == k, shares[:, k]) for k in told]
-    assert [row.roc_auc.value for row in found.classes] == pytest.approx(rocs)
-    assert [row.pr_auc.value for row in found.classes] == pytest.approx(prs)
-    assert found.roc_auc.value == pytest.approx(np.mean(rocs))
-    assert found.pr_auc.value == pytest.approx(np.mean(prs))
-    for k, row in zip(told, found.classes, strict=True):
+    rocs = [metrics.roc_auc_score(truth == k, shares[:, k]) for k in present]
+    prs = [metrics.average_precision_score(truth == k, shares[:, k]) for k in present]
+    assert [row.roc_auc.value for row in result.classes] == pytest.approx(rocs)
+    assert [row.pr_auc.value for row in result.classes] == pytest.approx(prs)
+    assert result.roc_auc.value == pytest.approx(np.mean(rocs))
+    assert result.pr_auc.value == pytest.approx(np.mean(prs))
+    for k, row in zip(present, result.classes, strict=True):
         x, y, _ = metrics.roc_curve(truth == k, shares[:, k], drop_intermediate=False)
         assert row.roc.x == pytest.approx(x, abs=1e-6)
         assert row.roc.y == pytest.approx(y, abs=1e-6)
         precision, recall, _ = metrics.precision_recall_curve(truth == k, shares[:, k])
         assert row.pr.x == pytest.approx(recall[::-1], abs=1e-6)
         assert row.pr.y == pytest.approx(precision[::-1], abs=1e-6)
-        for estimate in (row.roc_auc, row.pr_auc, found.roc_auc, found.pr_auc):
+        for estimate in (row.roc_auc, row.pr_auc, result.roc_auc, result.pr_auc):
             assert estimate.low is not None
             assert estimate.high is not None
             assert 0 <= estimate.low <= (estimate.value or 0) <= estimate.high <= 1
@@ -89,8 +89,8 @@ def test_the_intervals_cover_as_often_as_they_say() -> None:
     for _ in range(tries):
         truth = np.repeat([0, 1], size // 2)
         score = truth + chance.normal(size=size)
-        found = _of(truth, np.column_stack([-score, score]))
-        area, pr = found.classes[1].roc_auc, found.classes[1].pr_auc
+        result = _of(truth, np.column_stack([-score, score]))
+        area, pr = result.classes[1].roc_auc, result.classes[1].pr_auc
         inside[0] += (area.low or 0) <= expected <= (area.high or 0)
         inside[1] += (pr.low or 0) <= 0.7525 <= (pr.high or 0)  # of 4,000,000 rows
     shares = inside / tries
@@ -99,10 +99,10 @@ def test_the_intervals_cover_as_often_as_they_say() -> None:
 
 
 def test_no_error_is_not_certainty() -> None:
-    found = _of(np.array([0, 0, 0, 1, 1]), np.array([[0.9, 0.1]] * 3 + [[0.2, 0.8]] * 2))
-    assert found.roc_auc.value == 1
-    assert found.roc_auc.low == pytest.approx(share_interval(1, 2)[0])
-    assert found.pr_auc.low == pytest.approx(share_interval(1, 2)[0])
+    result = _of(np.array([0, 0, 0, 1, 1]), np.array([[0.9, 0.1]] * 3 + [[0.2, 0.8]] * 2))
+    assert result.roc_auc.value == 1
+    assert result.roc_auc.low == pytest.approx(share_interval(1, 2)[0])
+    assert result.pr_auc.low == pytest.approx(share_interval(1, 2)[0])
 
 
 def test_one_class_alone_has_no_curve() -> None:
@@ -120,11 +120,11 @@ def test_a_map_becomes_a_matrix() -> None:
 def test_figures_say_the_areas_in_words() -> None:
     chance = np.random.default_rng(6)
     truth = chance.integers(0, 3, size=5000)
-    found = _of(truth, (truth[:, None] == np.arange(3)) + chance.random((5000, 3)))
+    result = _of(truth, (truth[:, None] == np.arange(3)) + chance.random((5000, 3)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        roc, pr = roc_figure(found), pr_figure(found)
+        roc, pr = roc_figure(result), pr_figure(result)
     assert "ROC curves of 3 classes, each against the rest, in 5,000 answers." in roc.summary
     assert "(average precision)" in pr.summary
     assert len(roc.svg) < 20_000
-    assert max(len(row.roc.x) for row in found.classes) == 200
+    assert max(len(row.roc.x) for row in result.classes) == 200
