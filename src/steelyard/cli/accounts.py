@@ -1,37 +1,48 @@
-"""`steelyard account …` and `steelyard token`: who may use the platform, for its administrators."""
+"""`steelyard account …` and `steelyard token`: accounts of the platform, for its administrators."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.connection import PlatformOptions, on_platform
+from steelyard.cli.connection import PlatformOptions
+from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
     from steelyard.schema.account import Account
 
 NameArgument = Annotated[str, typer.Argument(help="Id or name of the account.")]
-ResourcesOption = Annotated[str, typer.Option(help="Comma-joined, such as datasets,models; * is any.")]
-FunctionsOption = Annotated[str, typer.Option(help="Comma-joined, such as get,query; * is any.")]
+ResourcesOption = Annotated[
+    str, typer.Option(help="Permitted resources, separated by commas, such as datasets,models; * is all.")
+]
+FunctionsOption = Annotated[
+    str, typer.Option(help="Permitted functions, separated by commas, such as get,query; * is all.")
+]
 AccountsOption = Annotated[
     str | None,
-    typer.Option(help="Accounts whose entities are meant; by default the account's own name."),
+    typer.Option(
+        help="Accounts whose entities may be used, separated by commas. Default: the account itself."
+    ),
 ]
 
-account = typer.Typer(help="Who may use the platform.", no_args_is_help=True, rich_markup_mode=None)
+account = typer.Typer(
+    help="Manage accounts: who may use the platform, and for what.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @account.command("create")
-@on_platform
+@with_options
 def create(
-    name: Annotated[str, typer.Argument(help="Its name, which no other account has.")],
+    name: Annotated[str, typer.Argument(help="Name of the account; no other account may have it.")],
     resources: ResourcesOption = "*",
     functions: FunctionsOption = "*",
     accounts: AccountsOption = None,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Make an account that may do everything with entities of its own, or what the options say.
+    """Create an account. By default it may do everything with its own entities.
 
     `steelyard token NAME` then makes a token for it.
     """
@@ -42,7 +53,7 @@ def create(
 
 
 @account.command("permit")
-@on_platform
+@with_options
 def permit(
     name: NameArgument,
     resources: ResourcesOption = "*",
@@ -51,7 +62,7 @@ def permit(
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Say what an account's tokens may do at most, in place of what was said before."""
+    """Set what an account's tokens may do at most. This replaces its earlier permissions."""
     with platform.connect() as client:
         owner = _account(client, name)
         client.accounts.set_permissions(owner.id or "", [_grant(owner, resources, functions, accounts)])
@@ -59,42 +70,44 @@ def permit(
 
 
 @account.command("suspend")
-@on_platform
+@with_options
 def suspend(name: NameArgument, *, platform: PlatformOptions) -> None:
-    """Let none of its tokens count, from the next request on; what runs for it goes on."""
+    """Refuse all tokens of an account, from the next request on. Its running work goes on."""
     with platform.connect() as client:
         owner = _account(client, name)
         typer.echo(f"accounts/{owner.id} {client.accounts.suspend(owner.id or '').status}")
 
 
 @account.command("reactivate")
-@on_platform
+@with_options
 def reactivate(name: NameArgument, *, platform: PlatformOptions) -> None:
-    """Let the tokens of a suspended account count again."""
+    """Accept the tokens of a suspended account again."""
     with platform.connect() as client:
         owner = _account(client, name)
         typer.echo(f"accounts/{owner.id} {client.accounts.reactivate(owner.id or '').status}")
 
 
 @account.command("rotate-key")
-@on_platform
+@with_options
 def rotate_key(*, platform: PlatformOptions) -> None:
-    """Sign tokens with a new key from now on. Tokens of the keys before stay good until they expire."""
+    """Sign tokens with a new key from now on. Tokens of earlier keys stay valid until they expire."""
     with platform.connect() as client:
         typer.echo(f"signing key {client.accounts.rotate_signing_key()}")
 
 
-@on_platform
+@with_options
 def token(
     account: NameArgument,
     resources: ResourcesOption = "*",
     functions: FunctionsOption = "*",
     accounts: AccountsOption = None,
-    days: Annotated[int, typer.Option(min=1, max=36500, help="How long it is good.")] = 30,
+    days: Annotated[
+        int, typer.Option(min=1, max=36500, help="Number of days for which the token is valid.")
+    ] = 30,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Make a token for an account. It is printed, this once."""
+    """Make a token for an account, and print it. It cannot be shown again."""
     from datetime import UTC, datetime, timedelta
 
     from steelyard.client import Forbidden

@@ -1,4 +1,4 @@
-"""`steelyard audit verify`: checks an audit, and each report in it, against their files."""
+"""`steelyard audit verify`: checks an audit, and every report in it, against their files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +9,13 @@ from steelyard.cli.report_verify import KeyOption, print_checks
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="The index.html or audit.json, or their folder.")],
+    file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     key: KeyOption = None,
 ) -> None:
     """Check an audit against the reports that it was made from, and these against their inputs and outputs.
 
-    Says first what cannot be checked and why. Made for what `steelyard audit download ID --evidence DIR` has brought; a
-    page that lies alone is checked as far as it goes. Exit status 1 for a fault.
+    It says first what cannot be checked and why. Give what `steelyard audit download ID --evidence DIR` has downloaded;
+    of a page without its files, only a part can be checked. Exit status 1 if a check fails.
     """
     from steelyard.report.evidence.attestation import public_key
     from steelyard.report.evidence.verify_audit import audit_folder_of, verify_audit

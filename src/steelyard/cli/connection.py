@@ -1,11 +1,9 @@
-"""The options with which every command finds the platform, and the kinds as users write them."""
+"""The options by which commands find the platform, and the names of kinds as users write them."""
 
-import functools
-import inspect
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,29 +11,14 @@ if TYPE_CHECKING:
     from steelyard.client import Client
     from steelyard.local.state import StateDir
 
-EndpointOption = Annotated[
-    str | None,
-    typer.Option(
-        "--endpoint",
-        help="Address of the API, with /v0; by default STEELYARD_API_ENDPOINT, DYFF_API_ENDPOINT, or what runs here.",
-    ),
+OutputOption = Annotated[
+    str, typer.Option("--output", "-o", help="Form of the output: table, json, yaml or name.")
 ]
-TokenOption = Annotated[
-    str | None,
-    typer.Option(
-        "--token", help="By default STEELYARD_API_TOKEN, DYFF_API_TOKEN, or that of what runs here."
-    ),
-]
-StateOption = Annotated[
-    Path | None,
-    typer.Option(help="The state folder of the steelyard up to talk to, before all else."),
-]
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="table, json, yaml or name")]
 FolderOption = Annotated[
     Path | None,
     typer.Option(
         "--state-dir",
-        help="The state folder; by default ./.steelyard where there is one, else $XDG_STATE_HOME/steelyard or "
+        help="State folder. Default: ./.steelyard where it exists, else $XDG_STATE_HOME/steelyard or "
         "~/.local/state/steelyard.",
     ),
 ]
@@ -56,7 +39,7 @@ COLLECTIONS = tuple(SHORT.values())
 KindArgument = Annotated[
     str,
     typer.Argument(
-        help="evaluation, evaluations or eval; likewise "
+        help="Kind: evaluation, evaluations or eval; likewise "
         + ", ".join(f"{plural} ({short})" for short, plural in SHORT.items() if short != "eval")
         + "."
     ),
@@ -69,7 +52,7 @@ ENTITIES = frozenset(COLLECTIONS) - {"accounts"}
 
 
 def collection_name(kind: str) -> str:
-    """The collection of a kind in whatever form: Evaluation, evaluations, eval. Raises UsageError."""
+    """Return the collection of a kind in any of its forms: Evaluation, evaluations, eval. Raises UsageError."""
     from steelyard.errors import UsageError
 
     word = kind.lower()
@@ -80,17 +63,17 @@ def collection_name(kind: str) -> str:
 
 
 def one_of(plural: str, possible: Set[str], what: str) -> str:
-    """The collection, where it is one of those that have `what`. Raises UsageError."""
+    """Return the collection where it has `what`, which those in `possible` have. Raises UsageError."""
     from steelyard.errors import UsageError
 
     if plural not in possible:
-        known = ", ".join(each for each in COLLECTIONS if each in possible)
+        known = ", ".join(collection for collection in COLLECTIONS if collection in possible)
         raise UsageError(f"{plural} have no {what}; these do: {known}")
     return plural
 
 
 def choose_state_dir(given: Path | None) -> "StateDir":
-    """The folder given, else ./.steelyard where there is one, else the user's."""
+    """Return the folder given, else ./.steelyard where it exists, else the user's."""
     from steelyard.local.state import StateDir, default_state_dir
 
     nearby = Path(".steelyard")
@@ -98,18 +81,18 @@ def choose_state_dir(given: Path | None) -> "StateDir":
 
 
 def command_name() -> str:
-    """How a user calls this command: `steelyard` where the shell finds it, else its path."""
+    """Return what a user types for this command: `steelyard` where the shell finds it, else its path."""
     import shutil
     import sys
 
-    called, found = Path(sys.argv[0]), shutil.which("steelyard")
-    if called.name != "steelyard" or (found and Path(found).resolve() == called.resolve()):
+    called, on_path = Path(sys.argv[0]), shutil.which("steelyard")
+    if called.name != "steelyard" or (on_path and Path(on_path).resolve() == called.resolve()):
         return "steelyard"
     return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
 
 
 def connect(endpoint: str | None, token: str | None, state_dir: Path | None = None) -> "Client":
-    """A client; the state folder's own address and token where one is given. Raises UsageError."""
+    """Return a client, with the address and token of the state folder where one is given. Raises UsageError."""
     from steelyard.client import Client
     from steelyard.errors import UsageError
     from steelyard.local.state import StateDir, read_ready
@@ -120,59 +103,54 @@ def connect(endpoint: str | None, token: str | None, state_dir: Path | None = No
             raise UsageError(
                 f"--state-dir {state_dir}: no platform runs there; start it with: steelyard up --state-dir {state_dir}"
             )
-        endpoint = (
-            ready.api if endpoint is None else endpoint
-        )  # one that is empty is an error, not an absence
+        # An empty address is an error for the client to report, not a missing one.
+        endpoint = ready.api if endpoint is None else endpoint
         token = ready.token if token is None else token
     return Client(endpoint=endpoint, token=token)
 
 
 @dataclass(frozen=True)
 class PlatformOptions:
-    """How a command finds the platform: what its options say."""
+    """The options by which a command finds the platform."""
 
-    endpoint: str | None
-    token: str | None
-    state_dir: Path | None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the API, with /v0. Default: STEELYARD_API_ENDPOINT, DYFF_API_ENDPOINT, or the platform "
+            "that runs on this machine.",
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="API token. Default: STEELYARD_API_TOKEN, DYFF_API_TOKEN, or that of the platform that runs on this "
+            "machine.",
+        ),
+    ] = None
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="State folder of a platform that `steelyard up` started; its address and token are used first."
+        ),
+    ] = None
 
     def connect(self) -> "Client":
-        """Raises UsageError."""
+        """Return a client for the platform. Raises UsageError."""
         return connect(self.endpoint, self.token, self.state_dir)
 
 
-def on_platform(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, whose last parameter is `platform`, with the options --endpoint, --token and --state-dir for it."""
-    own = inspect.signature(command)
-    kinds = {"endpoint": EndpointOption, "token": TokenOption, "state_dir": StateOption}
-    options = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
-        for name, kind in kinds.items()
-    ]
-
-    @functools.wraps(command)
-    def called(**given: Any) -> None:
-        platform = PlatformOptions(*(given.pop(name) for name in kinds))
-        command(**given, platform=platform)
-
-    kept = [each for name, each in own.parameters.items() if name != "platform"]
-    called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
-    hints = {name: kind for name, kind in command.__annotations__.items() if name != "platform"}
-    called.__annotations__ = hints | kinds
-    return called
-
-
 def one_id(collection: object, text: str) -> str:
-    """The id that a user means: a whole id, the beginning of one, or a name that one entity alone has."""
+    """Return the id that a user means: a whole id, the beginning of one, or a name that only one entity has."""
     from steelyard.errors import UsageError
 
     if len(text) == 32 and set(text) <= set("0123456789abcdef"):
         return text
-    found = [
-        each.id
-        for each in collection.query()  # type: ignore[attr-defined]
-        if getattr(each, "name", None) == text or each.id.startswith(text)
+    ids = [
+        entity.id
+        for entity in collection.query()  # type: ignore[attr-defined]
+        if getattr(entity, "name", None) == text or entity.id.startswith(text)
     ]
-    if len(found) == 1:
-        return str(found[0])
-    how = "there is none" if not found else f"{len(found)} match: {', '.join(found[:5])}"
-    raise UsageError(f"{text}: should be an id, the beginning of one, or a name; {how}")
+    if len(ids) == 1:
+        return str(ids[0])
+    reason = f"{len(ids)} match: {', '.join(ids[:5])}" if ids else "there is none"
+    raise UsageError(f"{text}: should be an id, the beginning of one, or a name; {reason}")

@@ -12,46 +12,47 @@ from steelyard.cli.connection import (
     OutputOption,
     PlatformOptions,
     collection_name,
-    on_platform,
     one_id,
     one_of,
 )
+from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.client import Client
     from steelyard.schema.account import Account
 
 FilesOption = Annotated[
-    list[Path], typer.Option("--filename", "-f", help="A file, a folder of files, or - for standard input.")
+    list[Path],
+    typer.Option("--filename", "-f", help="File, folder of files, or - for standard input. May be repeated."),
 ]
-IdArgument = Annotated[str, typer.Argument(help="An id, the beginning of one, or a name.")]
+IdArgument = Annotated[str, typer.Argument(help="Id, the beginning of an id, or name.")]
 
 
-@on_platform
+@with_options
 def create(
     filename: FilesOption,
     output: OutputOption = "name",
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Make the entities that files describe. Twice makes two of each.
+    """Create the entities that files describe. Calling it twice creates two of each.
 
     A document has `kind:` and the fields of the kind's create request, or is a `kind: List` of such `items:`.
-    `as: NAME` names it; in a later one `$(NAME)` stands for the id of its entity.
+    `as: NAME` names a document; in a later document `$(NAME)` stands for the id of its entity.
     """
     _make(filename, output, platform, again=False)
 
 
-@on_platform
+@with_options
 def apply(
     filename: FilesOption,
     output: OutputOption = "name",
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Make the entities that files describe, once.
+    """Create the entities that files describe, once.
 
-    The same document applied again is the same entity. The documents are those of `steelyard create`.
+    A document that is applied again creates nothing new. The documents are those of `steelyard create`.
     """
     _make(filename, output, platform, again=True)
 
@@ -80,7 +81,7 @@ def _make(
                 else:
                     entity = getattr(client, document.collection).create(fields, idempotency_key=key)
             except (ApiError, UsageError) as error:
-                error.args = (f"{document.where}: {error}",)  # one of many documents: which
+                error.args = (f"{document.where}: {error}",)  # says which of many documents is wrong
                 raise
             entity = getattr(entity, "inferencesession", entity)
             if document.name:
@@ -89,7 +90,7 @@ def _make(
 
 
 def _account(client: "Client", fields: dict[str, Any], *, again: bool) -> "Account":
-    """A new account, or `again` the one that has the name. Raises UsageError for other fields than a name."""
+    """Create an account, or return the one that has the name if `again`. Raises UsageError for other fields."""
     from steelyard.errors import UsageError
 
     name = fields.get("name")
@@ -97,24 +98,31 @@ def _account(client: "Client", fields: dict[str, Any], *, again: bool) -> "Accou
         raise UsageError(
             f"Account: should have `name:` and nothing else; has {', '.join(fields) or 'nothing'}"
         )
-    there = list(client.accounts.query(name=name)) if again else []
-    return there[0] if there else client.accounts.create(name)
+    existing = list(client.accounts.query(name=name)) if again else []
+    return existing[0] if existing else client.accounts.create(name)
 
 
-@on_platform
+@with_options
 def get(
     kind: KindArgument,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids or names; none: all that match.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids or names. Default: all that match.")] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", "-l", help="key=value; may be repeated, all have to match.")
+        list[str] | None,
+        typer.Option("--label", "-l", help="Label to match, as key=value. May be repeated; all must match."),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", "-w", help="field=value[,value...], such as status=Failed; may be repeated."),
+        typer.Option(
+            "--where",
+            "-w",
+            help="Field to match, as field=value[,value...], such as status=Failed. May be repeated.",
+        ),
     ] = None,
-    order_by: Annotated[str | None, typer.Option(help="A field; by default creationTime.")] = None,
-    descending: Annotated[bool, typer.Option(help="The greatest first.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
+    order_by: Annotated[str | None, typer.Option(help="Field to sort by. Default: creationTime.")] = None,
+    descending: Annotated[bool, typer.Option(help="Sort from the greatest to the smallest.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of entities. Default: all.")
+    ] = None,
     output: OutputOption = "table",
     *,
     platform: PlatformOptions,
@@ -129,18 +137,18 @@ def get(
     with platform.connect() as client:
         collection = getattr(client, plural)
         if ids:
-            found = [collection.get(one_id(collection, each)) for each in ids]
+            entities = [collection.get(one_id(collection, text)) for text in ids]
         else:
-            asked = _filters(label or [], where or [])
+            query = _filters(label or [], where or [])
             if order_by or descending:
                 order = "descending" if descending else "ascending"
-                asked |= {"orderBy": order_by or "creationTime", "order": order}
-            found = list(islice(collection.query(**asked), limit))
+                query |= {"orderBy": order_by or "creationTime", "order": order}
+            entities = list(islice(collection.query(**query), limit))
     single = ids is not None and len(ids) == 1
-    typer.echo(rendered([each.dump() for each in found], output, plural, single=single, now=now()))
+    typer.echo(rendered([entity.dump() for entity in entities], output, plural, single=single, now=now()))
 
 
-@on_platform
+@with_options
 def describe(
     kind: KindArgument,
     id: IdArgument,
@@ -158,15 +166,17 @@ def describe(
     typer.echo(described(entity, plural, now(), progress))
 
 
-@on_platform
+@with_options
 def wait(
     kind: KindArgument,
     ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds, for all of them together.")] = 3600,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit in seconds, for all of them together.")
+    ] = 3600,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Wait until entities have ended well, saying what they wait for. Exit status 1 when one ends badly."""
+    """Wait until entities have succeeded, and print what they wait for. Exit status 1 when one fails."""
     import time
 
     from steelyard.cli.output import why
@@ -176,64 +186,64 @@ def wait(
     with platform.connect() as client:
         collection = getattr(client, plural)
 
-        def said(entity: object) -> None:
+        def print_status(entity: object) -> None:
             content = entity.dump()  # type: ignore[attr-defined]
             waits = content["status"] in {"Created", "Admitted"} and plural in WORKFLOWS
-            how = collection.progress(content["id"]).message if waits else why(content)
-            typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {how or ''}".rstrip())
+            message = collection.progress(content["id"]).message if waits else why(content)
+            typer.echo(f"{plural}/{content['id'][:8]}  {content['status']}  {message or ''}".rstrip())
 
-        for each in [one_id(collection, id) for id in ids]:
-            collection.wait(each, timeout=max(until - time.monotonic(), 0.1), on_change=said)
+        for id in [one_id(collection, text) for text in ids]:
+            collection.wait(id, timeout=max(until - time.monotonic(), 0.1), on_change=print_status)
 
 
-@on_platform
+@with_options
 def label(
     kind: KindArgument,
     id: IdArgument,
-    labels: Annotated[list[str], typer.Argument(help="key=value sets a label, key- takes it away.")],
+    labels: Annotated[list[str], typer.Argument(help="key=value sets a label, key- removes it.")],
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Set or take away labels."""
+    """Set or remove labels."""
     plural = one_of(collection_name(kind), ENTITIES, "labels")
-    patch = dict(_label(each) for each in labels)
+    patch = dict(_label(text) for text in labels)
     with platform.connect() as client:
         collection = getattr(client, plural)
         collection.label(one_id(collection, id), patch)
 
 
-@on_platform
+@with_options
 def delete(
     kind: KindArgument,
     ids: Annotated[list[str], typer.Argument(help="Ids or names.")],
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Delete entities; what still runs of them is ended."""
+    """Delete entities, and end what still runs of them."""
     plural = collection_name(kind)
     with platform.connect() as client:
         collection = getattr(client, plural)
-        for each in [one_id(collection, id) for id in ids]:
-            done = collection.delete(each)
-            typer.echo(f"{plural}/{each} deleted")
-            if done.message:
-                typer.echo(f"steelyard: warning: {done.message}", err=True)
+        for id in [one_id(collection, text) for text in ids]:
+            answer = collection.delete(id)
+            typer.echo(f"{plural}/{id} deleted")
+            if answer.message:
+                typer.echo(f"steelyard: warning: {answer.message}", err=True)
 
 
-@on_platform
+@with_options
 def terminate(
     kind: KindArgument,
     id: IdArgument,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """End a workflow that runs, such as an inference session."""
+    """End a running workflow, such as an inference session."""
     plural = one_of(collection_name(kind), WORKFLOWS, "workflow to end")
     with platform.connect() as client:
         collection = getattr(client, plural)
-        each = one_id(collection, id)
-        collection.terminate(each)
-    typer.echo(f"{plural}/{each} terminated")
+        id = one_id(collection, id)
+        collection.terminate(id)
+    typer.echo(f"{plural}/{id} terminated")
 
 
 def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
@@ -241,33 +251,33 @@ def _filters(labels: list[str], where: list[str]) -> dict[str, object]:
 
     from steelyard.errors import UsageError
 
-    asked: dict[str, object] = {}
-    query: dict[str, list[str]] = {}
-    for each in where:
-        name, found, value = each.partition("=")
-        if not found or not name:
-            raise UsageError(f"--where {each}: should be field=value")
+    filters: dict[str, object] = {}
+    several: dict[str, list[str]] = {}
+    for text in where:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--where {text}: should be field=value")
         values = value.split(",")
         if len(values) > 1:
-            query[name] = values
+            several[name] = values
         else:
-            asked[name] = value
-    if query:
-        asked["query"] = json.dumps(query)
-    for each in labels:
-        if not each.partition("=")[1]:
-            raise UsageError(f"--label {each}: should be key=value")
+            filters[name] = value
+    if several:
+        filters["query"] = json.dumps(several)
+    for text in labels:
+        if not text.partition("=")[1]:
+            raise UsageError(f"--label {text}: should be key=value")
     if labels:
-        asked["labels"] = dict(_label(each) for each in labels)
-    return asked
+        filters["labels"] = dict(_label(text) for text in labels)
+    return filters
 
 
 def _label(text: str) -> tuple[str, str | None]:
     from steelyard.errors import UsageError
 
-    key, found, value = text.partition("=")
-    if not found and text.endswith("-"):
+    key, equals, value = text.partition("=")
+    if not equals and text.endswith("-"):
         return text[:-1], None
-    if not found or not key:
-        raise UsageError(f"{text}: should be key=value, or key- to take it away")
+    if not equals or not key:
+        raise UsageError(f"{text}: should be key=value, or key- to remove the label")
     return key, value

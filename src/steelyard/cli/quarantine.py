@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.connection import OutputOption, PlatformOptions, on_platform
+from steelyard.cli.connection import OutputOption, PlatformOptions
+from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ quarantine = typer.Typer(
 
 
 @quarantine.command("list")
-@on_platform
+@with_options
 def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
     """List what is in quarantine, the longest first.
 
@@ -41,7 +42,7 @@ def list_(output: OutputOption = "table", *, platform: PlatformOptions) -> None:
 
 
 @quarantine.command("show")
-@on_platform
+@with_options
 def show(
     id: IdArgument,
     consumer: ConsumerOption = None,
@@ -62,7 +63,7 @@ def show(
 
 
 @quarantine.command("release")
-@on_platform
+@with_options
 def release(id: IdArgument, consumer: ConsumerOption = None, *, platform: PlatformOptions) -> None:
     """Try the failed message once more, then the waiting ones.
 
@@ -74,7 +75,7 @@ def release(id: IdArgument, consumer: ConsumerOption = None, *, platform: Platfo
 
 
 @quarantine.command("drop")
-@on_platform
+@with_options
 def drop(id: IdArgument, consumer: ConsumerOption = None, *, platform: PlatformOptions) -> None:
     """Leave out the failed message, and apply the waiting ones.
 

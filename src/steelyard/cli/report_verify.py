@@ -13,27 +13,28 @@ MARKS = {"fine": "ok      ", "fault": "FAULT   ", "left out": "left out"}
 KeyOption = Annotated[
     Path | None,
     typer.Option(
-        help="Ed25519 public key (PEM) that must have signed it. Without one, nobody vouches for the digests.",
+        help="Ed25519 public key (PEM) that must have signed it. Without one, digests are checked, but not who made "
+        "them.",
         metavar="FILE",
     ),
 ]
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="The report.html or report.json, or their folder.")],
+    file: Annotated[Path, typer.Argument(help="report.html or report.json, or their folder.")],
     results: Annotated[
         Path | None,
         typer.Option(
-            help="The folder with inputs/ and outputs/; by default the report's own.", metavar="DIR"
+            help="Folder with inputs/ and outputs/. Default: the folder of the report.", metavar="DIR"
         ),
     ] = None,
     key: KeyOption = None,
 ) -> None:
     """Check a report against the files it was made from.
 
-    Says first what cannot be checked and why; then counts every row, computes every digest, score and number once
-    more, and draws the page again. A page that lies alone is checked as far as it goes. Works on a run's folder, and on
-    what `steelyard report download ID --evidence DIR` has brought. Exit status 1 for a fault.
+    It says first what cannot be checked and why. Then it counts every row, computes every digest, score and number
+    again, and draws the page again. Give the folder of a run, or what `steelyard report download ID --evidence DIR`
+    has downloaded; of a page without its files, only a part can be checked. Exit status 1 if a check fails.
     """
     from steelyard.report.evidence.attestation import public_key
     from steelyard.report.evidence.verify import folder_of, verify_report
@@ -52,7 +53,7 @@ def verify(
 
 
 def print_checks(checks: "AsyncIterator[Check]") -> None:
-    """A line for each as it comes, and their number. Exit status 1 for a fault."""
+    """Print a line per check as it comes, and their number at the end. Exit status 1 if a check fails."""
     import asyncio
 
     states: list[str] = []
@@ -70,7 +71,7 @@ def print_checks(checks: "AsyncIterator[Check]") -> None:
 
 
 async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
-    """Checks of a run that a platform's report does not need: judges' verdicts, and the cost of the calls."""
+    """Checks that only a run's report needs: judges' verdicts, and the cost of the calls."""
     from steelyard.runs.folder import RunFolder
 
     run = RunFolder(base)
@@ -88,7 +89,7 @@ async def _of_the_run(base: Path, report: Path) -> "AsyncIterator[Check]":
 
 
 def _places(folder: Path, page: str, results: Path | None) -> "Places":
-    """The folders of a run; without one, `inputs` and `outputs` of the results."""
+    """The folders of the run; without a run, `inputs` and `outputs` of the results."""
     from steelyard.errors import UsageError
     from steelyard.report.evidence.verify import Places
 

@@ -1,4 +1,4 @@
-"""`steelyard run DIR`: applies a folder of manifests one after the other, and shows how far each has come."""
+"""`steelyard run DIR`: applies a folder of manifests one after the other, and shows their progress."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ def run(
         None, help="Settings file (steelyard.toml).", envvar="STEELYARD_SETTINGS"
     ),
     namespace: str = typer.Option("default", help="Namespace for manifests that name none."),
-    timeout: int = typer.Option(3600, min=1, help="Seconds that one resource may take."),
+    timeout: int = typer.Option(3600, min=1, help="Time limit of one resource, in seconds."),
     display: str = Display,
 ) -> None:
-    """Apply a folder of manifests, and wait for each to finish.
+    """Apply a folder of manifests, and wait for every resource to finish.
 
-    They are applied in order, with fresh ids. Starts the embedded Kubernetes and the operator if they do not run, and
-    stops what it started. Where there is a prepare.py in the folder it runs first, with STEELYARD_STORAGE set. Exit
-    status 0 only if everything succeeded.
+    Manifests are applied in the order of their names, with new ids. The command starts the embedded Kubernetes and the
+    operator if they do not run, and stops what it started. If the folder has a prepare.py, it runs first, with
+    STEELYARD_STORAGE set. Exit status 0 only if everything succeeded.
     """
     check_local()
     import asyncio

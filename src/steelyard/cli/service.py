@@ -22,27 +22,27 @@ def service(
     name: Annotated[
         str,
         typer.Argument(
-            help="kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
+            help="Part to run: kubernetes, operator, platform, or one service of the platform: aggregator, view-sink, "
             "backup-sink, reaper, orchestrator, informer, api."
         ),
     ],
     state_dir: Annotated[
-        Path | None, typer.Option(help="The state folder; by default that of `steelyard up`.")
+        Path | None, typer.Option(help="State folder. Default: that of `steelyard up`.")
     ] = None,
     port: Annotated[
         int,
         typer.Option(
             min=0,
             max=65535,
-            help="kubernetes, platform, api: the port that it listens on; 0 chooses a free one.",
+            help="Port that kubernetes, platform or api listens on; 0 chooses a free one.",
         ),
     ] = 0,
     network: Annotated[
-        int, typer.Option(min=1, max=254, help="kubernetes: the X of its addresses 127.X.0.0/16.")
+        int, typer.Option(min=1, max=254, help="For kubernetes: X in its addresses 127.X.0.0/16.")
     ] = 16,
-    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Settings file (steelyard.toml).")] = None,
     without: Annotated[
-        list[str] | None, typer.Option(help="platform: a service that is left out; may be repeated.")
+        list[str] | None, typer.Option(help="For platform: service to leave out. May be repeated.")
     ] = None,
     line: Annotated[int | None, typer.Option(hidden=True, help="The supervisor's socket.")] = None,
 ) -> None:

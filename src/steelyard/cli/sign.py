@@ -1,4 +1,4 @@
-"""`steelyard report sign`, `steelyard audit sign`: put one's name to what was checked."""
+"""`steelyard report sign`, `steelyard audit sign`: sign what was checked."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 KeyOption = Annotated[
-    Path, typer.Option("--sign-key", metavar="FILE", help="Ed25519 key (PEM) that signs the attestation.")
+    Path,
+    typer.Option("--sign-key", metavar="FILE", help="Ed25519 private key (PEM) that signs the attestation."),
 ]
 
 
 def sign_report(
-    file: Annotated[Path, typer.Argument(help="The report.html or report.json, or their folder.")],
+    file: Annotated[Path, typer.Argument(help="report.html or report.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
-    """Sign a report that was checked: its attestation says from then on who vouches for its digests."""
+    """Sign a report that was checked: its attestation then says whose key vouches for its digests."""
     from steelyard.report.evidence.report_statement import statement_of
     from steelyard.report.evidence.verify import folder_of
 
@@ -24,10 +25,10 @@ def sign_report(
 
 
 def sign_audit(
-    file: Annotated[Path, typer.Argument(help="The index.html or audit.json, or their folder.")],
+    file: Annotated[Path, typer.Argument(help="index.html or audit.json, or their folder.")],
     sign_key: KeyOption,
 ) -> None:
-    """Sign an audit that was checked: its attestation says from then on who vouches for its digests."""
+    """Sign an audit that was checked: its attestation then says whose key vouches for its digests."""
     from steelyard.report.evidence.audit_statement import audit_statement
     from steelyard.report.evidence.verify_audit import audit_folder_of
 

@@ -1,4 +1,4 @@
-"""`steelyard upload, download, logs, report, audit`: what goes in and out beside the entities themselves."""
+"""`steelyard upload, download, logs, report, audit`: the files and logs of entities."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,25 +12,27 @@ from steelyard.cli.connection import (
     KindArgument,
     PlatformOptions,
     collection_name,
-    on_platform,
     one_id,
     one_of,
 )
 from steelyard.cli.entities import IdArgument
+from steelyard.cli.option_groups import with_options
 
-AccountOption = Annotated[str, typer.Option(help="The account that owns it.")]
+AccountOption = Annotated[str, typer.Option(help="Account that owns the entity.")]
 
 
-@on_platform
+@with_options
 def upload(
-    kind: Annotated[str, typer.Argument(help="dataset, module or model")],
-    folder: Annotated[Path, typer.Argument(help="The folder whose files are uploaded.")],
+    kind: Annotated[str, typer.Argument(help="Kind: dataset, module or model.")],
+    folder: Annotated[Path, typer.Argument(help="Folder whose files are uploaded.")],
     account: AccountOption,
-    name: Annotated[str | None, typer.Option(help="A name for people; by default the folder's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name for people. Default: the name of the folder.")
+    ] = None,
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Make a dataset, a module or a model of a folder's files. Prints its id once it is uploaded."""
+    """Create a dataset, a module or a model from the files of a folder, and print its id."""
     from steelyard.errors import UsageError
 
     plural = collection_name(kind)
@@ -47,17 +49,17 @@ def upload(
     typer.echo(f"{plural}/{made.id}")
 
 
-@on_platform
+@with_options
 def download(
     kind: KindArgument,
     id: IdArgument,
     folder: Annotated[
-        Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+        Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
     ],
     *,
     platform: PlatformOptions,
 ) -> None:
-    """Get the files of an entity. A dataset's rows, an evaluation's outputs, a report's page."""
+    """Download the files of an entity: a dataset's rows, an evaluation's outputs, a report's page."""
     plural = one_of(collection_name(kind), WITH_FILES, "files to download")
     with platform.connect() as client, _progress("downloading") as progress:
         collection = getattr(client, plural)
@@ -65,12 +67,15 @@ def download(
     typer.echo(str(folder))
 
 
-@on_platform
+@with_options
 def logs(
     kind: KindArgument,
     id: IdArgument,
-    since: Annotated[str | None, typer.Option(help="Such as 1h, 30m or 2d.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many lines.")] = 1000,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Print only lines of the last time, such as 1h, 30m or 2d. Default: all."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 1000,
     *,
     platform: PlatformOptions,
 ) -> None:
@@ -78,10 +83,10 @@ def logs(
     plural = one_of(collection_name(kind), WORKFLOWS, "logs")
     with platform.connect() as client:
         collection = getattr(client, plural)
-        found = collection.logs(one_id(collection, id), since=since, limit=limit)
-    for line in found.logs:
+        lines = collection.logs(one_id(collection, id), since=since, limit=limit).logs
+    for line in lines:
         typer.echo(f"{line.timestamp} {line.message}")
-    if not found.logs:
+    if not lines:
         typer.echo("nothing is written" + (f" since {since}" if since else " yet"), err=True)
 
 
@@ -90,21 +95,21 @@ audit = typer.Typer(help="Pages of audits.", no_args_is_help=True, rich_markup_m
 
 
 def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
-    """`open`, `save` and `download` of a kind whose output is a page called `name`."""
+    """Return `open`, `save` and `download` for a kind whose output is a page called `name`."""
 
-    @on_platform
+    @with_options
     def save(
         id: IdArgument,
         folder: Annotated[
-            Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+            Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
         ],
         *,
         platform: PlatformOptions,
     ) -> None:
-        """Save the page and what lies beside it."""
+        """Save the page and the files beside it."""
         typer.echo(str(_saved(kind, id, folder, platform) / name))
 
-    @on_platform
+    @with_options
     def open_(
         id: IdArgument,
         *,
@@ -118,31 +123,31 @@ def _page(kind: str, name: str) -> tuple[Callable[..., None], ...]:
         typer.echo(str(page))
         typer.launch(page.as_uri())
 
-    @on_platform
+    @with_options
     def download_(
         id: IdArgument,
         folder: Annotated[
-            Path, typer.Argument(help="Where the files are put; a download that broke off goes on.")
+            Path, typer.Argument(help="Folder for the files. A download that was interrupted goes on.")
         ],
         evidence: Annotated[
             bool,
             typer.Option(
                 "--evidence",
-                help="With everything that it was made from: inputs, outputs, the records of the runs. "
-                "Then it can be verified here.",
+                help="Also download everything that it was made from (inputs, outputs, records of the runs), so that "
+                "it can be verified on this machine.",
             ),
         ] = False,
         *,
         platform: PlatformOptions,
     ) -> None:
-        """Download it; with --evidence, all that is needed to check it (`verify`)."""
+        """Download the page; with --evidence, also all that is needed to check it (`verify`)."""
         if not evidence:
             typer.echo(str(_saved(kind, id, folder, platform) / name))
             return
         with platform.connect() as client, _progress("downloading") as progress:
             collection = getattr(client, kind)
-            brought = collection.download_evidence(one_id(collection, id), folder, progress=progress)
-        for path, reason in brought.not_included.items():
+            evidence_files = collection.download_evidence(one_id(collection, id), folder, progress=progress)
+        for path, reason in evidence_files.not_included.items():
             typer.echo(f"not included: {path}: {reason}", err=True)
         typer.echo(str(folder / name))
         typer.echo(f"check it: steelyard {kind.removesuffix('s')} verify {folder / name}", err=True)
@@ -165,7 +170,7 @@ for _group, _kind, _name in ((report, "reports", "report.html"), (audit, "audits
 
 
 class _progress:  # noqa: N801  (a context manager that reads as a verb)
-    """A bar in a terminal, nothing elsewhere; called with (file, bytes done, bytes in all)."""
+    """A progress bar in a terminal, nothing elsewhere; called with (file, bytes done, bytes in all)."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb

@@ -11,32 +11,36 @@ from steelyard.cli.extras import check_local
 
 def up(
     state_dir: FolderOption = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything answers.")] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Return once everything answers; it runs on in the background."),
+    ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port of Kubernetes; 0 keeps the last one.")
+        int, typer.Option(min=0, max=65535, help="Port of Kubernetes; 0 keeps the last one.")
     ] = 0,
     api_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port of the platform's API; 0 keeps the last one.")
+        int, typer.Option(min=0, max=65535, help="Port of the platform's API; 0 keeps the last one.")
     ] = 0,
-    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Settings file (steelyard.toml).")] = None,
     ready_file: Annotated[
-        Path | None, typer.Option(help="Gets {api, token, kubeconfig, pid} once ready.")
+        Path | None,
+        typer.Option(help="File to write {api, token, kubeconfig, pid} to as JSON once everything answers."),
     ] = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
-            help="Leave out a part or a service (operator, platform, orchestrator ...); repeatable."
+            help="Part or service to leave out, such as operator, platform or orchestrator. May be repeated."
         ),
     ] = None,
     new_kubernetes: Annotated[
         bool,
         typer.Option(
             "--new-kubernetes",
-            help="Begin with an empty database of Kubernetes, where the old one is lost or damaged.",
+            help="Start with an empty Kubernetes database, if the old one is lost or damaged.",
         ),
     ] = False,
 ) -> None:
-    """Start Kubernetes, the operator and the platform here. Ctrl-C ends them in order."""
+    """Start Kubernetes, the operator and the platform on this machine. Ctrl-C ends them in order."""
     check_local()
     from steelyard.local.machine import check_file_system, check_machine
     from steelyard.local.state import StateDir, check_for_up
@@ -48,12 +52,12 @@ def up(
     if settings is not None:
         from steelyard.settings import load
 
-        load(settings, state)  # a mistake in it is said here, not in a log
+        load(settings, state)  # a mistake in the file is reported here, not in a log
     if detach:
         from steelyard.local.detached import Asked, start_detached
 
-        asked = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
-        ready = start_detached(state, asked)
+        options = Asked(port, api_port, settings, ready_file, left_out, new_kubernetes)
+        ready = start_detached(state, options)
         platform = f"  api:         {ready.api}\n  token:       {ready.token}\n" if ready.api else ""
         typer.echo(
             f"steelyard runs (pid {ready.pid})\n{platform}  kubeconfig:  {ready.kubeconfig}\n"
@@ -64,20 +68,24 @@ def up(
 
     from steelyard.local.supervisor import Options, supervise
 
-    options = Options(
-        StateDir(state),
-        port,
-        api_port,
-        settings and settings.resolve(),
-        ready_file and ready_file.resolve(),
-        left_out,
-        new_kubernetes,
+    asyncio.run(
+        supervise(
+            Options(
+                StateDir(state),
+                port,
+                api_port,
+                settings and settings.resolve(),
+                ready_file and ready_file.resolve(),
+                left_out,
+                new_kubernetes,
+            ),
+            _print,
+        )
     )
-    asyncio.run(supervise(options, _say))
 
 
 def down(state_dir: FolderOption = None) -> None:
-    """End everything that runs on a state folder. Also what a killed `up` left."""
+    """End everything that runs on a state folder, also what a killed `up` left behind."""
     from steelyard.local.detached import stop
     from steelyard.local.state import StateDir, why_no_state_folder
 
@@ -89,11 +97,13 @@ def down(state_dir: FolderOption = None) -> None:
 
 def status(
     state_dir: FolderOption = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Form of the output: table or json.")
+    ] = "table",
 ) -> None:
-    """Show what runs on a state folder.
+    """Show what runs on a state folder: processes, addresses, nodes and Kubernetes resources.
 
-    Its processes, addresses, nodes and Kubernetes resources. Exit status 1 when nothing runs.
+    Exit status 1 when nothing runs.
     """
     import asyncio
 
@@ -103,9 +113,9 @@ def status(
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: should be table or json")
-    seen = asyncio.run(look(StateDir(_state(state_dir))))
-    typer.echo(to_json(seen) if output == "json" else to_table(seen))
-    if not seen.running:
+    overview = asyncio.run(look(StateDir(_state(state_dir))))
+    typer.echo(to_json(overview) if output == "json" else to_table(overview))
+    if not overview.running:
         raise typer.Exit(1)
 
 
@@ -119,7 +129,7 @@ def _left_out(names: list[str]) -> tuple[str, ...]:
     from steelyard.errors import UsageError
     from steelyard.local.process import PARTS
 
-    possible = [each for each in PARTS if each != "kubernetes"]
+    possible = [part for part in PARTS if part != "kubernetes"]
     for name in names:
         if name not in possible:
             raise UsageError(f"--without {name}: should be one of {', '.join(possible)}")
@@ -130,9 +140,8 @@ def _down(given: Path | None) -> str:
     return f"steelyard down --state-dir {given}" if given else "steelyard down"
 
 
-def _say(text: str) -> None:
-    """A terminal that has gone away must not end what it once showed."""
+def _print(text: str) -> None:
     try:
         print(text, flush=True)
-    except OSError:
+    except OSError:  # a terminal that has gone away must not end the platform
         return

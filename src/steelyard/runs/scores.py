@@ -1,4 +1,4 @@
-"""Scores a verified run and makes its report. Imported late: scipy takes longer than the first calls."""
+"""The scores and the report of a verified run. Imported late: importing scipy takes longer than the first calls."""
 
 import tempfile
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from steelyard.runs.spending.accounts import accounts, spending
 
 
 def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
-    """UsageError for a rubric that does not fit rows with these columns, or a reducer that fits no such run."""
+    """Raise UsageError for a rubric that does not fit rows with these columns, or a reducer that fits no such run."""
     check_reducers(request.reducers, request.replications)
     for spec in request.rubrics:
         rubric = find_rubric(spec.reference)
@@ -37,40 +37,38 @@ def check_rubrics(request: RunRequest, columns: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Made:
-    """A report that was made of a run: each rubric with its headline, and the keys that no longer vouch for it."""
+class Scored:
+    """The report of a run in short: headlines by rubric, and the keys whose signatures it lost."""
 
     headlines: tuple[tuple[str, str], ...]
     unsigned: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str | None:
-        """What to say of signatures that are gone."""
+        """A sentence about lost signatures; None where none was lost."""
         if not self.unsigned:
             return None
         keys = ", ".join(f"{name[:12]}…" for name in self.unsigned)
         return f"the report changed, and what key {keys} had signed is gone; sign it again with --sign-key"
 
 
-async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Made:
-    """Score by these rubrics, which `run.yaml` names from then on."""
+async def score_again(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Scored:
+    """Score by the rubrics of `request`, which `run.yaml` names from then on."""
     check_verdicts(request)
     await check_judged(folder, request)
-    made = await score(folder, request, sign_key)
+    scored = await score(folder, request, sign_key)
     await folder.write(request)
-    return made
+    return scored
 
 
-def read_asked(folder: RunFolder) -> list[str]:
-    """The base URLs that gave the rows, as verification counted them; none where older parts do not say."""
-    return list(Manifest.model_validate_json(folder.manifest.read_bytes()).asked)
-
-
-async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Made:
-    """Page, numbers and scores beside the outputs. ReportFailed and UsageError say why not."""
+async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = None) -> Scored:
+    """Write page, numbers and scores beside the outputs. ReportFailed and UsageError say why it cannot be."""
     record = orjson.loads(folder.run_json.read_bytes())
-    answered_by = read_asked(folder) or record["settings"]["urls"]
-    asked = Request(
+    # Parts of older versions do not say which URL gave a row.
+    urls = (
+        list(Manifest.model_validate_json(folder.manifest.read_bytes()).asked) or record["settings"]["urls"]
+    )
+    report_request = Request(
         rubric=request.rubrics[0].reference,
         dataset=folder.inputs,
         evaluation=judged_output(folder, request),
@@ -78,7 +76,7 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
         names={
             "dataset": request.source.location.rpartition("/")[2],
             "model": request.model,
-            "inferenceService": ", ".join(answered_by),
+            "inferenceService": ", ".join(urls),
         },
         reducers=request.reducers,
         group_by=request.group_by,
@@ -92,6 +90,6 @@ async def score(folder: RunFolder, request: RunRequest, sign_key: Path | None = 
     )
     key = None if sign_key is None else signing_key(sign_key)
     with tempfile.TemporaryDirectory(prefix="steelyard-report-") as scratch:
-        report = await make_report(asked, Path(scratch))
+        report = await make_report(report_request, Path(scratch))
         unsigned = await publish(report, folder.root, key)
-    return Made(report.headlines, unsigned)
+    return Scored(report.headlines, unsigned)

@@ -1,4 +1,4 @@
-"""`steelyard demo`: starts what is missing, tells the story, and says where the page is and what to try next."""
+"""`steelyard demo`: starts what is missing, runs the demonstration, and prints the page and what to try next."""
 
 import tempfile
 import time
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def demo(
     state_dir: FolderOption = None,
     output: Annotated[
-        Path | None, typer.Option(help="Where the pages are put; by default audits/ in the state folder.")
+        Path | None, typer.Option(help="Folder for the pages. Default: audits/ in the state folder.")
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="A settings file (steelyard.toml).")] = None,
-    timeout: Annotated[int, typer.Option(min=1, help="Seconds that a wait may take.")] = 600,
-    display: Annotated[str, typer.Option(help="auto, rich, plain or none")] = "auto",
+    settings: Annotated[Path | None, typer.Option(help="Settings file (steelyard.toml).")] = None,
+    timeout: Annotated[int, typer.Option(min=1, help="Time limit of one step, in seconds.")] = 600,
+    display: Annotated[str, typer.Option(help="How to show progress: auto, rich, plain or none.")] = "auto",
 ) -> None:
     """Evaluate, audit and compare two models.
 
-    Uploads the data and the models first: everything goes through the client. Uses the platform that runs on the state
-    folder; without one it starts one, and ends it again.
+    The command uploads the data and the models first, and does everything through the client. It uses the platform that
+    runs on the state folder; if none runs, it starts one, and ends it again.
     """
     check_local()
     from steelyard.cli.demo.digits import make
@@ -41,13 +41,13 @@ def demo(
         try:
             with _platform(state.path, settings, shown.say) as (endpoint, token):
                 digits = make(Path(scratch))
-                models = " and ".join(each.said for each in digits.models)
+                models = " and ".join(model.said for model in digits.models)
                 shown.say(f"{digits.rows} handwritten digits to ask, and two models: {models}")
                 with Client(endpoint=endpoint, token=token) as client:
                     audited = Story(client, shown, timeout).run(digits)
                     pages = [
-                        _fetch(client, each.audit, (output or state.path / "audits") / each.model.name)
-                        for each in audited
+                        _fetch(client, one.audit, (output or state.path / "audits") / one.model.name)
+                        for one in audited
                     ]
         finally:
             shown.close()
@@ -56,10 +56,10 @@ def demo(
 
 
 def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
-    """Plain text, a line each, ready to print."""
+    """Return the text at the end: the page and what to try next."""
     here = Path.cwd()
     page, folder = (
-        str(each.relative_to(here)) if each.is_relative_to(here) else str(each) for each in (pages[-1], state)
+        str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in (pages[-1], state)
     )
     steelyard = command_name()
     return "\n".join(
@@ -79,7 +79,7 @@ def closing_words(pages: Sequence[Path], state: Path, seconds: float) -> str:
 
 
 def _fetch(client: "Client", audit: str, folder: Path) -> Path:
-    """The audit's page, on this machine."""
+    """Download the audit's page, and return its path."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -89,7 +89,7 @@ def _fetch(client: "Client", audit: str, folder: Path) -> Path:
 
 @contextmanager
 def _platform(state: Path, settings: Path | None, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
-    """Address and token of the platform, while it runs; what was started here is ended."""
+    """Yield the address and token of the platform, and end it afterwards if it was started here."""
     from steelyard.errors import SteelyardError
     from steelyard.local.detached import Asked, running, start_detached, stop
     from steelyard.local.state import StateDir, read_ready

@@ -1,4 +1,4 @@
-"""`steelyard eval compare`: runs over the same rows beside the first of them."""
+"""`steelyard eval compare`: compares runs over the same rows with the first of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,22 +17,33 @@ MOST_LISTED = 20
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN OTHER...", help="Folders of runs; the others stand against the first."),
+        typer.Argument(
+            metavar="RUN OTHER...", help="Folders of runs; the others are compared with the first."
+        ),
     ],
-    form: Annotated[str, typer.Option("-o", "--form", metavar="FORM", help="table or json.")] = "table",
+    form: Annotated[
+        str, typer.Option("-o", "--form", metavar="FORM", help="Form of the output: table or json.")
+    ] = "table",
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Write a page (.html) that stands alone, too."),
+        typer.Option(
+            "--output", metavar="FILE", help="Also write the comparison as a self-contained HTML page."
+        ),
     ] = None,
-    rubric: Annotated[str | None, typer.Option(help="By default the one that leads the first run.")] = None,
+    rubric: Annotated[
+        str | None, typer.Option(help="Rubric to compare. Default: the one that leads the first run.")
+    ] = None,
     cluster_by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Rows of one value depend on each other; by default as scored."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Column that says which rows are not independent. Default: as the runs were scored.",
+        ),
     ] = None,
 ) -> None:
     """Compare runs row by row: differences with intervals, p values, and which rows changed.
 
-    All runs have to be of the same data, scored by the same rubric; prompts, models and settings may differ.
+    All runs must be over the same data and scored by the same rubric; prompts, models and settings may differ.
     """
     if form not in FORMS:
         raise UsageError(f"-o {form}: should be {' or '.join(FORMS)}")
@@ -73,19 +84,19 @@ def _table(compared: "Compared") -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    for each in compared.others:
-        lines += ["", *_told(compared, each)]
+    for other in compared.others:
+        lines += ["", *_lines(compared, other)]
     return "\n".join([*lines, "", *(f"note: {limit}" for limit in limits(compared))])
 
 
-def _told(compared: "Compared", each: "Against") -> list[str]:
+def _lines(compared: "Compared", other: "Against") -> list[str]:
     from steelyard.report.comparison.runs import sentence, verdict
 
-    found = each.comparison
-    lines = [f"{sentence(each, compared.first, compared.unit)}: {verdict(each)}."]
-    lines.append(f"  {found.chance.method}; interval of {found.difference.method}")
-    lines += [f"  asked otherwise: {what}" for what in each.side.differs]
-    for changes in found.changes:
+    result = other.comparison
+    lines = [f"{sentence(other, compared.first, compared.unit)}: {verdict(other)}."]
+    lines.append(f"  {result.chance.method}; interval of {result.difference.method}")
+    lines += [f"  asked otherwise: {what}" for what in other.side.differs]
+    for changes in result.changes:
         if changes.total:
             more = f", … ({changes.total - MOST_LISTED:,} more)" if changes.total > MOST_LISTED else ""
             listed = ", ".join(map(str, changes.indexes[:MOST_LISTED]))

@@ -1,6 +1,6 @@
-"""How a run is shown: a live line in a terminal, plain lines elsewhere, JSON lines for programs, or nothing.
+"""Displays of a run: a live line in a terminal, plain lines elsewhere, JSON lines for programs, or nothing.
 
-Each is a `Listener` of the run; `ends` is told when nothing more comes.
+Every display is a `Listener` of the run; `ends` is called last.
 """
 
 import json
@@ -19,8 +19,8 @@ from steelyard.types import JsonValue
 PLAIN_SECONDS = 5.0
 
 
-class Shown(Listener, Protocol):
-    """A listener that also has the last word."""
+class Display(Listener, Protocol):
+    """A listener that also prints the text at the end."""
 
     def says(self, text: str) -> None: ...
     def ends(self, result: Mapping[str, JsonValue], text: str) -> None: ...
@@ -28,20 +28,20 @@ class Shown(Listener, Protocol):
 
 
 class Plain:
-    """A line now and then; for pipes, CI and NO_COLOR."""
+    """A display that prints a line every few seconds, for pipes, CI and NO_COLOR."""
 
     def __init__(self, out: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._clock = clock
-        self._told = float("-inf")
+        self._last_line = float("-inf")
 
     def begins(self, folder: RunFolder, total: int, done: int) -> None:
         self.says(beginning(folder, total, done))
-        self._told = self._clock()
+        self._last_line = self._clock()
 
     def progress(self, snapshot: Mapping[str, JsonValue]) -> None:
-        if self._clock() - self._told >= PLAIN_SECONDS:
-            self._told = self._clock()
+        if self._clock() - self._last_line >= PLAIN_SECONDS:
+            self._last_line = self._clock()
             self.says(line(snapshot))
 
     def step(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Plain:
 
 
 class Live:
-    """A bar and a line that are drawn anew in place."""
+    """A display with a bar and a line that are redrawn in place."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -107,7 +107,7 @@ class Live:
 
 
 class Lines:
-    """One JSON object a line: `event` is begins, progress, step, warning or ends."""
+    """A display of JSON lines; the field `event` is begins, progress, step, warning or ends."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -138,7 +138,7 @@ class Lines:
 
 
 class Nothing(Silence):
-    """Errors and the exit status only."""
+    """A display that shows nothing; errors and the exit status remain."""
 
     def says(self, text: str) -> None:
         return None
@@ -150,8 +150,8 @@ class Nothing(Silence):
         return None
 
 
-def open_shown(name: str | None) -> Shown:
-    """The display called `name`; by default live in a terminal that may be coloured, else plain."""
+def open_display(name: str | None) -> Display:
+    """Return the display called `name`; by default live in a terminal that may be coloured, else plain."""
     match name:
         case None | "auto":
             live = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -168,13 +168,13 @@ def open_shown(name: str | None) -> Shown:
 
 
 def beginning(folder: RunFolder, total: int, done: int) -> str:
-    """What is asked, and how much of it is there already."""
+    """Return the first line: the folder, the number of calls, and how many are answered already."""
     rest = f", {count(done)} of them answered already" if done else ""
     return f"{folder.path}: {count(total, 'call')}{rest}"
 
 
 def line(snapshot: Mapping[str, JsonValue]) -> str:
-    """How far it is, in a line: what a person looks for comes first, and what is nothing is left out."""
+    """Return the progress in one line, the most interesting numbers first, without those that are zero."""
     total, done = snapshot["total"], snapshot["done"]
     parts = [f"{count(done)} of {count(total)}"]
     if snapshot.get("ratePerSecond"):

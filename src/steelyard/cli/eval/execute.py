@@ -1,4 +1,4 @@
-"""A run under the command line: the event loop, Ctrl-C, the display, and what is said at the end."""
+"""A run of the command line: the event loop, Ctrl-C, the display, and the text at the end."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from steelyard.cli.eval.display import Shown, open_shown
+from steelyard.cli.eval.display import Display, open_display
 from steelyard.cli.eval.wording import count, duration, headline_lines
 from steelyard.errors import SteelyardError
 from steelyard.runs.context import EXIT_INTERRUPTED, Interrupted, RunContext, RunResult
@@ -18,43 +18,45 @@ from steelyard.runs.request import RunRequest
 from steelyard.runs.run import run
 from steelyard.types import JsonValue
 
-Going = Callable[..., Coroutine[Any, Any, RunResult]]
-"""`run` with all its arguments but the context."""
+Work = Callable[..., Coroutine[Any, Any, RunResult]]
+"""The function `run` with all its arguments but the context."""
 
 
-def go(
+def execute(
     request: RunRequest,
     folder: Path | None,
-    display: str | None,
+    form: str | None,
     sign_key: Path | None,
     *,
     fresh: bool = False,
 ) -> int:
-    """Run it; the exit status."""
-    shown = open_shown(display)
+    """Bring the run to its end, shown in the display `form`; return the exit status."""
+    display = open_display(form)
     began = time.monotonic()
     try:
-        result = _run(shown, partial(run, request, folder, sign_key=sign_key, fresh=fresh))
+        work = partial(run, request, folder, sign_key=sign_key, fresh=fresh)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            result = runner.run(_interruptible(display, work))
     except Interrupted as error:
-        shown.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
+        display.ends({"exit": EXIT_INTERRUPTED, "interrupted": True}, str(error))
         return EXIT_INTERRUPTED
     except SteelyardError as error:
-        if display == "json":
-            shown.ends({"exit": error.exit_code, "error": str(error)}, "")
+        if form == "json":
+            display.ends({"exit": error.exit_code, "error": str(error)}, "")
         raise
     finally:
-        shown.close()
+        display.close()
     seconds = time.monotonic() - began
-    shown.ends(_result(result, seconds), _words(result, seconds))
+    display.ends(_json(result, seconds), _last_words(result, seconds))
     return result.exit_code
 
 
-def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh: bool = False) -> int:
-    """Say what it would cost."""
+def print_estimate(request: RunRequest, folder: Path | None, form: str | None, *, fresh: bool = False) -> int:
+    """Print what the run would cost, and make no call; return the exit status."""
     from steelyard.runs.dry_run import BYTES_PER_TOKEN, as_json, estimate
     from steelyard.runs.resolve import resolve
 
-    shown = open_shown(display)
+    display = open_display(form)
     resolved = resolve(request, folder)
     estimated = estimate(resolved, fresh=fresh)
     lines = [f"{resolved.folder.path}: {count(estimated.calls, 'call')} to make, none was made"]
@@ -73,13 +75,8 @@ def dry(request: RunRequest, folder: Path | None, display: str | None, *, fresh:
     )
     if estimated.cost is not None:
         lines.append(f"about {estimated.cost:.4g} at most")
-    shown.ends({"exit": 0, "dryRun": dict(as_json(estimated))}, "\n".join(lines))
+    display.ends({"exit": 0, "dryRun": dict(as_json(estimated))}, "\n".join(lines))
     return 0
-
-
-def _run(shown: Shown, going: Going) -> RunResult:
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_interruptible(shown, going))
 
 
 def _loop_factory() -> Any:
@@ -90,29 +87,29 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-async def _interruptible(shown: Shown, going: Going) -> RunResult:
-    """The first signal stops the run once what was answered is kept, the second one ends the process."""
-    context = RunContext(listener=shown)
+async def _interruptible(display: Display, work: Work) -> RunResult:
+    """Run `work`: the first signal stops it once its answers are kept, the second one ends the process."""
+    context = RunContext(listener=display)
 
     def interrupt() -> None:
         if context.stop.is_set():
-            shown.close()
+            display.close()
             print("\nsteelyard: stopped at once", file=sys.stderr, flush=True)
             os._exit(EXIT_INTERRUPTED)
         context.stop.set()
-        shown.warning("stopping once the calls in flight are answered; Ctrl-C again stops at once")
+        display.warning("stopping once the calls in flight are answered; Ctrl-C again stops at once")
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        return await going(context=context)
+        return await work(context=context)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
 
 
-def _result(result: RunResult, seconds: float) -> dict[str, JsonValue]:
+def _json(result: RunResult, seconds: float) -> dict[str, JsonValue]:
     rows = None if result.manifest is None else result.manifest.rows.model_dump()
     return {
         "exit": result.exit_code,
@@ -129,15 +126,15 @@ def _result(result: RunResult, seconds: float) -> dict[str, JsonValue]:
 
 
 def _spent(result: RunResult) -> list[str]:
-    """One line: tokens and cost in total, and of each account where there are several."""
+    """A line with tokens and cost in total, and by account where there are several; no line without calls."""
     spending = result.spending
     if not spending or not spending["tokens"]:
         return []
     accounts = spending["accounts"]
     shares = [f"{account['name']} {_amount(account)}" for account in accounts] if len(accounts) > 1 else []
     lost = sum(account["lostCalls"] for account in accounts)
-    words = f"used {_amount(spending)}" + (f" ({'; '.join(shares)})" if shares else "")
-    return [words + (f"; {count(lost, 'call')} without an answer at the mean of the others" if lost else "")]
+    line = f"used {_amount(spending)}" + (f" ({'; '.join(shares)})" if shares else "")
+    return [line + (f"; {count(lost, 'call')} without an answer at the mean of the others" if lost else "")]
 
 
 def _amount(account: Mapping[str, JsonValue]) -> str:
@@ -145,8 +142,8 @@ def _amount(account: Mapping[str, JsonValue]) -> str:
     return f"{count(account['tokens'], 'token')}{cost}"
 
 
-def _words(result: RunResult, seconds: float) -> str:
-    """The last lines: what came of it, and what to do next."""
+def _last_words(result: RunResult, seconds: float) -> str:
+    """The last lines: the result, and what to do next."""
     path = result.folder.path
     if result.manifest is None:
         lines = [f"stopped: {result.stopped}", *_spent(result)]

@@ -10,9 +10,9 @@ from steelyard.cli.eval.options import RunArgument
 
 def export(
     run: RunArgument,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The file: .jsonl, .csv or .parquet.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .jsonl, .csv or .parquet.")],
 ) -> None:
-    """Write what was asked, answered and scored into one file, a row for each answer."""
+    """Write the prompts, answers and scores of a run into one file, one row per answer."""
     from steelyard.cli.eval.wording import count
     from steelyard.runs.export import export as write
     from steelyard.runs.folder import open_run

@@ -1,114 +1,100 @@
-"""`steelyard eval score`: scores what was answered by another rubric. No call is made, but of judges that it names."""
+"""`steelyard eval score`: scores the answers of a run by further rubrics. It calls judges, never the model."""
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steelyard.cli.eval.options import (
-    ClusterOption,
-    GroupOption,
-    JudgeAgainstOption,
-    JudgeCriteriaOption,
-    JudgeKeyOption,
-    JudgeModelOption,
-    JudgePromptOption,
-    JudgeTimesOption,
-    JudgeUrlOption,
-    MaxCostOption,
-    MaxTimeOption,
-    MaxTokensOption,
-    PricesOption,
-    ReducerOption,
+    CapOptions,
+    JudgeOptions,
     RunArgument,
+    ScoringOptions,
     SignKeyOption,
+    Texts,
+    given,
 )
+from steelyard.cli.option_groups import with_options
+
+if TYPE_CHECKING:
+    from steelyard.runs.folder import Run
+    from steelyard.runs.request import RunRequest
+    from steelyard.runs.scores import Scored
 
 
+@with_options
 def score(
     run: RunArgument,
     rubric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUBRIC", help="How to score, beside the rubrics that scored it before."),
+        Texts,
+        typer.Option(
+            metavar="RUBRIC",
+            help="How to score, beside the rubrics that scored the run before. May be repeated.",
+        ),
     ] = None,
     only: Annotated[
-        bool, typer.Option("--only", help="By the rubrics named here alone; the first one leads.")
+        bool,
+        typer.Option("--only", help="Score by the rubrics named here alone; the first one leads the report."),
     ] = False,
-    reducer: ReducerOption = None,
-    group_by: GroupOption = None,
-    cluster_by: ClusterOption = None,
-    judge_model: JudgeModelOption = None,
-    judge_url: JudgeUrlOption = None,
-    judge_criteria: JudgeCriteriaOption = None,
-    judge_prompt: JudgePromptOption = None,
-    judge_against: JudgeAgainstOption = None,
-    judge_times: JudgeTimesOption = None,
-    judge_api_key_env: JudgeKeyOption = None,
-    max_tokens_total: MaxTokensOption = None,
-    max_cost: MaxCostOption = None,
-    prices: PricesOption = None,
-    max_time: MaxTimeOption = None,
+    *,
+    scoring: ScoringOptions,
+    judge: JudgeOptions,
+    caps: CapOptions,
     sign_key: SignKeyOption = None,
 ) -> None:
-    """Score a run by further rubrics, and make its report anew. Only judges are called."""
+    """Score a run by further rubrics, and make its report again. Only judges are called."""
     import asyncio
-    from dataclasses import replace
 
-    from steelyard.cli.eval.request import Flags, budgeted, check_judging, judges_of
     from steelyard.cli.eval.wording import headline_lines
-    from steelyard.errors import UsageError
-    from steelyard.runs.context import EXIT_CAP
     from steelyard.runs.folder import open_run
-    from steelyard.runs.request import RubricSpec
     from steelyard.runs.rubric_names import check_names
-    from steelyard.runs.scores import Made, score_again
 
-    done = open_run(run)
-    before = () if only else done.request.rubrics
-    more = [RubricSpec(name) for name in rubric or () if RubricSpec(name) not in before]
-    request = replace(done.request, rubrics=(*before, *dict.fromkeys(more)))
-    judging = {
-        "judge_model": judge_model,
-        "judge_url": judge_url,
-        "judge_criteria": judge_criteria,
-        "judge_prompt": judge_prompt,
-        "judge_against": judge_against,
-        "judge_times": judge_times,
-        "judge_api_key_env": judge_api_key_env,
-    }
-    caps = {
-        "max_tokens_total": max_tokens_total,
-        "max_cost": max_cost,
-        "prices": prices,
-        "max_time": max_time,
-    }
-    given = {name: value for name, value in (judging | caps).items() if value}
-    flags = Flags(given)
+    opened = open_run(run)
+    opened.request, request = _request(opened, rubric or (), only, given(scoring, judge, caps))
+    check_names(request.rubrics)  # before a judge is paid
+    scored = asyncio.run(_judge_and_score(opened, request, bool(judge.judge_model), sign_key))
+    if scored.warning:
+        typer.echo(f"warning: {scored.warning}", err=True)
+    typer.echo("\n".join([*headline_lines(scored.headlines), f"report: {opened.folder.page}"]))
+
+
+def _request(
+    run: "Run", rubrics: Sequence[str], only: bool, options: Mapping[str, Any]
+) -> "tuple[RunRequest, RunRequest]":
+    """The request for the judges, and the one for the scores, which says how to combine them."""
+    from steelyard.cli.eval.request import Flags, budgeted, check_judging, judges_of
+    from steelyard.errors import UsageError
+    from steelyard.runs.request import RubricSpec
+
+    flags = Flags(options)
     check_judging(flags)
-    if judge_model:
+    before = () if only else run.request.rubrics
+    more = [RubricSpec(name) for name in rubrics if RubricSpec(name) not in before]
+    request = replace(run.request, rubrics=(*before, *dict.fromkeys(more)))
+    if "judge_model" in options:
         request = replace(request, **judges_of(flags, request))
-    done.request = request = budgeted(flags, request)
+    request = budgeted(flags, request)
     if not request.rubrics:
         raise UsageError("--rubric: is missing; it should say how to score, such as exact-match")
-    check_names(request.rubrics)  # before a judge is paid
-    if reducer:
-        request = replace(request, reducers=tuple(reducer))
-    if group_by:
-        request = replace(request, group_by=tuple(group_by))
-    if cluster_by:
-        request = replace(request, cluster_by=cluster_by)
+    combined: dict[str, Any] = {
+        name: tuple(value) for name, value in flags.take(reducers="reducer", group_by="group_by").items()
+    }
+    return request, replace(request, **combined, **flags.take(cluster_by="cluster_by"))
 
-    async def judge_and_score() -> Made:
-        if judge_model:
-            from steelyard.runs.context import RunContext
-            from steelyard.runs.judge.judge import judge
 
-            judged = await judge(done, request.judges, RunContext())
-            if judged.stopped:
-                typer.echo(f"stopped: {judged.stopped}\nto go on: the same command with a higher cap")
-                raise typer.Exit(EXIT_CAP)
-        return await score_again(done.folder, request, sign_key)
+async def _judge_and_score(
+    run: "Run", request: "RunRequest", judging: bool, sign_key: Path | None
+) -> "Scored":
+    from steelyard.runs.scores import score_again
 
-    made = asyncio.run(judge_and_score())
-    if made.warning:
-        typer.echo(f"warning: {made.warning}", err=True)
-    typer.echo("\n".join([*headline_lines(made.headlines), f"report: {done.folder.page}"]))
+    if judging:
+        from steelyard.runs.context import EXIT_CAP, RunContext
+        from steelyard.runs.judge.judge import judge
+
+        judged = await judge(run, request.judges, RunContext())
+        if judged.stopped:
+            typer.echo(f"stopped: {judged.stopped}\nto go on: the same command with a higher cap")
+            raise typer.Exit(EXIT_CAP)
+    return await score_again(run.folder, request, sign_key)

@@ -1,4 +1,4 @@
-"""`steelyard eval show`: what came of a run; its row errors; its wrong answers; one row with its history."""
+"""`steelyard eval show`: the summary of a run, its row errors, its wrong answers, or one row with its history."""
 
 from typing import Annotated
 
@@ -11,14 +11,16 @@ def show(
     run: RunArgument,
     row: Annotated[
         int | None,
-        typer.Option(metavar="INDEX", help="One row: what was asked, answered, scored, and tried."),
+        typer.Option(metavar="INDEX", help="Show one row: its prompt, answers, scores and failed calls."),
     ] = None,
     failures: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The first N wrong answers in full.")
+        int | None, typer.Option(min=1, metavar="N", help="Show the first N wrong answers in full.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="The rows without an answer, and why.")] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Show the rows without an answer, and why.")
+    ] = False,
 ) -> None:
-    """Show a run: its summary, or what one of the options names."""
+    """Show the summary of a run, or what an option names."""
     from steelyard.cli.eval import run_text
     from steelyard.runs.folder import RunFolder, open_run
 

@@ -1,7 +1,6 @@
-"""Which cluster the commands of `steelyard train` talk to, and how a command does its work there."""
+"""The cluster that a command of `steelyard train` talks to, and the connection to it."""
 
 import functools
-import inspect
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import typer
 
 from steelyard.cli.connection import FolderOption, choose_state_dir, command_name
 from steelyard.cli.extras import needs
+from steelyard.cli.option_groups import with_options
 
 if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
@@ -19,25 +19,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Of the job.")]
-KubeconfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A cluster's; by default what runs on this machine, else the one that KUBECONFIG names.",
-    ),
-]
-ContextOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A context of the kubeconfig; by default its current one.")
-]
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Its name, or KIND/NAME such as pytorchjob/digits.")
+    str, typer.Argument(metavar="JOB", help="Name of the job, or KIND/NAME such as pytorchjob/digits.")
 ]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cluster and a namespace in it; `state` where it is the one of this machine."""
+    """A cluster and a namespace in it; `state` is set for the cluster of this machine."""
 
     namespace: str
     kubeconfig: Path | None
@@ -46,7 +35,7 @@ class Place:
 
     @property
     def flags(self) -> str:
-        """What another command needs to find the same place, with a blank before it."""
+        """The options by which another command finds the same cluster and namespace, with a blank before them."""
         words = ""
         if self.state is not None and choose_state_dir(None).path != self.state.path:
             words += f" --state-dir {short(self.state.path)}"
@@ -57,22 +46,35 @@ class Place:
 
     @property
     def up(self) -> str:
-        """How a platform is started here."""
+        """The command that starts a platform here."""
         return f"{command_name()} up --detach{self.flags}"
 
     def command(self, words: str) -> str:
-        """`steelyard train WORDS`, as it is to be typed."""
+        """Return `steelyard train WORDS` as a user types it."""
         return f"{command_name()} train {words}{self.flags}"
 
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """How a command finds the cluster: what its options say."""
+    """The options by which a command finds the cluster."""
 
-    namespace: str
-    state_dir: Path | None
-    kubeconfig: Path | None
-    context: str | None
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the job. Default: default."),
+    ] = "default"
+    state_dir: FolderOption = None
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Kubeconfig of a cluster. Default: the cluster that runs on this machine, else the one that "
+            "KUBECONFIG names.",
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: its current context."),
+    ] = None
 
     @property
     def extra(self) -> str:
@@ -80,7 +82,7 @@ class ClusterOptions:
         return "operator" if self.kubeconfig or os.environ.get("KUBECONFIG") else "local"
 
     def find(self) -> Place:
-        """Raises UsageError, which says how to start what does not run."""
+        """Return the running cluster. UsageError says how to start one."""
         place = self.running()
         if place is None:
             from steelyard.errors import UsageError
@@ -94,7 +96,7 @@ class ClusterOptions:
         return place
 
     def running(self) -> Place | None:
-        """None where no cluster is named and none runs here."""
+        """Return the cluster, or None where none is named and none runs on this machine."""
         if self.kubeconfig is not None:
             return Place(self.namespace, self.kubeconfig, self.context)
         from steelyard.local.detached import running
@@ -107,38 +109,17 @@ class ClusterOptions:
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, whose last parameter is `cluster`, with the options that say which one."""
-    own = inspect.signature(command)
-    kinds: dict[str, Any] = {
-        "namespace": NamespaceOption,
-        "state_dir": FolderOption,
-        "kubeconfig": KubeconfigOption,
-        "context": ContextOption,
-    }
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default="default" if name == "namespace" else None,
-            annotation=kind,
-        )
-        for name, kind in kinds.items()
-    ]
+    """Return the command with ClusterOptions in place of its parameter `cluster`, and a check of the extra."""
 
     @functools.wraps(command)
-    def called(**given: Any) -> None:
-        cluster = ClusterOptions(*(given.pop(name) for name in kinds))
-        needs(cluster.extra)(command)(**given, cluster=cluster)
+    def checked(**values: Any) -> None:
+        needs(values["cluster"].extra)(command)(**values)
 
-    kept = [each for name, each in own.parameters.items() if name != "cluster"]
-    called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
-    hints = {name: kind for name, kind in command.__annotations__.items() if name != "cluster"}
-    called.__annotations__ = hints | kinds
-    return called
+    return with_options(checked)
 
 
 def on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
-    """Do the work there. What the API refuses, or its silence, is one line."""
+    """Do the work on the cluster. A refusal or silence of its API is raised as an error of one line."""
     import asyncio
 
     from steelyard.errors import SteelyardError
@@ -168,5 +149,5 @@ async def _on(place: Place, work: Callable[["RestCluster"], Awaitable[T]]) -> T:
 
 
 def short(path: Path) -> str:
-    """As a person would type it."""
+    """Return the path relative to the current folder where it lies in it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from steelyard.kube.client import RestCluster
 
 JobsArgument = Annotated[
-    list[str], typer.Argument(metavar="JOB...", help="Names, or KIND/NAME such as pytorchjob/digits.")
+    list[str], typer.Argument(metavar="JOB...", help="Names of jobs, or KIND/NAME such as pytorchjob/digits.")
 ]
 
 
@@ -20,15 +20,15 @@ JobsArgument = Annotated[
 def wait(
     job: JobArgument,
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="By default as long as it takes.")
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Time limit. Default: none.")
     ] = None,
     *,
     cluster: ClusterOptions,
 ) -> None:
     """Wait until a job has ended.
 
-    On standard error it says what happens meanwhile, and why a replica does not start. Exit status: that of the job, as
-    of `train run`.
+    What happens meanwhile, and why a replica does not start, is printed on standard error. Exit status: that of the
+    job, as of `train run`.
     """
     from steelyard.cli.train import wording
     from steelyard.clusters.training import jobs
@@ -36,20 +36,20 @@ def wait(
     place = cluster.find()
 
     async def work(api: "RestCluster") -> "JobView":
-        found = await jobs.find(api, job, place.namespace)
-        if found.state == "Suspended":
+        view = await jobs.find(api, job, place.namespace)
+        if view.state == "Suspended":
             typer.echo(
-                f"{found.name} is stopped; go on with it: {place.command(f'resume {found.name}')}", err=True
+                f"{view.name} is stopped; go on with it: {place.command(f'resume {view.name}')}", err=True
             )
-        return await awaited(api, found, timeout)
+        return await wait_for_end(api, view, timeout)
 
     ended = on(place, work)
     typer.echo(wording.ended(ended))
     raise typer.Exit(ended.exit_code)
 
 
-async def awaited(api: "LogCluster", job: "JobView", timeout: float | None) -> "JobView":
-    """The job once it has ended; what happens to it until then goes to standard error. Raises WaitedTooLong."""
+async def wait_for_end(api: "LogCluster", job: "JobView", timeout: float | None) -> "JobView":
+    """Return the job once it has ended, and print on standard error what happens until then. Raises WaitedTooLong."""
     import asyncio
     import sys
 
@@ -69,38 +69,40 @@ async def awaited(api: "LogCluster", job: "JobView", timeout: float | None) -> "
 
 @on_cluster
 def stop(job: JobsArgument, *, cluster: ClusterOptions) -> None:
-    """End the Pods of jobs. `resume` starts them again, from what their programs have kept."""
+    """End the Pods of jobs. `resume` starts them again, from what their programs have saved."""
     from steelyard.clusters.training import jobs
 
     place = cluster.find()
 
     async def work(api: "RestCluster") -> None:
         for name in job:
-            found = await jobs.stop(api, await jobs.find(api, name, place.namespace))
-            typer.echo(f"{found.name} is stopped; go on with it: {place.command(f'resume {found.name}')}")
+            view = await jobs.stop(api, await jobs.find(api, name, place.namespace))
+            typer.echo(f"{view.name} is stopped; go on with it: {place.command(f'resume {view.name}')}")
 
     on(place, work)
 
 
 @on_cluster
 def resume(job: JobsArgument, *, cluster: ClusterOptions) -> None:
-    """Start jobs again that were stopped."""
+    """Start stopped jobs again."""
     from steelyard.clusters.training import jobs
 
     place = cluster.find()
 
     async def work(api: "RestCluster") -> None:
         for name in job:
-            found = await jobs.resume(api, await jobs.find(api, name, place.namespace))
-            typer.echo(f"{found.name} goes on; follow it: {place.command(f'logs -f {found.name}')}")
+            view = await jobs.resume(api, await jobs.find(api, name, place.namespace))
+            typer.echo(f"{view.name} goes on; follow it: {place.command(f'logs -f {view.name}')}")
 
     on(place, work)
 
 
 @on_cluster
 def delete(
-    job: Annotated[list[str] | None, typer.Argument(metavar="JOB...", help="Names, or KIND/NAME.")] = None,
-    finished: Annotated[bool, typer.Option("--finished", help="All jobs that have ended.")] = False,
+    job: Annotated[
+        list[str] | None, typer.Argument(metavar="JOB...", help="Names of jobs, or KIND/NAME.")
+    ] = None,
+    finished: Annotated[bool, typer.Option("--finished", help="Delete all jobs that have ended.")] = False,
     *,
     cluster: ClusterOptions,
 ) -> None:
@@ -113,13 +115,13 @@ def delete(
     place = cluster.find()
 
     async def work(api: "RestCluster") -> None:
-        found = [await jobs.find(api, name, place.namespace) for name in job or []]
+        views = [await jobs.find(api, name, place.namespace) for name in job or []]
         if finished:
-            found = [each for each in await jobs.list_jobs(api, place.namespace) if each.finished]
-        for each in found:
-            await jobs.delete(api, each)
-            typer.echo(f"{each.name} is deleted")
-        if not found:
+            views = [view for view in await jobs.list_jobs(api, place.namespace) if view.finished]
+        for view in views:
+            await jobs.delete(api, view)
+            typer.echo(f"{view.name} is deleted")
+        if not views:
             typer.echo("no job has ended", err=True)
 
     on(place, work)

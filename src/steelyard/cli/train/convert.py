@@ -1,4 +1,4 @@
-"""`steelyard train convert`: jobs of the list form of early operators, as manifests of today."""
+"""`steelyard train convert`: turns jobs in the list form of early operators into manifests of today."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +11,14 @@ from steelyard.cli.extras import needs
 @needs("local")
 def convert(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A YAML file with jobs, or - for standard input.")
+        Path, typer.Argument(metavar="FILE", help="YAML file with jobs, or - for standard input.")
     ],
 ) -> None:
     """Turn jobs of early operators into manifests of today.
 
-    That is, of their framework's kind in kubeflow.org/v1. It reads those whose spec is a list of replicas, or has one
-    below replicaSpecs, and those of versions just before v1. Prints them, and on standard error what was changed:
-    steelyard train convert old.yaml | kubectl apply -f -
+    The manifests are of the framework's kind in kubeflow.org/v1. The command reads jobs whose spec is a list of
+    replicas, or has one below replicaSpecs, and jobs of versions just before v1. It prints the manifests, and on
+    standard error what was changed: steelyard train convert old.yaml | kubectl apply -f -
     """
     import sys
 
@@ -30,7 +30,7 @@ def convert(
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
@@ -42,8 +42,8 @@ def convert(
         for number, document in enumerate(documents, 1)
         for _, item in items_of(document, f"{file}, document {number}")
     ]
-    made = [converted(item) for item in items]
-    for each in made:
-        for note in each.notes:
-            typer.echo(f"# {each.resource['metadata']['name']}: {note}", err=True)
-    typer.echo(yaml.safe_dump_all([each.resource for each in made], sort_keys=False), nl=False)
+    jobs = [converted(item) for item in items]
+    for job in jobs:
+        for note in job.notes:
+            typer.echo(f"# {job.resource['metadata']['name']}: {note}", err=True)
+    typer.echo(yaml.safe_dump_all([job.resource for job in jobs], sort_keys=False), nl=False)

@@ -1,4 +1,4 @@
-"""`steelyard train describe`: one job with all its replicas, and why it failed."""
+"""`steelyard train describe`: shows one job with all its replicas, and why it failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 EVENTS = 10
 PROGRESS_LINES = 500
-"""Of a replica's log, its last ones: the newest report is among them."""
+"""Number of last lines of a replica's log that are searched for its newest progress report."""
 INDENT = "  "
 OVER = {"Running": "Ended", "Pending": "Not run"}
-"""What the phases are called once the job has ended and their Pods are gone."""
+"""Names for the phases of replicas whose Pods are gone because the job has ended."""
 
 
 @on_cluster
 def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
-    """Show one job, its replicas, and why one failed.
+    """Show one job: its replicas and their progress, why one failed, conditions and events.
 
-    What each replica does, how far it is, what the program said last before it failed, conditions and events.
+    For a failure, the last lines of the program are shown, too.
     """
     import asyncio
 
@@ -36,35 +36,34 @@ def describe(job: JobArgument, *, cluster: ClusterOptions) -> None:
 
     place = cluster.find()
 
-    async def seen(api: "LogCluster") -> str:
-        found = await jobs.find(api, job, place.namespace)
-        pods = await jobs.pods(api, found)
-        reports, events = await asyncio.gather(_reports(api, pods), _events(api, found))
-        return described(found, pods, reports, events, now())
+    async def description(api: "LogCluster") -> str:
+        view = await jobs.find(api, job, place.namespace)
+        pods = await jobs.pods(api, view)
+        reports, events = await asyncio.gather(_reports(api, pods), _events(api, view))
+        return described(view, pods, reports, events, now())
 
-    typer.echo(on(place, seen))
+    typer.echo(on(place, description))
 
 
 async def _reports(api: "LogCluster", pods: Sequence["Json"]) -> dict[str, "Progress"]:
-    """The newest report of each replica that has made one."""
+    """The newest progress report of every replica that has made one."""
     import asyncio
 
     from steelyard.clusters.training.logs import Tail, replica_of, written
     from steelyard.clusters.training.progress import newest
 
-    found = await asyncio.gather(*(written([Tail(api, pod)], PROGRESS_LINES) for pod in pods))
+    logs = await asyncio.gather(*(written([Tail(api, pod)], PROGRESS_LINES) for pod in pods))
     reports = {
-        replica_of(pod)[0]: newest(each.text for each in lines)
-        for pod, lines in zip(pods, found, strict=True)
+        replica_of(pod)[0]: newest(line.text for line in lines) for pod, lines in zip(pods, logs, strict=True)
     }
-    return {name: each for name, each in reports.items() if each is not None}
+    return {name: report for name, report in reports.items() if report is not None}
 
 
 async def _events(api: "LogCluster", job: "JobView") -> list["Json"]:
     from steelyard.kube.resource import EVENTS as RESOURCE
 
-    found = await api.list(RESOURCE, job.namespace, field_selector=f"involvedObject.uid={job.uid}")
-    return sorted(found.items, key=lambda each: str(each.get("lastTimestamp") or ""))[-EVENTS:]
+    events = await api.list(RESOURCE, job.namespace, field_selector=f"involvedObject.uid={job.uid}")
+    return sorted(events.items, key=lambda event: str(event.get("lastTimestamp") or ""))[-EVENTS:]
 
 
 def described(
@@ -74,15 +73,15 @@ def described(
     events: Sequence["Json"],
     now: datetime,
 ) -> str:
-    """Everything about it, what a person asks first at the top."""
+    """Return everything about the job, with what a person asks first at the top."""
     from steelyard.cli.train import wording
 
     parts = [_head(job, reports, now), _replicas(job, pods, reports, now)]
     parts += [[text] for text in wording.waiting(pods)]
-    parts += [_failure(each, title) for each, title in _shown_failures(job)]
+    parts += [_failure(failure, title) for failure, title in _shown_failures(job)]
     parts += [_conditions(job)] if job.conditions else []
-    parts += [_events_told(events)] if events else []
-    return "\n\n".join("\n".join(each) for each in parts)
+    parts += [_event_table(events)] if events else []
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def _head(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> list[str]:
@@ -90,8 +89,8 @@ def _head(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> l
     from steelyard.cli.train import wording
 
     end = job.completed or now
-    leader = next((reports[each.name] for each in job.replicas if each.name in reports), None)
-    shown: dict[str, Any] = {
+    leader = next((reports[replica.name] for replica in job.replicas if replica.name in reports), None)
+    fields: dict[str, Any] = {
         "Job": f"{wording.full_name(job)} in namespace {job.namespace}",
         "Program": job.program,
         "State": f"{job.state}: {job.message}" if job.message else job.state,
@@ -105,7 +104,7 @@ def _head(job: "JobView", reports: Mapping[str, "Progress"], now: datetime) -> l
         "Restarts": _restarts(job),
         "Again in": _again_in(job, now),
     }
-    return [f"{name + ':':<10}{value}" for name, value in shown.items() if value]
+    return [f"{name + ':':<10}{value}" for name, value in fields.items() if value]
 
 
 def _restarts(job: "JobView") -> str | None:
@@ -120,7 +119,7 @@ def _restarts(job: "JobView") -> str | None:
 
 
 def _again_in(job: "JobView", now: datetime) -> str | None:
-    """How long a restart still waits."""
+    """The time until the next restart."""
     from steelyard.cli.eval.wording import duration
 
     seconds = (job.restart_at - now).total_seconds() if job.restart_at and not job.finished else 0.0
@@ -134,18 +133,22 @@ def _replicas(
 
     heading = ("REPLICA", "PHASE", "ATTEMPT", "RESTARTS", "EXIT", "AGE", "NODE", "")
     phases = _phases(job, pods)
-    rows = [_row(each, phases[each.name], reports.get(each.name), now) for each in job.replicas]
+    rows = [_row(replica, phases[replica.name], reports.get(replica.name), now) for replica in job.replicas]
     return columns([heading, *rows]).split("\n")
 
 
 def _phases(job: "JobView", pods: Sequence["Json"]) -> dict[str, str]:
-    """As the status says; once the job has ended its status stays, and the Pods that are left say it."""
+    """The phases of the replicas by their names."""
     from steelyard.clusters.training.logs import replica_of
 
     if not job.finished:
-        return {each.name: each.phase for each in job.replicas}
+        return {replica.name: replica.phase for replica in job.replicas}
+    # The status of a job that has ended is not updated any more; the Pods that are left are.
     left = {replica_of(pod)[0]: str((pod.get("status") or {}).get("phase") or "Pending") for pod in pods}
-    return {each.name: left.get(each.name) or OVER.get(each.phase, each.phase) for each in job.replicas}
+    return {
+        replica.name: left.get(replica.name) or OVER.get(replica.phase, replica.phase)
+        for replica in job.replicas
+    }
 
 
 def _row(replica: "ReplicaView", phase: str, report: "Progress | None", now: datetime) -> tuple[str, ...]:
@@ -167,8 +170,8 @@ def _row(replica: "ReplicaView", phase: str, report: "Progress | None", now: dat
 
 
 def _shown_failures(job: "JobView") -> Iterator[tuple["FailureView", str]]:
-    """The one that ended the job, or else the newest, and the first where that is another."""
-    own = [each for each in job.failures if not each.consequence]
+    """The failure that ended the job, or else the newest, and the first failure where that is another."""
+    own = [failure for failure in job.failures if not failure.consequence]
     first, cause = own[:1], job.cause
     if cause is not None:
         yield cause, "Failed because"
@@ -182,8 +185,8 @@ def _failure(failure: "FailureView", title: str) -> list[str]:
     from steelyard.cli.train import wording
 
     when = f", {failure.time:%Y-%m-%d %H:%M:%S} UTC" if failure.time else ""
-    told = f"{title} {wording.failed(failure)} (attempt {failure.attempt + 1}{when})"
-    return [told, *(f"{INDENT}{line}" for line in wording.spoken(failure.message))]
+    sentence = f"{title} {wording.failed(failure)} (attempt {failure.attempt + 1}{when})"
+    return [sentence, *(f"{INDENT}{line}" for line in wording.spoken(failure.message))]
 
 
 def _conditions(job: "JobView") -> list[str]:
@@ -192,22 +195,22 @@ def _conditions(job: "JobView") -> list[str]:
     rows = [("CONDITION", "", "SINCE", "MESSAGE")]
     rows += [
         (
-            each["type"],
-            each["status"],
-            str(each.get("lastTransitionTime") or ""),
-            str(each.get("message") or ""),
+            condition["type"],
+            condition["status"],
+            str(condition.get("lastTransitionTime") or ""),
+            str(condition.get("message") or ""),
         )
-        for each in job.conditions
+        for condition in job.conditions
     ]
     return columns(rows).split("\n")
 
 
-def _events_told(events: Sequence["Json"]) -> list[str]:
+def _event_table(events: Sequence["Json"]) -> list[str]:
     from steelyard.cli.train.listing import columns
 
-    rows = [("EVENT", "LAST", "MESSAGE")]
+    rows: list[tuple[str, ...]] = [("EVENT", "LAST", "MESSAGE")]
     rows += [
-        (str(each.get("reason") or ""), str(each.get("lastTimestamp") or ""), str(each.get("message") or ""))
-        for each in events
+        tuple(str(event.get(field) or "") for field in ("reason", "lastTimestamp", "message"))
+        for event in events
     ]
     return columns(rows).split("\n")

@@ -1,4 +1,4 @@
-"""The group `steelyard train`: each command is a module of its own, and imports what it needs when it is called."""
+"""The group `steelyard train`: every command is a module of its own, and imports what it needs when it is called."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ HELP = """Train on many workers, on this machine or on a cluster.
 \b
 steelyard train run train.py --workers 4            four workers on this machine, logs merged
 steelyard train run train.py --workers 2 --detach   in the background
-steelyard train logs -f NAME                        follow it
-steelyard train describe NAME                       what each replica does, and why one failed
-steelyard train stop NAME                           end its Pods; resume starts them again
+steelyard train logs -f NAME                        follow a job
+steelyard train describe NAME                       what every replica does, and why one failed
+steelyard train stop NAME                           end the Pods of a job; resume starts them again
 """
 
 
@@ -22,7 +22,7 @@ _UsageError: Any = typer.BadParameter.__base__  # click's, of which typer may ha
 
 
 class WithProgram(TyperCommand):
-    """A command that runs another program: an option that it does not know is most likely the other one's."""
+    """A command that runs another program: an option that it does not know is most likely that program's."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -30,7 +30,7 @@ class WithProgram(TyperCommand):
         except _UsageError as error:
             if hasattr(error, "option_name"):
                 error.message += (
-                    f" (those of the script go after --: SCRIPT --workers 4 -- {error.option_name})"
+                    f" (options of the script go after --: SCRIPT --workers 4 -- {error.option_name})"
                 )
             raise
 

@@ -1,4 +1,4 @@
-"""`steelyard train list`: the training jobs there are."""
+"""`steelyard train list`: shows the training jobs."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @on_cluster
 def list_(
     all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")
+        bool, typer.Option("--all-namespaces", "-A", help="Show the jobs of every namespace.")
     ] = False,
     output: OutputOption = "table",
     *,
@@ -28,31 +28,31 @@ def list_(
 
     check_form(output)
     place = cluster.find()
-    found = on(place, lambda api: jobs.list_jobs(api, None if all_namespaces else place.namespace))
-    if output == "table" and not found:
+    views = on(place, lambda api: jobs.list_jobs(api, None if all_namespaces else place.namespace))
+    if output == "table" and not views:
         typer.echo(f"no training job yet; make one with: {place.command('run SCRIPT --workers N')}")
         return
-    typer.echo(rendered(found, output, now(), namespaces=all_namespaces))
+    typer.echo(rendered(views, output, now(), namespaces=all_namespaces))
 
 
-def rendered(found: Sequence["JobView"], form: str, now: datetime, *, namespaces: bool = False) -> str:
-    """The jobs in a form."""
+def rendered(jobs: Sequence["JobView"], form: str, now: datetime, *, namespaces: bool = False) -> str:
+    """Return the jobs in the form `form`: table, json, yaml or name."""
     import json
 
     import yaml
 
-    resources = [job.resource for job in found]
+    resources = [job.resource for job in jobs]
     match form:
         case "name":
-            return "\n".join(f"{job.kind.lower()}/{job.name}" for job in found)
+            return "\n".join(f"{job.kind.lower()}/{job.name}" for job in jobs)
         case "json":
             return json.dumps(resources, indent=2)
         case "yaml":
             return str(yaml.safe_dump(resources, sort_keys=False)).rstrip()
     heading = ("NAME", "FRAMEWORK", "STATE", "REPLICAS", "RESTARTS", "AGE")
-    rows = [heading, *(_row(job, now) for job in found)]
+    rows = [heading, *(_row(job, now) for job in jobs)]
     if namespaces:
-        own = ("NAMESPACE", *(job.namespace for job in found))
+        own = ("NAMESPACE", *(job.namespace for job in jobs))
         rows = [(space, *row) for space, row in zip(own, rows, strict=True)]
     return columns(rows)
 
@@ -71,7 +71,7 @@ def _row(job: "JobView", now: datetime) -> tuple[str, ...]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """As wide as they need to be."""
+    """Return the rows as lines with columns of equal width."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -1,4 +1,4 @@
-"""`steelyard train logs`: what the replicas have written, merged."""
+"""`steelyard train logs`: prints what the replicas have written, merged."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -22,31 +22,36 @@ WHY_GONE = {
 @on_cluster
 def logs(
     job: JobArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until the job has ended.")
+    ] = False,
     replica: Annotated[
         list[str] | None,
         typer.Option(
-            "--replica", "-r", metavar="NAME", help="worker-0, or worker for all of a type; may be repeated."
+            "--replica",
+            "-r",
+            metavar="NAME",
+            help="Replica such as worker-0, or worker for all of a type. May be repeated.",
         ),
     ] = None,
     tail: Annotated[
-        int | None, typer.Option(min=0, max=2**31 - 1, metavar="N", help="Of each replica, the last lines.")
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, metavar="N", help="Print only the last N lines of every replica."),
     ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print the time of every line.")] = False,
     *,
     cluster: ClusterOptions,
 ) -> None:
     """Print what the replicas have written, in the order of time.
 
-    With --follow, lines appear as they are written, and in a terminal reports of progress become a line of status.
-    Ctrl-C leaves the job alone.
+    With --follow, lines appear as they are written, and a terminal shows progress reports as one status line. Ctrl-C
+    ends the command, not the job.
     """
     place = cluster.find()
-    asked = (job, replica or [], tail)
     if follow:
-        on(place, lambda api: _follow(api, place, *asked))
+        on(place, lambda api: _follow(api, place, job, replica or [], tail))
     else:
-        on(place, lambda api: _print(api, place, *asked, timestamps))
+        on(place, lambda api: _print(api, place, job, replica or [], tail, timestamps))
 
 
 async def _print(
@@ -62,31 +67,31 @@ async def _print(
     lines = [line for pod in pods for line in await previous(api, pod)] if tail is None else []
     lines += await written([Tail(api, pod) for pod in pods], tail)
     prefixes = Prefixes(coloured())
-    prefixes.expect([each.replica for each in lines])
-    for line in sorted(lines, key=lambda each: each.time):
+    prefixes.expect([line.replica for line in lines])
+    for line in sorted(lines, key=lambda line: line.time):
         when = f"{line.time} " if timestamps else ""
         print(f"{when}{prefixes.of(line.replica)}{line.text}")
     if not lines:
-        typer.echo(_nothing(job, gone=not pods), err=True)
+        typer.echo(_why_no_lines(job, gone=not pods), err=True)
 
 
-def check_replicas(job: "JobView", asked: Sequence[str]) -> None:
-    """Raises UsageError for a name that no replica and no type of the job has."""
+def check_replicas(job: "JobView", names: Sequence[str]) -> None:
+    """Raise UsageError for a name that no replica and no type of the job has."""
     from steelyard.errors import UsageError
 
-    there = [each.name for each in job.replicas]
-    known = {*there, *(name.rpartition("-")[0] for name in there)}
-    for each in asked:
-        if each.lower().removeprefix(f"{job.name}-") not in known:
+    replicas = [replica.name for replica in job.replicas]
+    known = {*replicas, *(name.rpartition("-")[0] for name in replicas)}
+    for name in names:
+        if name.lower().removeprefix(f"{job.name}-") not in known:
             raise UsageError(
-                f"--replica {each}: {job.name} has no such replica; there are {', '.join(there)}"
+                f"--replica {name}: {job.name} has no such replica; there are {', '.join(replicas)}"
             )
 
 
-def _nothing(job: "JobView", *, gone: bool) -> str:
-    """Why there are no lines: nobody wrote any, or they went with their Pods."""
+def _why_no_lines(job: "JobView", *, gone: bool) -> str:
+    """The reason why there are no lines: none were written, or they were deleted with their Pods."""
     if gone and job.state in WHY_GONE:
-        return f"nothing is kept: {job.name} {WHY_GONE[job.state]}, and the logs of its replicas went with their Pods"
+        return f"no logs are left: {job.name} {WHY_GONE[job.state]}, and its logs were deleted with its Pods"
     return f"nothing is written{' yet' if not job.finished else ''}"
 
 

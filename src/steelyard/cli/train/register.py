@@ -19,26 +19,28 @@ if TYPE_CHECKING:
     from steelyard.schema.model import Model
 
 OUTPUT_SECONDS = 600.0
-"""For the output of a job that has succeeded to be carried to storage."""
+"""Time limit in seconds for the output of a job that has succeeded to be carried to storage."""
 PLATFORM = "Platform"
-"""Of the annotation OUTPUT_REGISTER: the operator carries the output to storage, and leaves the Model to us."""
+"""Value of the annotation OUTPUT_REGISTER: the operator carries the output to storage, we make the Model."""
 
 
 @on_cluster
 def register(
     job: JobArgument,
     account: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who owns the Model; by default as the namespace.")
+        str | None,
+        typer.Option(metavar="NAME", help="Account that owns the Model. Default: the namespace of the job."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the Model; by default the job's word.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the Model. Default: the one that the job names."),
     ] = None,
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Make a Model of the output of a job.
+    """Make a Model of the output of a job, on the platform of this machine.
 
-    On the platform of this machine. Once done, a repeat changes nothing.
+    Calling it again changes nothing.
     """
     from steelyard.clusters.training import jobs
     from steelyard.clusters.training.watching import wait
@@ -46,21 +48,22 @@ def register(
     place = cluster.find()
 
     async def work(api: "RestCluster") -> "Model":
-        found = await jobs.find(api, job, place.namespace)
-        if found.output_model and not found.output_settled:
-            found = await wait(api, found, until=_settled, timeout=OUTPUT_SECONDS)
-        return await registered(found, place, account, name)
+        view = await jobs.find(api, job, place.namespace)
+        if view.output_model and not view.output_settled:
+            view = await wait(
+                api,
+                view,
+                until=lambda job: job.output_settled or job.state == "Failed",
+                timeout=OUTPUT_SECONDS,
+            )
+        return await registered(view, place, account, name)
 
-    made = on(place, work)
-    typer.echo(f"model: {made.name} ({made.id})")
-
-
-def _settled(job: "JobView") -> bool:
-    return job.output_settled or job.state == "Failed"
+    model = on(place, work)
+    typer.echo(f"model: {model.name} ({model.id})")
 
 
 def runs_at(place: Place) -> bool:
-    """Whether the platform runs here, and would know the Model."""
+    """Return whether the platform, which keeps Models, runs on this machine."""
     from steelyard.local.state import read_platform
 
     return place.state is not None and read_platform(place.state)[0] is not None
@@ -69,7 +72,7 @@ def runs_at(place: Place) -> bool:
 async def registered(
     job: "JobView", place: Place, account: str | None = None, name: str | None = None
 ) -> "Model":
-    """The Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
+    """Return the Model of a job's output. Raises UsageError where there is none, or no platform to keep it."""
     import asyncio
     import tempfile
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""`steelyard train run`: a script on many workers, followed to its end."""
+"""`steelyard train run`: runs a script on many workers, and follows it to its end."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,12 +14,10 @@ Many = list[str] | None
 
 @on_cluster
 def run(
-    script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python script, or a program that may be executed.")
-    ],
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="Python script, or an executable program.")],
     arguments: Annotated[
         Many,
-        typer.Argument(metavar="[ARGS]...", help="What it is called with; its options go after --."),
+        typer.Argument(metavar="[ARGS]...", help="Arguments of the script; its options go after --."),
     ] = None,
     framework: Annotated[
         Text,
@@ -27,88 +25,111 @@ def run(
             "--framework",
             "-f",
             metavar="NAME",
-            help="pytorch, tensorflow, jax, xgboost, lightgbm, mxnet, paddle, a resource of kind Framework "
-            "or its file; by default what the script imports.",
+            help="pytorch, tensorflow, jax, xgboost, lightgbm, mxnet, paddle, or a resource of kind Framework by its "
+            "name or file. Default: what the script imports.",
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=0, max=MAX_REPLICAS, metavar="N", help="How many train.")
+        int, typer.Option("--workers", "-w", min=0, max=MAX_REPLICAS, metavar="N", help="Number of workers.")
     ] = 1,
     replicas: Annotated[
-        Many, typer.Option(metavar="TYPE=N", help="Further replica types, such as PS=2 or Chief=1.")
+        Many,
+        typer.Option(
+            metavar="TYPE=N",
+            help="Number of replicas of a further type, such as PS=2 or Chief=1. May be repeated.",
+        ),
     ] = None,
     python: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="The Python that runs it, or the folder of an environment; by default the active one.",
+            help="Python that runs the script, or the folder of an environment. Default: the active one.",
         ),
     ] = None,
     image: Annotated[
-        Text, typer.Option(metavar="NAME", help="Instead: a container image with the framework in it.")
+        Text,
+        typer.Option(
+            metavar="NAME",
+            help="Container image with the framework, instead of --python. A cluster needs one.",
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
-            "--file", metavar="FILE", help="On a cluster: put it beside the script; may be repeated."
+            "--file",
+            metavar="FILE",
+            help="On a cluster: further file to put beside the script. May be repeated.",
         ),
     ] = None,
     name: Annotated[
-        Text, typer.Option(metavar="NAME", help="Of the job; by default from the script's.")
+        Text, typer.Option(metavar="NAME", help="Name of the job. Default: made from the name of the script.")
     ] = None,
     env: Annotated[
         Many,
-        typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable; NAME alone: its value here."),
+        typer.Option(
+            "--env",
+            "-e",
+            metavar="NAME=VALUE",
+            help="Environment variable; NAME alone takes its value from here. May be repeated.",
+        ),
     ] = None,
-    cpus: Annotated[Text, typer.Option(metavar="N", help="Of each replica, such as 2 or 500m.")] = None,
-    memory: Annotated[Text, typer.Option(metavar="SIZE", help="Of each replica, such as 4Gi.")] = None,
+    cpus: Annotated[Text, typer.Option(metavar="N", help="CPU cores per replica, such as 2 or 500m.")] = None,
+    memory: Annotated[Text, typer.Option(metavar="SIZE", help="Memory per replica, such as 4Gi.")] = None,
     gpus: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=MAX_NUMBER, help="Of each replica (nvidia.com/gpu).")
+        int | None,
+        typer.Option(metavar="N", min=1, max=MAX_NUMBER, help="GPUs per replica (nvidia.com/gpu)."),
     ] = None,
     restart: Annotated[
         str,
         typer.Option(
             metavar="POLICY",
-            help="ExitCode: what was killed starts again, a program that fails by itself fails the job. OnFailure, "
-            "Always, Never.",
+            help="When a replica starts again: ExitCode (it was killed; a program that fails by itself fails the job), "
+            "OnFailure, Always or Never.",
         ),
     ] = "ExitCode",
     restart_scope: Annotated[
         Text,
         typer.Option(
             metavar="SCOPE",
-            help="What starts again: Pod, ReplicaType or Job; by default as the framework needs it.",
+            help="What starts again: Pod, ReplicaType or Job. Default: as the framework needs it.",
         ),
     ] = None,
     backoff_limit: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=MAX_NUMBER, help="Restarts allowed in all; by default 6."),
+        typer.Option(metavar="N", min=0, max=MAX_NUMBER, help="Maximum number of restarts. Default: 6."),
     ] = None,
     deadline: Annotated[
-        Text, typer.Option(metavar="TIME", help="Fail after this long: 90s, 15m, 2h.")
+        Text,
+        typer.Option(
+            metavar="TIME", help="Time after which the job fails, such as 90s, 15m or 2h. Default: no limit."
+        ),
     ] = None,
     output_model: Annotated[
         Text,
         typer.Option(
-            metavar="NAME", help="What it writes to $STEELYARD_OUTPUT becomes a Model of this name."
+            metavar="NAME", help="Make a Model of this name from what the script writes to $STEELYARD_OUTPUT."
         ),
     ] = None,
     output_claim: Annotated[
         Text,
         typer.Option(
             metavar="NAME",
-            help="On a cluster: the PersistentVolumeClaim that the output is written to, in a folder of its own.",
+            help="On a cluster: PersistentVolumeClaim for the output, which gets a folder of its own there.",
         ),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the job is made.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifest; make nothing.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the job is created.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifest; create nothing.")] = False,
     display: Annotated[
-        Text, typer.Option(metavar="FORM", help="live, plain, json or none; by default by terminal.")
+        Text,
+        typer.Option(
+            metavar="FORM",
+            help="How to show progress: live, plain, json or none. Default: live in a terminal, else plain.",
+        ),
     ] = None,
     *,
     cluster: ClusterOptions,
 ) -> None:
-    """Train a script on many workers, and follow it.
+    """Run a training script on many workers, and follow it.
 
     \b
     steelyard train run train.py --workers 4
@@ -116,10 +137,10 @@ def run(
     steelyard train run train.py --workers 2 --replicas PS=1 --replicas Chief=1 --python ~/envs/tf
     steelyard train run train.py --workers 4 --dry-run | kubectl apply -f -
 
-    On this machine every replica is a process that runs the script where it lies; without a platform (steelyard up)
-    one is started, and ended again. Ctrl-C asks whether to leave the job running or to stop it; without a terminal a
-    second signal within 10 s stops it, else it is left running. Exit status: that of the job: 0, or the exit code of
-    the replica that failed it (1 where there is none); 2 wrong usage, 130 stopped or left by a signal.
+    On this machine every replica is a process that runs the script in its folder. If no platform runs (steelyard up),
+    one is started, and ended again. Ctrl-C asks whether to leave the job running or to stop it; without a terminal, a
+    second signal within 10 s stops it, else it is left running. Exit status: 0 the job succeeded; it failed: the exit
+    code of the replica that failed it, or 1; 2 wrong usage; 130 stopped or left by a signal.
     """
     from steelyard.cli.train import option_values
     from steelyard.cli.train.execute import Asked, go

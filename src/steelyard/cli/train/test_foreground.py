@@ -60,8 +60,8 @@ async def test_who_waits_hears_why(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = MemoryCluster()
     found = await stored(cluster)
     with pytest.raises(WaitedTooLong, match="it is Created"):
-        await control.awaited(cluster, found, 0.02)
-    running = asyncio.ensure_future(control.awaited(cluster, found, 5))
+        await control.wait_for_end(cluster, found, 0.02)
+    running = asyncio.ensure_future(control.wait_for_end(cluster, found, 5))
     await make_pod(cluster, found, "worker-0", ["1 hello"])
     await set_status(cluster, found, conditions=["Suspended"])
     said: list[str] = []

@@ -184,12 +184,12 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
         (
             "Suspended",
             True,
-            "nothing is kept: digits is stopped, and the logs of its replicas went with their Pods",
+            "no logs are left: digits is stopped, and its logs were deleted with its Pods",
         ),
         (
             "Failed",
             True,
-            "nothing is kept: digits has failed, and the logs of its replicas went with their Pods",
+            "no logs are left: digits has failed, and its logs were deleted with its Pods",
         ),
         ("Failed", False, "nothing is written"),
         ("Running", False, "nothing is written yet"),
@@ -197,7 +197,7 @@ def test_a_job_that_waits_to_start_again_says_for_how_long_and_after_what() -> N
     ],
 )
 def test_why_there_are_no_logs_is_said(state: str, gone: bool, told: str) -> None:
-    assert logs._nothing(job(state), gone=gone) == told
+    assert logs._why_no_lines(job(state), gone=gone) == told
 
 
 @pytest.mark.parametrize(
