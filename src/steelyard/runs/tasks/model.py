@@ -43,137 +43,157 @@ class Model(BaseModel):
 
 
 class Data(Model):
-    """Where the rows come from, and which of them are asked."""
+    """The source of the rows, and the choice of those that are asked."""
 
     path: Text | None = Field(
-        None, description="A file beside the task file: .parquet, .arrow, .jsonl or .csv."
+        None, description="File with the rows, relative to the task file: .parquet, .arrow, .jsonl or .csv."
     )
     hub: Text | None = Field(
         None,
-        description="Instead of `path`: a dataset of the Hugging Face hub, `NAME[/CONFIG][@SPLIT][#REVISION]`.",
+        description="Dataset of the Hugging Face hub, in place of `path`: `NAME[/CONFIG][@SPLIT][#REVISION]`.",
     )
-    format: Format | None = Field(None, description="By default what the file's name ends in.")
+    format: Format | None = Field(None, description="Format of the file; by default the ending of its name.")
     columns: dict[Text, Text] = Field({}, description="Columns to rename: from the new name to the file's.")
-    limit: PositiveInt | None = Field(None, description="The first rows only.")
-    sample: PositiveInt | None = Field(None, description="So many rows, drawn at random with `seed`.")
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="For `sample`.")
+    limit: PositiveInt | None = Field(None, description="Ask only the first rows, this many.")
+    sample: PositiveInt | None = Field(
+        None, description="Ask only this many rows, drawn at random with `seed`."
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="Random seed of `sample`.")
 
 
 class Sampling(Model):
     """Parameters of the request. Any other one is sent as it is."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
-    temperature: Annotated[float, Field(ge=0)] | None = Field(None, description="0 for the likeliest answer.")
-    max_tokens: PositiveInt | None = Field(None, description="Of one answer.")
-    max_completion_tokens: PositiveInt | None = Field(
-        None, description="The newer name that some endpoints want."
+    temperature: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Sampling temperature; 0 takes the most likely token."
     )
-    top_p: Share | None = Field(None, description="Only the likeliest tokens that make up this share.")
+    max_tokens: PositiveInt | None = Field(None, description="Maximum tokens per answer.")
+    max_completion_tokens: PositiveInt | None = Field(
+        None, description="The newer name of `max_tokens`, which some endpoints need."
+    )
+    top_p: Share | None = Field(
+        None, description="Sample from the most likely tokens whose probabilities add up to this."
+    )
     stop: Text | list[Text] | None = Field(None, description="Text at which an answer ends.")
-    seed: int | None = Field(None, description="Sent to the endpoint, where it takes one.")
-    frequency_penalty: float | None = Field(None, description="Against words said often.")
-    presence_penalty: float | None = Field(None, description="Against words said at all.")
-    response_format: dict[str, JsonValue] | None = Field(None, description="Such as `{type: json_object}`.")
+    seed: int | None = Field(None, description="Random seed of the endpoint, if it takes one.")
+    frequency_penalty: float | None = Field(None, description="Penalty for frequent tokens.")
+    presence_penalty: float | None = Field(None, description="Penalty for tokens that have occurred.")
+    response_format: dict[str, JsonValue] | None = Field(
+        None, description="Form of the answer, such as `{type: json_object}`."
+    )
 
 
 class Prices(Model):
-    """What a million tokens cost, in any currency."""
+    """Prices per million tokens, in any currency."""
 
-    prompt: Annotated[float, Field(ge=0)] = Field(description="Of prompts.")
-    completion: Annotated[float, Field(ge=0)] = Field(description="Of answers.")
+    prompt: Annotated[float, Field(ge=0)] = Field(description="Price of a million prompt tokens.")
+    completion: Annotated[float, Field(ge=0)] = Field(description="Price of a million tokens of answers.")
 
 
 class TaskLimits(Model):
-    """How hard, how long and for how much it is tried. Reaching a cap stops the run; run again, it goes on."""
+    """Concurrency, time limits, retries and caps. Reaching a cap stops the run; run again, it goes on."""
 
     concurrency: PositiveInt | Literal["auto"] = Field(
-        "auto", description="Calls in flight per URL, at most."
+        "auto", description="Maximum calls in flight per URL; `auto` adapts it to the endpoint."
     )
-    timeout: Seconds = Field(600.0, description="For one call: seconds, or `90s`, `10m`.")
-    wait_for_server: Seconds = Field(600.0, description="While it refuses connections.")
-    retries: Annotated[int, Field(ge=0)] = Field(10, description="Of one row.")
-    max_tokens_total: PositiveInt | None = Field(None, description="Stop at so many tokens.")
+    timeout: Seconds = Field(600.0, description="Time limit of one call: seconds, or `90s`, `10m`.")
+    wait_for_server: Seconds = Field(
+        600.0, description="Time to wait for an endpoint that refuses connections."
+    )
+    retries: Annotated[int, Field(ge=0)] = Field(10, description="Maximum retries per row.")
+    max_tokens_total: PositiveInt | None = Field(None, description="Stop at this number of tokens.")
     max_cost: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Stop at this cost; needs `prices`."
     )
-    prices: Prices | None = Field(None, description="What a million tokens cost.")
-    max_time: Seconds | None = Field(None, description="Stop after this long.")
+    prices: Prices | None = Field(None, description="Prices of the model's tokens.")
+    max_time: Seconds | None = Field(None, description="Stop after this time.")
     max_stops: int = Field(
-        MOST_STOPS, ge=0, description="Stops that the endpoint takes; answers are cut at further ones here."
+        MOST_STOPS,
+        ge=0,
+        description="Number of stop texts that the endpoint accepts; answers are cut at further ones here.",
     )
 
 
 class Judge(Model):
     """A model that grades the answers; the rubric `judge.Verdict` scores by its verdicts."""
 
-    model: Text = Field(description="The judge's name, as its endpoint knows it.")
-    urls: list[Url] | None = Field(None, description="Its endpoint; by default the task's own.", min_length=1)
-    name: Folder = Field("judge", description="Its calls are a run of their own in `judges/<name>/`.")
-    api_key_env: Text = Field(API_KEY_ENV, description="The environment variable with the key.")
+    model: Text = Field(description="Name of the judge, as its endpoint knows it.")
+    urls: list[Url] | None = Field(
+        None, description="Base URLs of its endpoint; by default the task's.", min_length=1
+    )
+    name: Folder = Field("judge", description="Name of its own run, in `judges/<name>/`.")
+    api_key_env: Text = Field(API_KEY_ENV, description="Environment variable that holds the API key.")
     template: Text | None = Field(
         None,
-        description="Its prompt as Jinja text, of `question`, `response`, `target`, `criteria`, `grades`.",
+        description="Template of its prompt (Jinja) with `question`, `response`, `target`, `criteria`, `grades`.",
     )
-    criteria: Text | None = Field(None, description="What makes an answer good.")
+    criteria: Text | None = Field(None, description="What makes an answer correct, in words for the judge.")
     grades: dict[Text, Share] | None = Field(
-        None, description="What a verdict may be, and what it is worth.", min_length=2
+        None, description="Possible verdicts, and the score of each.", min_length=2
     )
     parse: Parse | None = Field(
-        None, description="A regular expression with a group `verdict`; the last match counts."
+        None,
+        description="Regular expression that finds the verdict, in a group `verdict`; the last match counts.",
     )
     sampling: Sampling = Field(Sampling(temperature=0), description="Parameters of the judge's requests.")
     against: Text | None = Field(
         None,
-        description="The column of another answer to each question: which one is better, in both orders?",
+        description="Column with another answer to the question; the judge compares the two, in both orders.",
     )
     times: Annotated[int, Field(ge=1, le=100)] = Field(
-        1, description="How often each answer, or each order of a pair, is judged."
+        1, description="Number of times that each answer, or each order of a pair, is judged."
     )
-    prices: Prices | None = Field(None, description="What a million of its tokens cost.")
+    prices: Prices | None = Field(None, description="Prices of the judge's tokens.")
 
 
 class Task(Model):
     """One evaluation."""
 
-    kind: Literal["Task"] = Field("Task", description="What this file is.")
+    kind: Literal["Task"] = Field("Task", description="Kind of this file.")
     name: Folder | None = Field(
-        None, description="What the run's folder is called; by default the file's name."
+        None, description="Name of the run's folder; by default the name of the file."
     )
-    description: str = Field("", description="For people.")
-    data: Data = Field(description="Where the rows come from, and which of them are asked.")
+    description: str = Field("", description="Text for people.")
+    data: Data = Field(description="The source of the rows, and the choice of those that are asked.")
     template: Text | None = Field(
-        None, description="The prompt as Jinja text over the row's columns: `Q: {{ question }}`."
+        None, description="Template of the prompt (Jinja) over the row's columns: `Q: {{ question }}`."
     )
     prompt: Text | None = Field(
-        None, description="Instead of `template`: the column that holds the prompt, text or messages."
+        None, description="Column with the whole prompt, text or messages, in place of `template`."
     )
     system: Text | None = Field(None, description="System prompt.")
     target: Text | None = Field(
-        None, description="The column of the right answer; by default target, answer or label."
+        None, description="Column with the right answer; by default target, answer or label."
     )
     few_shot: Text | list[dict[str, JsonValue]] = Field(
-        [], description="Rows shown with their answers before each prompt: a list, or a file beside this one."
+        [],
+        description="Example rows, shown with their answers before each prompt: a list, or a file beside this one.",
     )
     sampling: Sampling = Field(Sampling(), description="Parameters of the request.")
-    api: Literal["chat", "completions"] = Field("chat", description="Which endpoint is asked.")
-    model: Text | None = Field(None, description="The model's name; `--model` wins.")
+    api: Literal["chat", "completions"] = Field("chat", description="Endpoint to call.")
+    model: Text | None = Field(None, description="Name of the model; `--model` wins.")
     urls: list[Url] = Field([], description="Base URLs of the endpoint; `--url` wins.")
     api_key_env: Text = Field(
-        API_KEY_ENV, description="The environment variable with the key, never the key itself."
+        API_KEY_ENV, description="Environment variable that holds the API key, never the key itself."
     )
-    replications: PositiveInt = Field(1, description="How often each row is asked.")
+    replications: PositiveInt = Field(1, description="Number of answers per row.")
     rubrics: list[Text | dict[str, JsonValue]] = Field(
         [],
-        description="How to score: `exact-match`, or `{name: numeric.Close, rel: 0.01}`; the first one leads.",
+        description="How to score: `exact-match`, or `{name: numeric.Close, rel: 0.01}`; the first leads the report.",
     )
-    reducers: list[Text] = Field([], description="Over replications: mean, majority, best, pass@k.")
-    group_by: list[Text] = Field([], description="Scores by these columns, too.")
-    cluster_by: Text | None = Field(None, description="Rows of one value depend on each other.")
-    limits: TaskLimits = Field(TaskLimits(), description="How hard, how long and for how much it is tried.")
-    bad_rows: Literal["skip", "abort"] = Field("skip", description="What to do with a row that is refused.")
+    reducers: list[Text] = Field(
+        [], description="How to combine the scores of a row's answers: mean, majority, best, pass@k."
+    )
+    group_by: list[Text] = Field([], description="Also report the scores for each value of these columns.")
+    cluster_by: Text | None = Field(None, description="Column that says which rows are not independent.")
+    limits: TaskLimits = Field(TaskLimits(), description="Concurrency, time limits, retries and caps.")
+    bad_rows: Literal["skip", "abort"] = Field(
+        "skip", description="What to do after a row that the endpoint refuses."
+    )
     judges: list[Judge] = Field([], description="Models that grade the answers.", max_length=8)
 
 
 def sent(sampling: Sampling) -> Mapping[str, JsonValue]:
-    """The parameters that were given."""
+    """Return the parameters that have a value."""
     return {name: value for name, value in sampling.model_dump().items() if value is not None}

@@ -85,7 +85,7 @@ bad_rows: abort
         ("", "1:1: is empty; it should say data, template, rubrics, …"),
         ("- 1\n", "1:1: should be an object of name: value"),
         ("data: {path: rows.jsonl\n", "2:1: is not YAML: while parsing a flow mapping"),
-        ("template: x\n", "1:1: data: is missing: Where the rows come from"),
+        ("template: x\n", "1:1: data: is missing: The source of the rows"),
         (
             "data: {path: rows.jsonl}\ntemplat: x\n",
             "2:1: templat: there is no such field; did you mean template?",
