@@ -60,7 +60,7 @@ class ClusterOptions:
 
     namespace: Annotated[
         str,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the job. Default: default."),
+        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the job."),
     ] = "default"
     state_dir: FolderOption = None
     kubeconfig: Annotated[
