@@ -9,8 +9,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "correctness.md").read_text()
 RULES = re.split(r"^\*\*(\d+)\. ", PAGE.partition("## The log")[2], flags=re.MULTILINE)
 """A number, then what is said of its rule, and so on."""
-CONTRACT = "contract"
-"""Cases of a contract are functions of these modules; a test beside them runs each on every form."""
+SUITES = "testing"
+"""Folder of the contract suites: their cases are functions that a test runs on every engine."""
 
 
 def place(path: str) -> Path:
@@ -37,7 +37,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def _is_test(path: Path, name: str) -> bool:
-    kind = path.name.startswith(CONTRACT) or name.startswith("test_")
+    kind = SUITES in path.parts or name.startswith("test_")
     return kind and path.is_file() and name in functions(path)
 
 

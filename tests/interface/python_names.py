@@ -20,6 +20,7 @@ from steelyard.client import AsyncClient, Client
 EXPORTED = ()
 """Stands for the names of the module's `__all__`."""
 PUBLIC: Mapping[str, tuple[str, ...]] = {
+    "steelyard.broker.open": ("open_log",),
     "steelyard.cli.demo.digits": ("make",),
     "steelyard.client": EXPORTED,
     "steelyard.client.fake": ("FakePlatform", "lost"),
@@ -62,6 +63,14 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
     "steelyard.storage.store": ("open_store",),
+    "steelyard.testing.engines.accounts": ("CASES",),
+    "steelyard.testing.engines.claims": ("CASES",),
+    "steelyard.testing.engines.log": ("CASES",),
+    "steelyard.testing.engines.log_groups": ("CASES",),
+    "steelyard.testing.engines.outbox": ("CASES",),
+    "steelyard.testing.engines.store": ("CASES",),
+    "steelyard.testing.engines.view": ("CASES",),
+    "steelyard.testing.engines.view_sink": ("CASES",),
     "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
 }
 """The public names of each module. Where code moves, its public names stay importable from the modules named here."""

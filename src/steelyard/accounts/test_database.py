@@ -1,4 +1,4 @@
-"""Every form of the accounts database keeps to the contract."""
+"""Every accounts database keeps to the contract."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.accounts import contract_accounts, contract_claims, contract_outbox
 from steelyard.accounts.database import LedgerError
 from steelyard.accounts.open import MIGRATIONS, Ledger, open_ledger
 from steelyard.accounts.sqlite.accounts import SqliteAccounts
 from steelyard.schema.account import Identity
 from steelyard.schema.ids import random_id
 from steelyard.sqlite import Database
+from steelyard.testing.engines import accounts as accounts_suite
+from steelyard.testing.engines import claims as claims_suite
+from steelyard.testing.engines import outbox as outbox_suite
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -22,18 +24,18 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     await opened.close()
 
 
-@pytest.mark.parametrize("case", contract_accounts.CASES.values(), ids=contract_accounts.CASES)
-async def test_accounts_keep_to_the_contract(ledger: Ledger, case: contract_accounts.Case) -> None:
+@pytest.mark.parametrize("case", accounts_suite.CASES.values(), ids=accounts_suite.CASES)
+async def test_accounts_keep_to_the_contract(ledger: Ledger, case: accounts_suite.Case) -> None:
     await case(ledger.accounts)
 
 
-@pytest.mark.parametrize("case", contract_outbox.CASES.values(), ids=contract_outbox.CASES)
-async def test_the_outbox_keeps_to_the_contract(ledger: Ledger, case: contract_outbox.Case) -> None:
+@pytest.mark.parametrize("case", outbox_suite.CASES.values(), ids=outbox_suite.CASES)
+async def test_the_outbox_keeps_to_the_contract(ledger: Ledger, case: outbox_suite.Case) -> None:
     await case(ledger.outbox)
 
 
-@pytest.mark.parametrize("case", contract_claims.CASES.values(), ids=contract_claims.CASES)
-async def test_claims_keep_to_the_contract(ledger: Ledger, case: contract_claims.Case) -> None:
+@pytest.mark.parametrize("case", claims_suite.CASES.values(), ids=claims_suite.CASES)
+async def test_claims_keep_to_the_contract(ledger: Ledger, case: claims_suite.Case) -> None:
     await case(ledger.claims)
 
 

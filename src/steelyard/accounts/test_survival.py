@@ -16,8 +16,8 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 IMPORTS = """
 import asyncio, sys
 from datetime import UTC, datetime
-from steelyard.accounts.contract_claims import at_most, claim
-from steelyard.accounts.contract_outbox import row
+from steelyard.testing.engines.claims import at_most, claim
+from steelyard.testing.engines.outbox import row
 from steelyard.accounts.open import open_ledger
 from steelyard.accounts.tokens import bootstrap
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

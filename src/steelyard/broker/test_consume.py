@@ -15,11 +15,11 @@ from steelyard.broker.consume import (
     drop,
     waiting_of,
 )
-from steelyard.broker.contract import LATER, everything, message
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, LogError, Message, Record
 from steelyard.broker.partition import partition_of
+from steelyard.testing.engines.log import LATER, everything, message
 
 
 class Echo:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from steelyard.broker.contract import message
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import QUARANTINE, STATE, Message, Record
@@ -13,6 +12,7 @@ from steelyard.broker.quarantine.administration import end_quarantine, quarantin
 from steelyard.broker.quarantine.marks import Aside
 from steelyard.broker.retries import Retries
 from steelyard.broker.test_isolation import ENGINES, FAULTS
+from steelyard.testing.engines.log import message
 
 
 @pytest.fixture

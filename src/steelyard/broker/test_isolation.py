@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from steelyard.broker.consume import consume, consume_once, waiting_of
-from steelyard.broker.contract import everything, message
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import (
     DEAD,
@@ -23,6 +22,7 @@ from steelyard.broker.quarantine.administration import end_quarantine, quarantin
 from steelyard.broker.quarantine.dead_letters import printable
 from steelyard.broker.retries import ALLOWANCE, PAUSES, WINDOW, Retries
 from steelyard.errors import EngineError
+from steelyard.testing.engines.log import everything, message
 
 FAULTS: list[Exception] = [
     OverflowError("Integer exceeds 64-bit range"),

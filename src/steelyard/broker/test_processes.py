@@ -14,12 +14,12 @@ from random import Random
 
 import pytest
 
-from steelyard.broker.contract import everything, message
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Fenced, Log, LogError, Message
 from steelyard.broker.open import open_log
 from steelyard.broker.sqlite.members import may_live, this_process
 from steelyard.broker.sqlite.records import MIGRATIONS
 from steelyard.sqlite import Database
+from steelyard.testing.engines.log import everything, message
 
 WORKER = """
 import asyncio, sys

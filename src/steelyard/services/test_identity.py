@@ -7,10 +7,7 @@ from itertools import count
 import orjson
 import pytest
 
-from steelyard.accounts.contract_claims import claim
-from steelyard.accounts.contract_outbox import row
 from steelyard.accounts.open import Ledger, open_ledger
-from steelyard.broker.contract import everything
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import OUTCOMES, STATE, Message
 from steelyard.schema.base import DyffEntity
@@ -29,6 +26,9 @@ from steelyard.services.simulation.entities import START, make_dataset, make_eva
 from steelyard.services.sinks.restore import Restored, restore
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
 from steelyard.storage.store import Store, open_store
+from steelyard.testing.engines.claims import claim
+from steelyard.testing.engines.log import everything
+from steelyard.testing.engines.outbox import row
 from steelyard.views.in_memory import MemoryView
 
 EVALUATION, MODEL, DATASET = make_evaluation(), make_model(), make_dataset()

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.accounts.open import open_ledger
-from steelyard.broker.contract import everything
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
 from steelyard.schema.base import DyffEntity
@@ -37,6 +36,7 @@ from steelyard.services.simulation.commands import (
 from steelyard.services.simulation.entities import START, make_dataset, make_evaluation
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet
 from steelyard.storage.store import Store, open_store
+from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
 
 ENTITIES: tuple[DyffEntity, ...] = (

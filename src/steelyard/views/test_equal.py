@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.schema.account import Scope
-from steelyard.views.contract import ids, pages
+from steelyard.testing.engines.view import ids, pages
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.matching import merge, widened
 from steelyard.views.sqlite.plan import Bounds

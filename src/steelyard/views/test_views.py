@@ -1,4 +1,4 @@
-"""Both forms of the view keep to the contract."""
+"""Every view keeps to the contract; a file that is no view is put aside."""
 
 import contextlib
 import sqlite3
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.sqlite import Database
-from steelyard.views import contract, contract_sink
-from steelyard.views.contract import Case
+from steelyard.testing.engines import view as view_suite
+from steelyard.testing.engines import view_sink
 from steelyard.views.open import open_view
 from steelyard.views.sqlite.tables import MIGRATIONS
 from steelyard.views.view import View, ViewError
@@ -22,11 +22,11 @@ async def view(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await opened.close()
 
 
-CASES = {**contract.CASES, **contract_sink.CASES}
+CASES = {**view_suite.CASES, **view_sink.CASES}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_view_keeps_to_the_contract(view: View, case: Case) -> None:
+async def test_a_view_keeps_to_the_contract(view: View, case: view_suite.Case) -> None:
     await case(view)
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.broker.consume import Malformed, Step, drop, waiting_of
-from steelyard.broker.contract import everything, message
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, QUARANTINE, STATE, WAITING, Log, Message, Record
 from steelyard.broker.partition import partition_of
 from steelyard.broker.quarantine.administration import quarantined
 from steelyard.broker.simulation.replay import Crash, doubled, every_crash, work_off, work_off_again, woven
+from steelyard.testing.engines.log import everything, message
 
 GROUP = "group"
 

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from steelyard.broker.consume import Malformed, StopPartition, consume_once, drop, release
-from steelyard.broker.contract import everything
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import DEAD, EVENTS, OUTCOMES, STATE, Batch, Fenced, Log, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
@@ -26,6 +25,7 @@ from steelyard.services.simulation.commands import (
     status,
 )
 from steelyard.services.simulation.entities import make_evaluation
+from steelyard.testing.engines.log import everything
 
 EVALUATION = make_evaluation()
 

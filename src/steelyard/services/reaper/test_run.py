@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import orjson
 import pytest
 
-from steelyard.broker.contract import everything
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Message, Record
 from steelyard.broker.quarantine.administration import quarantined
@@ -27,6 +26,7 @@ from steelyard.services.simulation.commands import (
 )
 from steelyard.services.simulation.entities import START, make_evaluation
 from steelyard.storage.store import open_store
+from steelyard.testing.engines.log import everything
 
 EVALUATION = make_evaluation()
 DAY = timedelta(days=1)

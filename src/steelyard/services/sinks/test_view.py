@@ -9,7 +9,6 @@ from itertools import count
 import orjson
 import pytest
 
-from steelyard.broker.contract import everything
 from steelyard.broker.follow import follow
 from steelyard.broker.in_memory import MemoryLog
 from steelyard.broker.log import STATE, Message
@@ -25,6 +24,7 @@ from steelyard.services.simulation.entities import make_dataset, make_evaluation
 from steelyard.services.sinks.view import BackupOutlet, ViewOutlet, change_of, run_backup_sink, run_view_sink
 from steelyard.storage.objects import ObjectStore
 from steelyard.storage.store import Store, open_store
+from steelyard.testing.engines.log import everything
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, View
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from steelyard.broker.contract import LATER, Case, everything, message
 from steelyard.broker.log import EVENTS, OUTCOMES, STATE, Batch, Fenced, Inbox, Log, Message
+from steelyard.testing.engines.log import LATER, Case, everything, message
 
 
 async def a_group_goes_on_where_it_was(log: Log) -> None:
@@ -186,7 +186,7 @@ async def a_message_wakes_a_member_that_waits(log: Log) -> None:
     await inbox.close()
 
 
-GROUP_CASES: dict[str, Case] = {
+CASES: dict[str, Case] = {
     each.__name__: each
     for each in (
         a_group_goes_on_where_it_was,

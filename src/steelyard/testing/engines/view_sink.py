@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 
 from steelyard.origin import Origin
-from steelyard.views.contract import Case, change, dataset, gone, ids, put
+from steelyard.testing.engines.view import Case, change, dataset, gone, ids, put
 from steelyard.views.view import STATE, Change, Position, Query, View, ViewError
 
 

@@ -58,16 +58,16 @@ def at_most(limit: int) -> Callable[[Sequence[Claim]], str | None]:
     return lambda held: f"{len(held)}/{limit}" if len(held) >= limit else None
 
 
-async def seen_by_the_judge(claims: Claims, leader: int, since: datetime | None = None) -> list[Claim]:
-    """What counts when one more is judged, by id."""
+async def seen_by_the_check(claims: Claims, leader: int, since: datetime | None = None) -> list[Claim]:
+    """Return the claims that count when one more is to be admitted, by id."""
     seen: list[Claim] = []
 
-    def judge(held: Sequence[Claim]) -> str | None:
+    def check(held: Sequence[Claim]) -> str | None:
         seen.extend(held)
         return "no"
 
-    await put(claims, leader, claim("judged"))
-    assert await claims.admit("judged", at(100), judge, leader, since) == "no"
+    await put(claims, leader, claim("checked"))
+    assert await claims.admit("checked", at(100), check, leader, since) == "no"
     return sorted(seen, key=lambda each: each.id)
 
 
@@ -126,7 +126,7 @@ async def what_is_forgotten_goes(claims: Claims) -> None:
     assert await claims.get("e2") is None
 
 
-async def what_is_unfinished_is_told_oldest_first(claims: Claims) -> None:
+async def what_is_unfinished_is_listed_oldest_first(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("young", minute=3), claim("old", minute=1), claim("over", minute=0))
     await claims.admit("over", at(4), anybody, leader)
@@ -158,14 +158,14 @@ async def what_is_refused_is_not_admitted(claims: Claims) -> None:
     assert (await current(claims, "e1")).admitted_at is None
 
 
-async def the_judge_sees_what_is_held(claims: Claims) -> None:
+async def the_check_sees_what_is_held(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1", account="b"), claim("e2"), claim("over"))
     for id in ("e1", "over"):
         await claims.admit(id, at(1), anybody, leader)
     await put(claims, leader, claim("over", "Complete", 2))
     await claims.release("over", at(2), leader)
-    [held] = await seen_by_the_judge(claims, leader)
+    [held] = await seen_by_the_check(claims, leader)
     assert (held.id, held.account, held.quantities, held.admitted_at) == (
         "e1",
         "b",
@@ -179,10 +179,10 @@ async def what_is_terminal_counts_until_it_is_released(claims: Claims) -> None:
     await put(claims, leader, claim("e1"))
     await claims.admit("e1", at(1), anybody, leader)
     await put(claims, leader, claim("e1", "Complete", 2))
-    assert [each.id for each in await seen_by_the_judge(claims, leader)] == ["e1"]
+    assert [each.id for each in await seen_by_the_check(claims, leader)] == ["e1"]
 
 
-async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
+async def the_check_sees_what_was_admitted_since(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     for minute, id in enumerate(("early", "late", "held")):
         await put(claims, leader, claim(id))
@@ -190,7 +190,7 @@ async def the_judge_sees_what_was_admitted_since(claims: Claims) -> None:
     for id in ("early", "late"):
         await put(claims, leader, claim(id, "Complete", 2))
         await claims.release(id, at(5), leader)
-    seen = await seen_by_the_judge(claims, leader, since=at(1))
+    seen = await seen_by_the_check(claims, leader, since=at(1))
     assert [each.id for each in seen] == ["held", "late"]
     assert [each.released_at for each in seen] == [None, at(5)]
 
@@ -207,11 +207,11 @@ async def what_was_restored_or_forgotten_was_admitted_all_the_same(claims: Claim
     await claims.apply(
         [("forgotten", Forgotten((1, 0))), ("forgotten", Forgotten((9, 9)))], 1, {0: 9}, leader
     )
-    seen = await seen_by_the_judge(claims, leader, since=at(0))
+    seen = await seen_by_the_check(claims, leader, since=at(0))
     assert [(each.id, each.admitted_at) for each in seen] == [("forgotten", at(1)), ("restored", at(0))]
-    assert not await seen_by_the_judge(claims, leader), "they hold nothing"
+    assert not await seen_by_the_check(claims, leader), "they hold nothing"
     assert await claims.admit("restored", at(6), anybody, leader) is None
-    seen = await seen_by_the_judge(claims, leader, since=at(0))
+    seen = await seen_by_the_check(claims, leader, since=at(0))
     assert {each.admitted_at for each in seen if each.id == "restored"} == {at(0), at(6)}
 
 
@@ -229,19 +229,19 @@ async def of_many_at_once_as_many_are_admitted_as_there_is_room(claims: Claims) 
     assert sorted(map(str, said)) == ["3/3"] * 17 + ["None"] * 3
 
 
-async def a_judge_that_fails_admits_nothing(claims: Claims) -> None:
+async def a_check_that_fails_admits_nothing(claims: Claims) -> None:
     leader = await claims.lead("one", NOW)
     await put(claims, leader, claim("e1"))
 
-    def judge(held: Sequence[Claim]) -> str | None:
+    def check(held: Sequence[Claim]) -> str | None:
         raise ValueError("cannot say")
 
     try:
-        await claims.admit("e1", NOW, judge, leader)
+        await claims.admit("e1", NOW, check, leader)
     except ValueError:
         assert (await current(claims, "e1")).admitted_at is None
     else:
-        raise AssertionError("the judge's failure is gone")
+        raise AssertionError("the check's failure is gone")
 
 
 # ---- release
@@ -315,16 +315,16 @@ CASES: dict[str, Case] = {
         an_older_state_is_left_out,
         of_several_states_in_one_batch_the_last_is_kept,
         what_is_forgotten_goes,
-        what_is_unfinished_is_told_oldest_first,
+        what_is_unfinished_is_listed_oldest_first,
         an_admission_stays_whatever_comes,
         what_is_refused_is_not_admitted,
-        the_judge_sees_what_is_held,
+        the_check_sees_what_is_held,
         what_is_terminal_counts_until_it_is_released,
-        the_judge_sees_what_was_admitted_since,
+        the_check_sees_what_was_admitted_since,
         what_was_restored_or_forgotten_was_admitted_all_the_same,
         nothing_that_is_over_is_admitted,
         of_many_at_once_as_many_are_admitted_as_there_is_room,
-        a_judge_that_fails_admits_nothing,
+        a_check_that_fails_admits_nothing,
         a_release_is_noted_once_and_stays,
         what_was_restored_is_admitted_anew,
         each_leader_has_a_greater_epoch,

@@ -136,7 +136,7 @@ async def of_many_with_one_key_at_once_one_is_kept(outbox: Outbox) -> None:
     assert len(await outbox.pending()) == 1
 
 
-async def what_is_unsent_is_told_in_order(outbox: Outbox) -> None:
+async def what_is_unsent_is_listed_in_order(outbox: Outbox) -> None:
     for n in range(4):
         await outbox.add(row(f"c{n}"))
     await outbox.sent("c1", (0, 5))
@@ -191,7 +191,7 @@ CASES: dict[str, Case] = {
         a_request_is_new_after_its_window,
         a_request_without_a_key_is_no_repeat_of_one_with,
         of_many_with_one_key_at_once_one_is_kept,
-        what_is_unsent_is_told_in_order,
+        what_is_unsent_is_listed_in_order,
         what_is_pending_is_found_by_kind_and_by_entity,
         what_is_visible_and_old_goes,
     )

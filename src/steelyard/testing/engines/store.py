@@ -1,0 +1,127 @@
+"""What every object store does. Storage engines run each of `CASES`; keys are new in every case."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from steelyard.storage.store import (
+    BadLocation,
+    ObjectExists,
+    ObjectMissing,
+    StorageError,
+    Store,
+    probe,
+    sync_reader,
+)
+
+Case = Callable[[Store], Awaitable[None]]
+OUTSIDE = ("../a", "a/../b", "a//b", "./a", "", "a/", "/a", "a%2e%2e/b", "a\\b")
+"""Keys that would leave the store's root, or name one object in two ways."""
+
+
+async def _refusal(call: Awaitable[object], kind: type[StorageError]) -> str:
+    """Return the message of the error that a call must raise."""
+    try:
+        await call
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+async def an_object_is_read_whole_and_in_ranges(store: Store) -> None:
+    await store.put("a/b.txt", b"0123456789")
+    assert await store.get("a/b.txt") == b"0123456789"
+    assert await store.get_range("a/b.txt", 8, 10) == b"89"
+    assert await store.get_range("a/b.txt", 10, 1) == b""
+    assert (await store.head("a/b.txt")).size == 10
+
+
+async def put_replaces(store: Store) -> None:
+    await store.put("a", b"1")
+    await store.put("a", b"2")
+    assert await store.get("a") == b"2"
+
+
+async def create_never_replaces(store: Store) -> None:
+    await store.create("a", b"first")
+    await _refusal(store.create("a", b"second"), ObjectExists)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "file").write_bytes(b"third")
+        await _refusal(store.create_file("a", Path(folder) / "file"), ObjectExists)
+    assert await store.get("a") == b"first"
+    await probe(store)
+
+
+async def a_missing_object_is_named(store: Store) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        calls = (
+            store.get("no/where"),
+            store.head("no/where"),
+            store.download("no/where", Path(folder) / "x"),
+        )
+        for call in calls:
+            assert "no/where" in await _refusal(call, ObjectMissing)
+    try:
+        sync_reader(store, "no/where")
+    except ObjectMissing:
+        pass
+    else:
+        raise AssertionError("no ObjectMissing")
+    await store.delete("no/where")
+
+
+async def listing_is_recursive_sorted_and_below_its_prefix(store: Store) -> None:
+    for key in ("b/2", "a/1", "b/1/x", "bb"):
+        await store.put(key, b"")
+    assert [info.key async for info in store.list()] == ["a/1", "b/1/x", "b/2", "bb"]
+    assert [info.key async for info in store.list("b/")] == ["b/1/x", "b/2"]
+    assert [info.key async for info in store.list("b")] == ["b/1/x", "b/2", "bb"]
+    await store.delete("b/2")
+    assert [info.key async for info in store.list("b/")] == ["b/1/x"]
+
+
+async def of_many_writers_of_one_key_one_wins(store: Store) -> None:
+    async def write(key: str, number: int) -> bool:
+        try:
+            await store.create(key, str(number).encode())
+        except ObjectExists:
+            return False
+        return True
+
+    for key in map(str, range(10)):  # which writer is first is chance, so several rounds are needed
+        won = await asyncio.gather(*(write(key, number) for number in range(20)))
+        assert won.count(True) == 1
+        assert await store.get(key) == str(won.index(True)).encode()
+
+
+async def files_go_in_and_out(store: Store) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in").write_bytes(b"x" * 3_000_000)
+        await store.put_file("big", folder / "in")
+        await store.create_file("again", folder / "in")
+        await store.download("big", folder / "out")
+        assert (folder / "out").read_bytes() == (folder / "in").read_bytes()
+
+
+async def a_key_outside_the_store_is_refused(store: Store) -> None:
+    for key in OUTSIDE:
+        for call in (store.get, store.head, store.delete):
+            await _refusal(call(key), BadLocation)
+        await _refusal(store.put(key, b""), BadLocation)
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        an_object_is_read_whole_and_in_ranges,
+        put_replaces,
+        create_never_replaces,
+        a_missing_object_is_named,
+        listing_is_recursive_sorted_and_below_its_prefix,
+        of_many_writers_of_one_key_one_wins,
+        files_go_in_and_out,
+        a_key_outside_the_store_is_refused,
+    )
+}
