@@ -31,7 +31,7 @@ def templates(replicas: int) -> list[tuple[str, str]]:
     resource = make_job("name-of-it", replicas)
     resource["metadata"] |= {"uid": "UID-OF-IT", "creationTimestamp": "2026-01-01T00:00:00Z"}
     job = job_of(resource, ALL["PyTorchJob"], OperatorSettings())
-    objects = [*services(job), *(pod(job, place, 0) for place in job.places)]
+    objects = [*services(job), *(pod(job, replica_id, 0) for replica_id in job.replica_ids)]
     return [(_path(each), _text(each)) for each in objects]
 
 

@@ -38,7 +38,7 @@ class LiveWorld(Protocol):
     @property
     def key(self) -> Key: ...
 
-    def place(self, bench: Bench) -> None: ...
+    def set_up(self, bench: Bench) -> None: ...
 
     def moves(self, bench: Bench) -> list[Move]: ...
 
@@ -115,7 +115,7 @@ class Run:
     async def run(self) -> None:
         """Raises AssertionError, with what happened, when something is wrong."""
         self.bench.store.now = LoopClock().now
-        self._world.place(self.bench)
+        self._world.set_up(self.bench)
         rivals = self.chance.random() < 0.3
         processes = [Process(self, name, elected=not rivals) for name in ("one", "two")]
         tasks = [asyncio.ensure_future(process.live()) for process in processes]

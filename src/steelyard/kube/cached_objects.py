@@ -23,7 +23,7 @@ class _Held(NamedTuple):
     """What each index made of the object."""
 
 
-class Shelf:
+class CachedObjects:
     """Objects of one kind."""
 
     def __init__(self, indexes: Mapping[str, Index], *, packed: bool = False) -> None:

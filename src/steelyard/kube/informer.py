@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from steelyard.kube.cached_objects import Index, ObjectKey, Shelf
+from steelyard.kube.cached_objects import CachedObjects, Index, ObjectKey
 from steelyard.kube.cluster import Cluster, Resource, WatchEvent
 from steelyard.kube.errors import ApiError, Forbidden, Gone, NotFound, error_from_status
 from steelyard.types import Json
@@ -90,7 +90,7 @@ class Informer:
         self._absent = False
         self._pace = pace or Pace()
         self._chance = chance or Random()
-        self._shelf = Shelf(indexes or {}, packed=packed)
+        self._shelf = CachedObjects(indexes or {}, packed=packed)
         self._version = ""  # of the last event seen; empty when only a list can go on
         self._listed = 0.0
         self._failures = 0

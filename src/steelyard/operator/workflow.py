@@ -18,7 +18,8 @@ from steelyard.operator import conditions, trouble
 from steelyard.operator.children import Children, observe
 from steelyard.operator.desired import Desired, Event, Patch
 from steelyard.operator.settings import OperatorSettings
-from steelyard.operator.training import dl_job, events, status
+from steelyard.operator.training import conditions as training_conditions
+from steelyard.operator.training import dl_job, events
 from steelyard.operator.training import trouble as training_trouble
 from steelyard.operator.training.observed import ownership
 from steelyard.operator.workflows import (
@@ -121,13 +122,13 @@ def _dyff(reconcile: Reconcile, invalid: str) -> Workflow:
 TRAINING_WORKFLOW = Workflow(
     reconcile=dl_job.reconcile,
     observe=ownership.observe,
-    name_taken=status.name_conflict,
-    refused=status.invalid,
+    name_taken=training_conditions.name_conflict,
+    refused=training_conditions.invalid,
     held_up=None,
     errored=training_trouble.errored,
     recovered=training_trouble.recovered,
     status_events=events.status_events,
-    follows=status.follows,
+    follows=training_conditions.follows,
     release=ownership.release,
     expired=events.expired,
     child_events=ChildEvents(

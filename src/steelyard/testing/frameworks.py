@@ -13,7 +13,7 @@ from dataclasses import replace
 from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.frameworks.framework import Framework, Placement
 from steelyard.operator.training.labels import NAME_LIMIT
-from steelyard.operator.training.model import Counts, Place, Tally, TrainingJob
+from steelyard.operator.training.model import Counts, ReplicaId, Tally, TrainingJob
 from steelyard.types import Json
 
 Case = Callable[[TrainingJob], None]
@@ -56,8 +56,8 @@ def its_roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob)
 
 @case
 def its_messages_need_no_more_than_there_is(job: TrainingJob) -> None:
-    words = job.framework.words_of(job)
-    for each in vars(words).values():
+    messages = job.framework.messages_of(job)
+    for each in vars(messages).values():
         said = each.format(kind=job.kind, name=job.name, namespace=job.namespace, count=2, role="Worker")
         assert job.name in said
 
@@ -73,7 +73,7 @@ def it_takes_its_own_job(job: TrainingJob) -> None:
 
 @case
 def names_differ_and_are_host_names(job: TrainingJob) -> None:
-    names = [job.replica_name(place) for place in job.places]
+    names = [job.replica_name(replica_id) for replica_id in job.replica_ids]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name) for name in names)
     assert all(len(name) <= NAME_LIMIT for name in names)
@@ -83,12 +83,12 @@ def names_differ_and_are_host_names(job: TrainingJob) -> None:
 def every_host_it_names_is_one_that_resolves(job: TrainingJob) -> None:
     """Whatever looks like a name of this job in the environment is the name of a replica that the job has."""
     framework = job.framework
-    hosts = {framework.host(job, place) for place in job.places}
+    hosts = {framework.host(job, replica_id) for replica_id in job.replica_ids}
     pattern = re.compile(rf"\b{re.escape(job.name)}-[a-z]+(?:-[a-z]+)*-[0-9]+(?:\.{re.escape(job.name)}\b)?")
-    for place in job.places:
-        for name, value in framework.environment(Placement(job, place)).items():
+    for replica_id in job.replica_ids:
+        for name, value in framework.environment(Placement(job, replica_id)).items():
             if isinstance(value, str):
-                assert set(pattern.findall(value)) <= hosts, f"{name} of {place}"
+                assert set(pattern.findall(value)) <= hosts, f"{name} of {replica_id}"
 
 
 # ---- environment
@@ -96,8 +96,8 @@ def every_host_it_names_is_one_that_resolves(job: TrainingJob) -> None:
 
 @case
 def an_environment_is_made_of_texts_and_references(job: TrainingJob) -> None:
-    for place in job.places:
-        for name, value in job.framework.environment(Placement(job, place)).items():
+    for replica_id in job.replica_ids:
+        for name, value in job.framework.environment(Placement(job, replica_id)).items():
             assert _VARIABLE.fullmatch(name)
             assert isinstance(value, str) or value.keys() <= {
                 "fieldRef",
@@ -110,8 +110,8 @@ def an_environment_is_made_of_texts_and_references(job: TrainingJob) -> None:
 @case
 def an_environment_is_always_the_same(job: TrainingJob) -> None:
     before = copy.deepcopy(job.resource)
-    for place in job.places:
-        once, again = (dict(job.framework.environment(Placement(job, place))) for _ in range(2))
+    for replica_id in job.replica_ids:
+        once, again = (dict(job.framework.environment(Placement(job, replica_id))) for _ in range(2))
         assert once == again
     assert job.resource == before, "it changed the job"
 
@@ -121,7 +121,8 @@ def no_two_replicas_have_one_rank(job: TrainingJob) -> None:
     """A variable that numbers the replicas of a role gives no number twice. (Some launchers number them themselves.)"""
     for role in job.roles.values():
         told = [
-            job.framework.environment(Placement(job, Place(role.name, index))) for index in range(role.count)
+            job.framework.environment(Placement(job, ReplicaId(role.name, index)))
+            for index in range(role.count)
         ]
         for name in told[0] if told else ():
             numbers = [each[name] for each in told if name in each]
@@ -136,10 +137,10 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
         for container in role["template"]["spec"]["containers"]:
             container["env"] = [{"name": name, "value": "mine"} for name in _all_variables(job)]
     mine = _again(job, changed)
-    for place in mine.places:
-        for container in replica.pod(mine, place, 0)["spec"]["containers"]:
+    for replica_id in mine.replica_ids:
+        for container in replica.pod(mine, replica_id, 0)["spec"]["containers"]:
             values = {each["name"]: each.get("value") for each in container.get("env", [])}
-            assert set(values.values()) <= {"mine"}, place
+            assert set(values.values()) <= {"mine"}, replica_id
             assert len(values) == len(container.get("env", [])), "a name twice"
 
 
@@ -149,13 +150,13 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
 @case
 def a_pod_is_the_users_template_and_what_the_framework_adds(job: TrainingJob) -> None:
     before = copy.deepcopy(job.resource)
-    for place in job.places:
-        made = replica.pod(job, place, 0)
-        template = job.roles[place.role].template["spec"]
+    for replica_id in job.replica_ids:
+        made = replica.pod(job, replica_id, 0)
+        template = job.roles[replica_id.role].template["spec"]
         assert [each["name"] for each in made["spec"]["containers"]] == [
             each["name"] for each in template["containers"]
         ]
-        assert made["metadata"]["name"] == job.replica_name(place)
+        assert made["metadata"]["name"] == job.replica_name(replica_id)
         assert made["spec"].items() >= {key: template[key] for key in template if key in _UNTOUCHED}.items()
     assert job.resource == before, "it changed the template"
 
@@ -175,32 +176,32 @@ def what_is_beside_the_pods_is_named_after_the_job(job: TrainingJob) -> None:
 
 @case
 def a_job_without_replicas_neither_runs_nor_has_succeeded(job: TrainingJob) -> None:
-    standing = job.framework.standing(job, Tally({}))
-    assert not standing.running
-    assert not standing.succeeded
+    success_rule = job.framework.success_rule(job, Tally({}))
+    assert not success_rule.running
+    assert not success_rule.succeeded
 
 
 @case
 def a_job_whose_replicas_all_run_runs(job: TrainingJob) -> None:
     tally = Tally({role.name: Counts(active=role.count) for role in job.roles.values()})
-    standing = job.framework.standing(job, tally)
-    assert standing.running
-    assert not standing.succeeded
+    success_rule = job.framework.success_rule(job, tally)
+    assert success_rule.running
+    assert not success_rule.succeeded
 
 
 @case
 def a_job_whose_replicas_have_all_succeeded_has_succeeded(job: TrainingJob) -> None:
     tally = Tally(
-        {role.name: Counts(succeeded=role.count) for role in job.roles.values()}, frozenset(job.places)
+        {role.name: Counts(succeeded=role.count) for role in job.roles.values()}, frozenset(job.replica_ids)
     )
-    assert job.framework.standing(job, tally).succeeded
+    assert job.framework.success_rule(job, tally).succeeded
 
 
 @case
 def success_is_never_taken_back_by_more_success(job: TrainingJob) -> None:
     reached = False
     for tally in _ending_one_by_one(job):
-        now = job.framework.standing(job, tally).succeeded
+        now = job.framework.success_rule(job, tally).succeeded
         assert now or not reached
         reached = now
     assert reached
@@ -209,13 +210,13 @@ def success_is_never_taken_back_by_more_success(job: TrainingJob) -> None:
 @case
 def failures_alone_are_no_success(job: TrainingJob) -> None:
     tally = Tally({role.name: Counts(failed=role.count) for role in job.roles.values()})
-    assert not job.framework.standing(job, tally).succeeded
+    assert not job.framework.success_rule(job, tally).succeeded
 
 
 def _ending_one_by_one(job: TrainingJob) -> Iterator[Tally]:
-    done: list[Place] = []
-    for place in job.places:
-        done.append(place)
+    done: list[ReplicaId] = []
+    for replica_id in job.replica_ids:
+        done.append(replica_id)
         counts = {
             role.name: Counts(
                 active=role.count - sum(each.role == role.name for each in done),
@@ -241,7 +242,11 @@ def _role_names(framework: Framework) -> set[str]:
 
 
 def _all_variables(job: TrainingJob) -> set[str]:
-    return {name for place in job.places for name in job.framework.environment(Placement(job, place))}
+    return {
+        name
+        for replica_id in job.replica_ids
+        for name in job.framework.environment(Placement(job, replica_id))
+    }
 
 
 def _again(job: TrainingJob, resource: Json) -> TrainingJob:

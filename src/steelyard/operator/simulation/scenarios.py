@@ -72,12 +72,12 @@ class ResourceWorld:
 
     def begin(self) -> Bench:
         bench = Bench(self.key)
-        self.place(bench)
+        self.set_up(bench)
         self._decoys(bench)
         bench.catch_up(*GROUPS)
         return bench
 
-    def place(self, bench: Bench) -> None:
+    def set_up(self, bench: Bench) -> None:
         metadata = {"name": self.key.name, "namespace": NAMESPACE}
         bench.store.create(self.key.resource, {**self._resource, "metadata": metadata})
 
@@ -109,7 +109,7 @@ class ResourceWorld:
     def _made_again(self, bench: Bench) -> None:
         bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
         bench.facts &= {"foreign", FENCED}
-        self.place(bench)
+        self.set_up(bench)
 
     def _time_passes(self, bench: Bench) -> None:
         assert bench.look is not None

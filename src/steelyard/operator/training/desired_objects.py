@@ -1,153 +1,147 @@
-"""What to make and what to end for a job that goes on, from what its status says."""
+"""The objects to create and delete for a job that runs, from its status and what is observed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
 from steelyard.awake import pause_lasts
+from steelyard.kube.objects import identity_of, is_deleting, labels_of
 from steelyard.operator.desired import Precondition
 from steelyard.operator.names import owner_reference
-from steelyard.operator.training import replica_objects as replica
-from steelyard.operator.training.model import Memory, Place, Scope, Tally, TrainingJob
-from steelyard.operator.training.observed.pods import Seen
-from steelyard.operator.training.observed.replicas import ENDED, Crew
-from steelyard.operator.training.policies import autoscaler, gang
-from steelyard.operator.training.policies import depends_on as depends
+from steelyard.operator.training import replica_objects
+from steelyard.operator.training.model import JobStatus, ReplicaId, Scope, Tally, TrainingJob
+from steelyard.operator.training.observed.pods import ObservedPod
+from steelyard.operator.training.observed.replicas import ENDED, ObservedJob
+from steelyard.operator.training.policies import autoscaler, depends_on, gang
 from steelyard.types import Json
 
 _WIDTH: dict[Scope, int] = {"Pod": 0, "ReplicaType": 1, "Job": 2}
+MAX_OBJECTS = 256
+"""Most objects that one reconciliation creates for a job, so that other jobs have their turn."""
+MAX_HOST_NAMES = 200_000
+"""Most host names in the Pods of one reconciliation: each Pod may contain those of all replicas."""
+NEXT_BATCH = timedelta(milliseconds=50)
+"""Pause before the next reconciliation, if there is more to create than one does."""
 
 
-MOST = 256
-"""Objects that one look makes for a job. Others' jobs have their turn before the next ones."""
-NAMES = 200_000
-"""Host names that are written into the Pods of one look: each may have those of all replicas."""
-SOON = timedelta(milliseconds=50)
-"""Until the next look, where there is more to make than one look does."""
+def batch_size(job: TrainingJob) -> int:
+    """Number of objects that one reconciliation creates for a job."""
+    return max(min(MAX_OBJECTS, MAX_HOST_NAMES // max(job.total, 1)), 16)
 
 
-def share(job: TrainingJob) -> int:
-    """How many objects one look makes for the job."""
-    return max(min(MOST, NAMES // max(job.total, 1)), 16)
+def to_create(observed: ObservedJob, status: JobStatus, tally: Tally, now: datetime) -> tuple[Json, ...]:
+    """Return one batch of the missing objects: first those that Pods need, then Pods."""
+    return tuple(islice(_missing(observed, status, tally, now), batch_size(observed.job)))
 
 
-def create(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> tuple[Json, ...]:
-    """What is missing, as much of it as is the job's share: first what Pods need, then Pods."""
-    return tuple(islice(_missing(crew, memory, tally, now), share(crew.job)))
+def _missing(observed: ObservedJob, status: JobStatus, tally: Tally, now: datetime) -> Iterator[Json]:
+    job, children = observed.job, observed.children
+    existing = {identity_of(obj) for obj in (*children.objects, *children.orphans)}
+    yield from (obj for obj in shared_objects(job) if identity_of(obj) not in existing)
+    services = frozenset(name for kind, name in existing if kind == "Service")
+    yield from replica_objects.services(job, services)
+    if gang.is_admitted(job, children) and not waits_for_restart(job, status, now):
+        for replica_id in missing_replicas(observed, status, tally):
+            yield replica_objects.pod(job, replica_id, status.replicas[replica_id].attempt)
 
 
-def _missing(crew: Crew, memory: Memory, tally: Tally, now: datetime) -> Iterator[Json]:
-    job, children = crew.job, crew.children
-    there = {(each["kind"], each["metadata"]["name"]) for each in (*children.objects, *children.orphans)}
-    yield from (each for each in besides(job) if (each["kind"], each["metadata"]["name"]) not in there)
-    yield from replica.services(job, frozenset(name for kind, name in there if kind == "Service"))
-    if gang.admitted(job, children) and not waits(job, memory, now):
-        for place in missing(crew, memory, tally):
-            yield replica.pod(job, place, memory.replicas[place].attempt)
+def shared_objects(job: TrainingJob) -> Iterator[Json]:
+    """Objects that a job has once, besides those of its replicas."""
+    for extra in job.framework.extras(job):
+        labels = {**labels_of(extra), **replica_objects.selector(job)}
+        metadata = {"namespace": job.namespace, **extra["metadata"], "labels": labels}
+        yield {**extra, "metadata": {**metadata, "ownerReferences": [owner_reference(job.resource)]}}
+    yield from (obj for obj in (gang.pod_group(job), autoscaler.pod_autoscaler(job)) if obj)
 
 
-def besides(job: TrainingJob) -> Iterator[Json]:
-    """What a job has once, other than its replicas."""
-    yield from (_owned(job, each) for each in job.framework.extras(job))
-    yield from (each for each in (gang.pod_group(job), autoscaler.wanted(job)) if each)
+def waits_for_restart(job: TrainingJob, status: JobStatus, now: datetime) -> bool:
+    """Whether a restart is due later.
 
-
-def _owned(job: TrainingJob, extra: Json) -> Json:
-    metadata = extra["metadata"]
-    labels = {**(metadata.get("labels") or {}), **replica.selector(job)}
-    owned = {"namespace": job.namespace, **metadata, "labels": labels}
-    return {**extra, "metadata": {**owned, "ownerReferences": [owner_reference(job.resource)]}}
-
-
-def waits(job: TrainingJob, memory: Memory, now: datetime) -> bool:
-    """Whether a restart is to come, and not yet.
-
-    One that is further ahead than the longest delay was noted before the clock was set back.
+    A time that is further ahead than the longest delay was noted before the clock was set back, and does not count.
     """
-    if memory.restart_at is None or now >= memory.restart_at:
+    if status.restart_at is None or now >= status.restart_at:
         return False
-    return pause_lasts(memory.restart_at, job.settings.longest_restart_delay_seconds + 1, now)
+    return pause_lasts(status.restart_at, job.settings.longest_restart_delay_seconds + 1, now)
 
 
-def missing(crew: Crew, memory: Memory, tally: Tally) -> Iterator[Place]:
-    """Replicas without a Pod, whose turn it is.
+def missing_replicas(observed: ObservedJob, status: JobStatus, tally: Tally) -> Iterator[ReplicaId]:
+    """Replicas without a Pod that may have one now.
 
-    What starts again together is ended together first: a new Pod that met one of the old would be lost with it.
+    Replicas that restart together must all have ended first: a new Pod that met an old one would be lost with it.
     """
-    held = depends.held(crew.job, tally, crew.children)
-    taken = {each["metadata"]["name"] for each in crew.children.orphans if each["kind"] == "Pod"}
-    going = {each.place for each in crew.outdated() if each.place.role in crew.job.roles}
-    for place in crew.job.places:
-        there = crew.pods.get(place) or memory.replicas[place].phase in ENDED
-        name = crew.job.replica_name(place)
-        if (
-            there
-            or place.role in held
-            or name in taken
-            or any(_together(crew.job, place, each) for each in going)
-        ):
+    job = observed.job
+    held = depends_on.held_roles(job, tally, observed.children)
+    taken = {orphan["metadata"]["name"] for orphan in observed.children.orphans if orphan["kind"] == "Pod"}
+    outdated = {pod.replica_id for pod in observed.outdated() if pod.replica_id.role in job.roles}
+    for replica_id in job.replica_ids:
+        if observed.pods.get(replica_id) or status.replicas[replica_id].phase in ENDED:
             continue
-        yield place
+        if replica_id.role in held or job.replica_name(replica_id) in taken:
+            continue
+        if not any(_restart_together(job, replica_id, other) for other in outdated):
+            yield replica_id
 
 
-def preconditions(crew: Crew, memory: Memory, create: Sequence[Json]) -> tuple[Precondition, ...]:
-    """That no Pod of an earlier attempt is there which the cache does not show: a new process may have read the Pods
-    before the job.
-    """
-    made = {each["metadata"]["name"] for each in create if each["kind"] == "Pod"}
-    again = (each for each in memory.replicas.values() if each.attempt and each.pod in made)
-    return tuple(Precondition("v1", "Pod", each.pod) for each in again)
-
-
-def _together(job: TrainingJob, one: Place, other: Place) -> bool:
-    width = max(_width(job, one), _width(job, other))
+def _restart_together(job: TrainingJob, one: ReplicaId, other: ReplicaId) -> bool:
+    width = max(_widest_scope(job, one), _widest_scope(job, other))
     return width == _WIDTH["Job"] or (width == _WIDTH["ReplicaType"] and one.role == other.role)
 
 
-def _width(job: TrainingJob, place: Place) -> int:
-    """Of the widest scope in which the replica may have to start again."""
-    ruled = (
+def _widest_scope(job: TrainingJob, replica_id: ReplicaId) -> int:
+    """Width of the widest scope in which the replica may have to restart."""
+    scopes = (
         rule.scope
         for rule in job.rules
-        if rule.scope is not None and (not rule.roles or place.role in rule.roles)
+        if rule.scope is not None and (not rule.roles or replica_id.role in rule.roles)
     )
-    return max(_WIDTH[each] for each in (job.roles[place.role].scope, *ruled))
+    return max(_WIDTH[scope] for scope in (job.roles[replica_id.role].scope, *scopes))
 
 
-def delete(crew: Crew) -> Iterator[Json]:
-    """Pods of the past, and the Services of replicas that are no more."""
-    for each in crew.outdated():
-        if each.deleting is None:
-            yield each.pod
-    yield from (each for each in crew.nameless if not each["metadata"].get("deletionTimestamp"))
-    names = replica.service_names(crew.job)
-    for service in crew.children.of_kind("Service"):
-        going = service["metadata"].get("deletionTimestamp")
-        if not going and service["metadata"]["name"] not in names:
+def creation_preconditions(status: JobStatus, create: Sequence[Json]) -> tuple[Precondition, ...]:
+    """Require that a Pod which is to be created again does not exist.
+
+    The cache of a new process may show the job but not yet a Pod of an earlier attempt.
+    """
+    names = {obj["metadata"]["name"] for obj in create if obj["kind"] == "Pod"}
+    again = (replica for replica in status.replicas.values() if replica.attempt and replica.pod in names)
+    return tuple(Precondition("v1", "Pod", replica.pod) for replica in again)
+
+
+def to_delete(observed: ObservedJob) -> Iterator[Json]:
+    """Outdated Pods, Pods without a replica's labels, and Services of replicas that the job has no more."""
+    for pod in observed.outdated():
+        if pod.deleting is None:
+            yield pod.pod
+    yield from (pod for pod in observed.unlabelled if not is_deleting(pod))
+    names = replica_objects.service_names(observed.job)
+    for service in observed.children.of_kind("Service"):
+        if not is_deleting(service) and service["metadata"]["name"] not in names:
             yield service
 
 
-def stuck(crew: Crew, now: datetime) -> tuple[Json, ...]:
-    """Pods on a lost node whose time to end is over: nobody but us will say that they are gone."""
-    return tuple(each.pod for each in _lost(crew) if now >= _given_up(crew.job, each))
+def to_force_delete(observed: ObservedJob, now: datetime) -> tuple[Json, ...]:
+    """Pods on lost nodes that should have ended by now: no kubelet will ever confirm that they have."""
+    return tuple(
+        pod.pod for pod in _deleting_on_lost_nodes(observed) if now >= _give_up_at(observed.job, pod)
+    )
 
 
-def looks(crew: Crew, memory: Memory) -> Iterator[datetime]:
-    """When something comes due by itself."""
-    if memory.restart_at is not None:
-        yield memory.restart_at
-    for each in _lost(crew):
-        yield _given_up(crew.job, each)
-    for pods in crew.pods.values():
-        for each in pods:
-            if each.lost_since is not None and each.deleting is None and each.phase not in ENDED:
-                yield each.lost_since + timedelta(seconds=crew.job.settings.node_lost_seconds)
+def requeue_times(observed: ObservedJob, status: JobStatus) -> Iterator[datetime]:
+    """Times at which something becomes due although nothing changes."""
+    if status.restart_at is not None:
+        yield status.restart_at
+    for pod in _deleting_on_lost_nodes(observed):
+        yield _give_up_at(observed.job, pod)
+    for pods in observed.pods.values():
+        for pod in pods:
+            if pod.lost_since is not None and pod.deleting is None and pod.phase not in ENDED:
+                yield pod.lost_since + timedelta(seconds=observed.job.settings.node_lost_seconds)
 
 
-def _lost(crew: Crew) -> Iterable[Seen]:
-    return (each for pods in crew.pods.values() for each in pods if each.deleting and each.lost_since)
+def _deleting_on_lost_nodes(observed: ObservedJob) -> Iterable[ObservedPod]:
+    return (pod for pods in observed.pods.values() for pod in pods if pod.deleting and pod.lost_since)
 
 
-def _given_up(job: TrainingJob, pod: Seen) -> datetime:
+def _give_up_at(job: TrainingJob, pod: ObservedPod) -> datetime:
     assert pod.deleting is not None
     return pod.deleting + timedelta(seconds=job.settings.termination_seconds)

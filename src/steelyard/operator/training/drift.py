@@ -1,8 +1,9 @@
-"""What is kept as the job says it now, other than Pods: a PodGroup and an autoscaler grow and shrink with the job."""
+"""Corrections of existing objects other than Pods: a PodGroup and an autoscaler grow and shrink with their job."""
 
 from collections.abc import Iterable
 from typing import Any
 
+from steelyard.kube.objects import identity_of, is_deleting
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.types import Json
@@ -10,18 +11,18 @@ from steelyard.types import Json
 _KEPT = {"PodGroup": "spec", "HorizontalPodAutoscaler": "spec", "ConfigMap": "data", "Role": "rules"}
 
 
-def patches(wanted: Iterable[Json], children: Children) -> Iterable[Patch]:
-    """For what is there and says something else. What others have added is left to them."""
-    for each in wanted:
-        there, field = children.named(each["kind"], each["metadata"]["name"]), _KEPT.get(each["kind"])
-        if there is None or field is None or there["metadata"].get("deletionTimestamp"):
+def patches(desired: Iterable[Json], children: Children) -> Iterable[Patch]:
+    """Patch existing objects that differ from the desired ones; fields that others have added stay."""
+    for obj in desired:
+        existing, field = children.named(*identity_of(obj)), _KEPT.get(obj["kind"])
+        if existing is None or field is None or is_deleting(existing):
             continue
-        if not _holds(there.get(field), each[field]):
-            yield Patch(there, {field: each[field]})
+        if not _contains(existing.get(field), obj[field]):
+            yield Patch(existing, {field: obj[field]})
 
 
-def _holds(there: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there."""
-    if isinstance(wanted, dict) and isinstance(there, dict):
-        return all(_holds(there.get(name), value) for name, value in wanted.items())
-    return bool(there == wanted)
+def _contains(existing: Any, desired: Any) -> bool:
+    """Whether a value has all that is desired, and maybe more."""
+    if isinstance(desired, dict) and isinstance(existing, dict):
+        return all(_contains(existing.get(name), value) for name, value in desired.items())
+    return bool(existing == desired)

@@ -1,6 +1,6 @@
-"""What the operator remembers of a job, between its status and values: the fields that v1 does not have, and the times.
+"""Reading and writing of `JobStatus`: the fields of a job's status that v1 does not have, and the times.
 
-`status.py` writes conditions and counts around them.
+`conditions.py` adds conditions and counts to them.
 """
 
 from collections.abc import Mapping
@@ -8,22 +8,24 @@ from datetime import datetime
 from typing import Any
 
 from steelyard.operator.conditions import parse_time, time_text
-from steelyard.operator.training.model import Memory, Place, Replica
+from steelyard.operator.training.model import JobStatus, Replica, ReplicaId
 from steelyard.types import Json
 
 NAMES = frozenset(
     {"replicas", "restarts", "disruptions", "failures", "restartAt", "startTime", "completionTime", "ports",
      "framework", "results"}
 )  # fmt: skip
-"""The fields of the status that are written here."""
+"""Names of the status fields that `status_fields` makes."""
 
 
-def memory_of(status: Mapping[str, Any]) -> Memory:
-    """What an earlier look wrote down. A status that is empty is that of a job never seen."""
-    replicas = [_replica(each) for each in status.get("replicas") or ()]
-    ports = {Place(each["type"], each["index"]): int(each["port"]) for each in status.get("ports") or ()}
-    return Memory(
-        replicas={each.place: each for each in replicas},
+def read_status(status: Mapping[str, Any]) -> JobStatus:
+    """Read what an earlier reconciliation wrote; a new job has an empty status."""
+    replicas = [_replica(entry) for entry in status.get("replicas") or ()]
+    ports = {
+        ReplicaId(entry["type"], entry["index"]): int(entry["port"]) for entry in status.get("ports") or ()
+    }
+    return JobStatus(
+        replicas={replica.replica_id: replica for replica in replicas},
         restarts=int(status.get("restarts") or 0),
         disruptions=int(status.get("disruptions") or 0),
         failures=tuple(status.get("failures") or ()),
@@ -37,44 +39,47 @@ def memory_of(status: Mapping[str, Any]) -> Memory:
     )
 
 
-def written(memory: Memory) -> Json:
-    """The same as fields of a status; what is empty is left out."""
-    ports = [{"type": place.role, "index": place.index, "port": port} for place, port in memory.ports.items()]
+def status_fields(status: JobStatus) -> Json:
+    """Make the fields of the status; empty ones are left out."""
+    ports = [
+        {"type": replica_id.role, "index": replica_id.index, "port": port}
+        for replica_id, port in status.ports.items()
+    ]
     fields: Json = {
-        "startTime": _text(memory.started),
-        "completionTime": _text(memory.completed),
-        "replicas": [_written(each) for each in memory.replicas.values()],
-        "restarts": memory.restarts,
-        "disruptions": memory.disruptions,
-        "failures": list(memory.failures),
-        "restartAt": _text(memory.restart_at),
+        "startTime": _text(status.started),
+        "completionTime": _text(status.completed),
+        "replicas": [_replica_fields(replica) for replica in status.replicas.values()],
+        "restarts": status.restarts,
+        "disruptions": status.disruptions,
+        "failures": list(status.failures),
+        "restartAt": _text(status.restart_at),
         "ports": ports,
-        "framework": memory.framework,
-        "results": memory.results,
+        "framework": status.framework,
+        "results": status.results,
     }
     return {name: value for name, value in fields.items() if value or value == 0}
 
 
-def _replica(written: Json) -> Replica:
+def _replica(entry: Json) -> Replica:
     return Replica(
-        place=Place(str(written["type"]), int(written["index"])),
-        attempt=int(written.get("attempt") or 0),
-        pod=written.get("pod") or "",
-        uid=written.get("uid") or "",
-        phase=written.get("phase") or "Pending",
-        restarts=int(written.get("restarts") or 0),
-        in_place=int(written.get("inPlace") or 0),
-        exit_code=written.get("exitCode"),
-        reason=written.get("reason") or "",
-        node=written.get("node") or "",
-        started=_time(written.get("startedAt")),
+        replica_id=ReplicaId(str(entry["type"]), int(entry["index"])),
+        attempt=int(entry.get("attempt") or 0),
+        pod=entry.get("pod") or "",
+        uid=entry.get("uid") or "",
+        phase=entry.get("phase") or "Pending",
+        restarts=int(entry.get("restarts") or 0),
+        in_place=int(entry.get("inPlace") or 0),
+        exit_code=entry.get("exitCode"),
+        reason=entry.get("reason") or "",
+        node=entry.get("node") or "",
+        started=_time(entry.get("startedAt")),
     )
 
 
-def _written(replica: Replica) -> Json:
+def _replica_fields(replica: Replica) -> Json:
     fields: Json = {
-        "type": replica.place.role,
-        "index": replica.place.index,
+        "type": replica.replica_id.role,
+        "index": replica.replica_id.index,
         "pod": replica.pod,
         "phase": replica.phase,
         "attempt": replica.attempt,

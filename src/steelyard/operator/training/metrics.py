@@ -1,8 +1,9 @@
-"""What v1's operator counts, under its names, so that dashboards go on working."""
+"""Metrics of v1's operator, under its names, so that dashboards go on working."""
 
 from prometheus_client import CollectorRegistry, Counter
 
-from steelyard.operator.training.status import holds
+from steelyard.kube.objects import status_of
+from steelyard.operator.training.conditions import holds
 from steelyard.types import Json
 
 _FRAMEWORKS = {
@@ -39,7 +40,7 @@ class TrainingMetrics:
         self._failed = Counter("failed_pods", "Pods that failed.", registry=registry)
 
     def record_write(self, verb: str, owner: Json, obj: Json) -> None:
-        """The operator's writes, as the edge tells of them."""
+        """Count a write of the operator."""
         if verb == "status":
             self._status(owner, obj)
         elif verb == "delete" and obj["metadata"].get("uid") == owner["metadata"]["uid"]:
@@ -48,25 +49,25 @@ class TrainingMetrics:
             self._pods[verb].inc()
 
     def _status(self, before: Json, after: Json) -> None:
-        old, new = ((each.get("status") or {}) for each in (before, after))
+        old, new = status_of(before), status_of(after)
         for condition in ("Created", "Succeeded", "Failed"):
             if holds(new.get("conditions") or (), condition) and not holds(
                 old.get("conditions") or (), condition
             ):
                 self._count(condition, after)
-        known = {each.get("uid") for each in old.get("failures") or ()}
-        failed = [each for each in new.get("failures") or () if each.get("uid") not in known]
-        self._failed.inc(len(failed))
+        known = {failure.get("uid") for failure in old.get("failures") or ()}
+        uids = [failure.get("uid") for failure in new.get("failures") or ()]
+        self._failed.inc(sum(uid not in known for uid in uids))
         restarts = _restarts(new) - _restarts(old)
         if restarts > 0:
             self._count("Restarting", after, restarts)
 
-    def _count(self, what: str, job: Json, number: int = 1) -> None:
-        self._jobs[what].labels(job["metadata"]["namespace"], framework_of(job)).inc(number)
+    def _count(self, condition: str, job: Json, number: int = 1) -> None:
+        self._jobs[condition].labels(job["metadata"]["namespace"], framework_of(job)).inc(number)
 
 
 def framework_of(job: Json) -> str:
-    """v1's name of the framework; a DLJob's is the resource that it names."""
+    """Return v1's name of the framework; for a DLJob, the name of its Framework resource."""
     named = (job.get("spec") or {}).get("framework")
     return _FRAMEWORKS.get(job["kind"]) or (named if isinstance(named, str) else "inline")
 

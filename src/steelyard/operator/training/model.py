@@ -1,7 +1,6 @@
-"""A training job as values: what every policy decides from, whatever its kind and framework.
+"""Values that describe a training job of any kind and framework; every policy decides from them.
 
-`parse.py` makes them from a resource; nothing here knows an API's JSON but for the Pod templates, which are carried
-through untouched.
+`parse.py` makes them from a resource. Only Pod templates remain JSON, and are carried through untouched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +24,14 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 Dependency = Literal["Running", "Ready", "Succeeded"]
 
 SHELL_SIGNAL = 128
-"""A program that signal N ended has the exit code 128 + N. v1's policy ExitCode restarts from 128 on."""
+"""Offset of exit codes: a program that signal N ended has the code 128 + N. Policy ExitCode restarts from 128 on."""
 UNKNOWN_EXIT = 0xBEEF
-"""The exit code of a replica whose container left none (evicted, lost): v1 takes it for one worth a restart."""
+"""Exit code for a container that left none (evicted, lost); v1 uses it too, and restarts the replica."""
 
 
 @dataclass(frozen=True, order=True)
-class Place:
-    """Which replica: its type and its index."""
+class ReplicaId:
+    """Name of a replica within its job: its type and its index."""
 
     role: str
     index: int
@@ -47,27 +46,27 @@ class Role:
     template: Json
     restart: RestartPolicy
     scope: Scope
-    """What starts again when one of its replicas failed: the Pod, all of its type, or the whole job."""
+    """Replicas that restart when one of this type has failed: its Pod, all of the type, or the whole job."""
     depends_on: tuple[tuple[str, Dependency], ...] = ()
-    """Its Pods are made when these types have come so far (DLJob only)."""
+    """Types that must have come so far before Pods of this type are created (DLJob only)."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What to do about a failed replica that matches everything given here; the first rule that matches wins."""
+    """Action for failed replicas that match all given criteria; the first rule that matches wins."""
 
     action: Action
     exit_codes: tuple[int, ...] = ()
     signals: tuple[int, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Of the terminated container or of the Pod: OOMKilled, Evicted …"""
+    """Reasons of the terminated container or of the Pod: OOMKilled, Evicted …"""
     pattern: str = ""
     """A regular expression searched in the message."""
     roles: tuple[str, ...] = ()
     scope: Scope | None = None
-    """Instead of the role's, for this failure."""
+    """Restart scope for this failure; None for the scope of the role."""
     counted: bool = True
-    """Whether a restart uses up the limit."""
+    """True if a restart uses up the limit."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,12 @@ class RunPolicy:
     """`spec.runPolicy`. Times are in seconds."""
 
     clean_pods: CleanPods = "None"
-    clean_pods_said: bool = False
-    """Whether the job says so itself."""
+    clean_pods_given: bool = False
+    """True if the job gives `clean_pods` itself."""
     ttl: int | None = None
     deadline: int | None = None
     backoff_limit: int | None = None
-    """Restarts allowed in all; one more failure fails the job."""
+    """Number of restarts allowed in all; one more failure fails the job."""
     suspend: bool = False
     managed_by: str = ""
     scheduling: Json = field(default_factory=dict)
@@ -89,20 +88,20 @@ class RunPolicy:
 
 @dataclass(frozen=True)
 class Replica:
-    """What is remembered of one replica, in `status.replicas`."""
+    """State of one replica, as `status.replicas` keeps it."""
 
-    place: Place
+    replica_id: ReplicaId
     attempt: int = 0
-    """The attempt that should be there; a Pod of an earlier one is ended. Its Pod carries it as a label."""
+    """Attempt that should run; Pods of earlier attempts are deleted. The Pod has the number as a label."""
     pod: str = ""
-    """Name of its Pod."""
+    """Name of the Pod."""
     uid: str = ""
-    """Of the Pod of this attempt, once it was seen."""
+    """Uid of this attempt's Pod, once it was observed."""
     phase: Phase = "Pending"
     restarts: int = 0
-    """How often it started again, in place or by the operator, counted or not."""
+    """Number of restarts, in place or by the operator, counted or not."""
     in_place: int = 0
-    """Of these, the restarts by the kubelet of the Pod `uid`."""
+    """Number of these restarts that the kubelet made within the Pod `uid`."""
     exit_code: int | None = None
     reason: str = ""
     node: str = ""
@@ -110,40 +109,40 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """What the operator remembers in the status, and reads again. Everything else is seen anew each time."""
+class JobStatus:
+    """Part of the status that the operator reads again. Everything else is observed anew in each reconciliation."""
 
-    replicas: Mapping[Place, Replica] = field(default_factory=dict)
+    replicas: Mapping[ReplicaId, Replica] = field(default_factory=dict)
     restarts: int = 0
-    """Restarts that count against the limit: of the whole job, of a type, of a Pod, in place: each counts one."""
+    """Number of restarts that count against the limit; one for each, whatever its scope."""
     disruptions: int = 0
-    """Restarts that do not count: evictions, preemptions, Pods deleted by hand."""
+    """Number of restarts that do not count: evictions, preemptions, Pods deleted by hand."""
     failures: tuple[Json, ...] = ()
     """The first failure and the newest: {pod, type, index, attempt, uid, exitCode, signal, reason, message, time,
     action}. `message` has the last log lines."""
     restart_at: datetime | None = None
-    """No Pod is made before this time: back-off."""
+    """End of the back-off, before which no Pod is created."""
     started: datetime | None = None
     completed: datetime | None = None
-    ports: Mapping[Place, int] = field(default_factory=dict)
-    """Main port of a replica on its host's network, where a range was asked for."""
+    ports: Mapping[ReplicaId, int] = field(default_factory=dict)
+    """Main ports of replicas on their hosts' network, where the job gives a range."""
     framework: Json | None = None
-    """DLJob: the definition as it was at first sight."""
+    """Definition of a DLJob's framework, as it was when the operator first read the job."""
     results: Json | None = None
     conditions: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One job of any kind."""
+    """One training job of any kind."""
 
     resource: Json
     framework: "Framework"
     roles: Mapping[str, Role]
-    """In the framework's order."""
+    """Replica types, in the framework's order."""
     policy: RunPolicy
     rules: tuple[Rule, ...] = ()
-    memory: Memory = Memory()
+    status: JobStatus = JobStatus()
     settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     @property
@@ -176,48 +175,50 @@ class TrainingJob:
         return self.resource["metadata"].get("labels") or {}
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def replica_ids(self) -> tuple[ReplicaId, ...]:
         """Every replica that should be, in the framework's order."""
-        return tuple(Place(role.name, index) for role in self.roles.values() for index in range(role.count))
+        return tuple(
+            ReplicaId(role.name, index) for role in self.roles.values() for index in range(role.count)
+        )
 
     @cached_property
     def total(self) -> int:
         return sum(role.count for role in self.roles.values())
 
-    def replica_name(self, place: Place) -> str:
-        """Of the Pod, and where there is one of the Service: `<job>-<type in lower case>-<index>`."""
-        name = f"{self.name}-{place.role.lower()}"
-        return name if place.role in self._single else f"{name}-{place.index}"
+    def replica_name(self, replica_id: ReplicaId) -> str:
+        """Name the Pod, and the Service if there is one: `<job>-<type in lower case>-<index>`."""
+        name = f"{self.name}-{replica_id.role.lower()}"
+        return name if replica_id.role in self._roles_without_index else f"{name}-{replica_id.index}"
 
     @cached_property
     def hosts(self) -> Mapping[str, tuple[str, ...]]:
-        """The stable names of all replicas, by type."""
+        """Host names of all replicas, by type; they stay the same when a replica restarts."""
         return {
             role.name: tuple(
-                self.framework.host(self, Place(role.name, index)) for index in range(role.count)
+                self.framework.host(self, ReplicaId(role.name, index)) for index in range(role.count)
             )
             for role in self.roles.values()
         }
 
     @cached_property
     def ports(self) -> Mapping[str, tuple[int, ...]]:
-        """The main ports of all replicas, by type."""
+        """Main ports of all replicas, by type."""
         return {
             role.name: tuple(
-                self.framework.port_of(self, Place(role.name, index)) for index in range(role.count)
+                self.framework.port_of(self, ReplicaId(role.name, index)) for index in range(role.count)
             )
             for role in self.roles.values()
         }
 
     @cached_property
-    def _single(self) -> frozenset[str]:
-        """The types whose one replica has no index in its name."""
-        return frozenset(each.name for each in self.framework.roles if not each.indexed)
+    def _roles_without_index(self) -> frozenset[str]:
+        """Types with a single replica, whose name has no index."""
+        return frozenset(role.name for role in self.framework.roles if not role.indexed)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Replicas of one type by how far they have come."""
+    """Numbers of replicas of one type, by state."""
 
     active: int = 0
     succeeded: int = 0
@@ -226,10 +227,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Tally:
-    """How far the replicas have come: what a framework's success rule reads."""
+    """Counts of replicas by type, from which a framework's success rule decides."""
 
     counts: Mapping[str, Counts]
-    succeeded: frozenset[Place] = frozenset()
+    succeeded: frozenset[ReplicaId] = frozenset()
 
     def of(self, role: str) -> Counts:
         return self.counts.get(role, Counts())
@@ -239,7 +240,7 @@ class Tally:
 
 
 class Invalid(Exception):
-    """The job cannot be run as it is written. The message names the field, the value and what is allowed."""
+    """The job cannot run as it is written. The message names the field, the value and what is allowed."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")

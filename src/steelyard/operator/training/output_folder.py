@@ -1,6 +1,6 @@
-"""The folder that a job writes its output to: who writes it, where it is, and how its Pod gets it.
+"""The folder that a job writes its output to: which replica writes it, where it is, and how the Pod gets it.
 
-`replica.py` calls `mounted` for every Pod, `validate.py` `check`; `outputs.py` says what becomes of the files.
+`replica_objects.py` calls `mounted` for every Pod, `dl_job.py` calls `check`; `outputs.py` copies the files.
 """
 
 import os
@@ -12,46 +12,46 @@ from typing import Literal, cast
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.frameworks.framework import Framework
-from steelyard.operator.training.model import Invalid, Place, TrainingJob
+from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.types import Json
 
 PATH = "/var/steelyard/output"
-"""Where a program writes that was told nothing else. It always finds the folder in $STEELYARD_OUTPUT."""
+"""Default folder of the output. A program always finds the folder in $STEELYARD_OUTPUT."""
 VARIABLE = "STEELYARD_OUTPUT"
 VOLUME = "steelyard-output"
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _IDENTITY = ("runAsUser", "runAsGroup", "fsGroup", "supplementalGroups")
 WRITERS = ("chief", "master", "launcher", "worker")
-"""In a job of a v1 kind, the type whose replica 0 writes the output: the first that the job has."""
+"""Types whose replica 0 writes the output of a job of a v1 kind: the first one that the job has."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What the job says of its output."""
+    """Output that a job promises."""
 
     model: str
-    """The Model's name, for people."""
+    """Name of the Model, for people."""
     path: str
-    place: Place
-    """The replica that writes it."""
+    replica_id: ReplicaId
+    """Replica that writes the output."""
     register: Literal["Resource", "Platform"]
-    """Who makes the Model: the operator, as a resource, or a client of the platform."""
+    """Creator of the Model: the operator (Resource), or a client of the platform (Platform)."""
     field: str
-    """Where the job says so."""
+    """Field of the job that promises the output."""
     claim: str = ""
-    """The claim that it is written to, where the template mounts none itself."""
+    """PersistentVolumeClaim for the output, if the template mounts none itself."""
 
 
-def wanted(job: TrainingJob) -> Output | None:
-    """The output that the job promises; None where it promises none."""
+def promised_output(job: TrainingJob) -> Output | None:
+    """Read the output that a job promises; None if it promises none."""
     register = cast(
         Literal["Resource", "Platform"], job.annotations.get(labels.OUTPUT_REGISTER, "Resource").capitalize()
     )
     claim = job.annotations.get(labels.OUTPUT_CLAIM, "")
-    said = (job.spec.get("outputs") or {}).get("model")
-    if said:
-        path, place = said.get("path") or PATH, _writer(job, said.get("role"))
-        return Output(said["name"], path, place, register, "spec.outputs.model", claim)
+    model = (job.spec.get("outputs") or {}).get("model")
+    if model:
+        path, replica_id = model.get("path") or PATH, _writer(job, model.get("role"))
+        return Output(model["name"], path, replica_id, register, "spec.outputs.model", claim)
     name = job.annotations.get(labels.OUTPUT_MODEL)
     if not name:
         return None
@@ -60,27 +60,27 @@ def wanted(job: TrainingJob) -> Output | None:
     return Output(name, path, _writer(job, None), register, field, claim)
 
 
-def _writer(job: TrainingJob, role: str | None) -> Place:
-    """As the job says; else the first type that its success depends on, or of a v1 kind the one that leads."""
+def _writer(job: TrainingJob, role: str | None) -> ReplicaId:
+    """Return the replica that writes: the job's choice, else the first type that decides its success or leads it."""
     if role is not None:
-        return Place(role, 0)
+        return ReplicaId(role, 0)
     definition = job.framework.definition or {}
     policy = job.spec.get("successPolicy") or definition.get("successPolicy") or {}
     deciding = policy.get("roles") or () if isinstance(policy, dict) else ()
     by_name = {name.lower(): name for name in job.roles}
-    leading = (by_name[each] for each in WRITERS if each in by_name and job.framework.definition is None)
-    return Place((*deciding, *leading, *job.roles)[0], 0)
+    leading = (by_name[name] for name in WRITERS if name in by_name and job.framework.definition is None)
+    return ReplicaId((*deciding, *leading, *job.roles)[0], 0)
 
 
 def check(job: TrainingJob, settings: OperatorSettings) -> None:
-    """Raises Invalid for an output that could never become a Model."""
-    output = wanted(job)
+    """Raise Invalid for an output that could never become a Model."""
+    output = promised_output(job)
     if output is None:
         return
-    if output.place.role not in job.roles:
+    if output.replica_id.role not in job.roles:
         known = ", ".join(job.roles)
         raise Invalid(
-            f"{output.field}.role", f"{output.place.role!r} is no role of the job; there are {known}"
+            f"{output.field}.role", f"{output.replica_id.role!r} is no role of the job; there are {known}"
         )
     if not os.path.isabs(output.path) or os.path.normpath(output.path) == "/":
         raise Invalid(f"{output.field}.path", f"{output.path!r} should be the absolute path of a folder")
@@ -96,17 +96,17 @@ def check(job: TrainingJob, settings: OperatorSettings) -> None:
         raise Invalid(field, f"{output.claim!r} is not a valid name of a PersistentVolumeClaim")
     if own_mount(job, output) is None and not output.claim and not settings.training.outputs:
         message = (
-            f"the template of {output.place.role} mounts no volume with a persistentVolumeClaim at {output.path}, "
+            f"the template of {output.replica_id.role} mounts no volume with a persistentVolumeClaim at {output.path}, "
             f"the annotation {labels.OUTPUT_CLAIM} names none, and the operator's setting training.outputs is empty: "
             "the output would be lost with its Pod"
         )
         raise Invalid(f"{output.field}.path", message)
 
 
-def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
-    """The Pod of a replica, with the output's folder where it is the one that writes it."""
-    output = wanted(job)
-    if output is None or output.place != place:
+def mounted(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
+    """Give the Pod of the replica that writes the output its folder; other Pods stay as they are."""
+    output = promised_output(job)
+    if output is None or output.replica_id != replica_id:
         return pod
     spec = pod["spec"]
     own = own_mount(job, output) is not None
@@ -123,9 +123,9 @@ def mounted(pod: Json, job: TrainingJob, place: Place) -> Json:
 
 
 def _with_folder(container: Json, output: Output, mount: Json | None) -> Json:
-    """Returns the container with the folder in its environment; a variable that the user has set stays as it is."""
+    """Add the folder to a container and its environment; a variable that the user has set stays as it is."""
     env = list(container.get("env") or ())
-    if all(each["name"] != VARIABLE for each in env):
+    if all(variable["name"] != VARIABLE for variable in env):
         env.append({"name": VARIABLE, "value": output.path})
     mounts = list(container.get("volumeMounts") or ())
     if mount is not None:
@@ -134,12 +134,12 @@ def _with_folder(container: Json, output: Output, mount: Json | None) -> Json:
 
 
 def source(job: TrainingJob, output: Output, existing: bool = False) -> tuple[Json, Json]:
-    """The volume and its mount: the user's own, a folder of a claim, or on one machine a folder there.
+    """Return the output's volume and its mount: the user's own, a folder of a claim, or a folder of the machine.
 
-    The folder is the job's own, which a later job of its name does not see. `existing`: it has been written already.
+    The folder is this job's alone: a later job of its name does not see it. With `existing`, it must exist already.
     """
-    if found := own_mount(job, output):
-        return found
+    if users := own_mount(job, output):
+        return users
     own, mount = f"{job.name}-{job.uid[:8]}", {"name": VOLUME, "mountPath": output.path}
     if output.claim:
         claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": output.claim}}
@@ -150,20 +150,20 @@ def source(job: TrainingJob, output: Output, existing: bool = False) -> tuple[Js
 
 
 def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
-    """The security context of a Pod and of its container that read the output from a claim, beside the usual ones.
+    """Return additions to the security contexts of a Pod, and of its container, that read the output from a claim.
 
-    The user whom the writer's template names reads what it wrote. Where it names none, its image does, which nobody
-    here knows: then root reads, whom files of any user are open to, with that one capability. A template that forbids
-    root without naming a user keeps the usual user; what that one may not read, the step names.
+    If the writer's template names a user, that user reads. If it names none, the user is that of an unknown image:
+    then root reads, with the one capability to read files of any user. If the template forbids root without naming a
+    user, the usual user reads, and the step reports files that it may not read.
     """
-    spec = job.roles[output.place.role].template.get("spec") or {}
+    spec = job.roles[output.replica_id.role].template.get("spec") or {}
     pod = spec.get("securityContext") or {}
     main = main_container(spec.get("containers") or [], job.framework) or {}
-    said = {**pod, **(main.get("securityContext") or {})}
-    known = {name: said[name] for name in _IDENTITY if said.get(name) is not None}
+    given = {**pod, **(main.get("securityContext") or {})}
+    known = {name: given[name] for name in _IDENTITY if given.get(name) is not None}
     if "runAsUser" in known:
         return {**known, "runAsNonRoot": known["runAsUser"] != 0}, {}
-    if said.get("runAsNonRoot"):
+    if given.get("runAsNonRoot"):
         return known, {}
     return {**known, "runAsUser": 0, "runAsNonRoot": False}, {
         "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE"]}
@@ -171,9 +171,9 @@ def reader(job: TrainingJob, output: Output) -> tuple[Json, Json]:
 
 
 def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
-    """The user's own volume and where it is mounted, at the output's path or above it."""
-    spec = job.roles[output.place.role].template.get("spec") or {}
-    volumes = {each.get("name"): each for each in spec.get("volumes") or ()}
+    """Return the user's own volume and mount at the output's path or above it, if there is one."""
+    spec = job.roles[output.replica_id.role].template.get("spec") or {}
+    volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     main = main_container(spec.get("containers") or [], job.framework) or {}
     for mount in main.get("volumeMounts") or ():
         where = mount.get("mountPath") or ""
@@ -184,6 +184,6 @@ def own_mount(job: TrainingJob, output: Output) -> tuple[Json, Json] | None:
 
 
 def main_container(containers: list[Json], framework: Framework) -> Json | None:
-    """The container that writes the output: the one whose end decides."""
-    named = (each for each in containers if each.get("name") == framework.container)
+    """Return the container that writes the output: the one whose end decides."""
+    named = (container for container in containers if container.get("name") == framework.container)
     return next(named, containers[0] if containers else None)

@@ -1,7 +1,7 @@
-"""What becomes of the output of a job that has succeeded: files in storage with their digests, then a Model.
+"""Output of a job that has succeeded: files in storage with their digests, then a Model.
 
-First a Job carries the files away; its last words, with the digests, are written to `status.outputs`; then the Model
-is made. It is not the job's child: it stays when the job goes.
+First a batch Job copies the files to storage; its termination message, with the digests, is written to
+`status.outputs`; then the Model is created. The Model is not the job's child: it stays when the job is deleted.
 """
 
 import hashlib
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from steelyard.kube.objects import status_of
+from steelyard.kube.pods import container_statuses, terminated_state
 from steelyard.operator.children import Children, job_outcome, live, termination_message
 from steelyard.operator.jobs import Step, job_and_config, job_name
 from steelyard.operator.names import ENTITY, OWNER
@@ -20,8 +22,8 @@ from steelyard.operator.training.output_folder import (
     VOLUME,
     Output,
     main_container,
+    promised_output,
     reader,
-    wanted,
 )
 from steelyard.operator.training.output_folder import source as source_of
 from steelyard.schema.names import place as location_of
@@ -29,11 +31,12 @@ from steelyard.schema.names import resource_name
 from steelyard.types import Json
 
 MEBIBYTE = 1 << 20
+CARRYING = "the output is being copied to storage"
 
 
 @dataclass(frozen=True)
-class Following:
-    """What should follow the success of a job: `status` is all of `status.outputs`."""
+class OutputProgress:
+    """Decision about a job's output: `status` is the new `status.outputs`."""
 
     status: Json
     create: tuple[Json, ...] = ()
@@ -41,33 +44,33 @@ class Following:
 
     @property
     def pending(self) -> bool:
-        """Whether the job is still needed: its TTL waits."""
+        """True while the job is still needed, so that its time to live must not end it."""
         return self.status["state"] in {"Carrying", "Carried"}
 
 
-def after(
+def reconcile_output(
     job: TrainingJob, children: Children, now: datetime, settings: OperatorSettings
-) -> Following | None:
-    """What should follow the job's success; None where it promised no output."""
-    output = wanted(job)
+) -> OutputProgress | None:
+    """Decide about the output of a job that has succeeded; None if the job has promised none."""
+    output = promised_output(job)
     if output is None:
         return None
-    status: Json = dict((job.resource.get("status") or {}).get("outputs") or {})
+    status: Json = dict(status_of(job.resource).get("outputs") or {})
     match status.get("state"):
         case None | "Carrying":
             return _carrying(job, output, children, now, settings)
         case "Carried" if output.register == "Resource":
-            made = model(job, output, status)
-            told = f"Model {made['metadata']['name']}"
-            return Following({**status, "state": "Registered", "message": told}, create=(made,))
-        case _:  # registered, failed, or for a client of the platform to register: it stays as it is
-            return Following(status)
+            created = model(job, output, status)
+            message = f"Model {created['metadata']['name']}"
+            return OutputProgress({**status, "state": "Registered", "message": message}, create=(created,))
+        case _:  # final; or a client of the platform will register the Model
+            return OutputProgress(status)
 
 
 def _carrying(
     job: TrainingJob, output: Output, children: Children, now: datetime, settings: OperatorSettings
-) -> Following:
-    """The Job that carries the files away, until it has ended; its last words have the digests."""
+) -> OutputProgress:
+    """Follow the batch Job that copies the files; its termination message has the digests."""
     source = _source(job, output, children)
     status: Json = {"model": output.model, "location": source["spec"]["storage"]["output"]}
     digests = {"spec": source["spec"]["lineage"]["spec"]}
@@ -75,18 +78,18 @@ def _carrying(
     carrier = children.named("Job", job_name(source, _step(settings), 1))
     outcome = job_outcome(carrier, children, now, settings)
     if carrier is None:
-        made = _job(source, job, output, settings)
-        return Following({**status, "state": "Carrying", "message": "the output is carried to storage"}, made)
+        objects = _carrier(source, job, output, settings)
+        return OutputProgress({**status, "state": "Carrying", "message": CARRYING}, objects)
     if outcome.state == "succeeded":
-        said = _said(carrier, children)
-        digests |= {each: said[each] for each in ("output", "code", "data") if each in said}
-        status |= {each: said[each] for each in ("files", "bytes") if each in said}
-        return Following({**status, "state": "Carried", "message": "the output is in storage"})
+        report = _step_report(carrier, children)
+        digests |= {name: report[name] for name in ("output", "code", "data") if name in report}
+        status |= {name: report[name] for name in ("files", "bytes") if name in report}
+        return OutputProgress({**status, "state": "Carried", "message": "the output is in storage"})
     if outcome.state == "failed" and (outcome.permanent or not live(carrier)):
         message = f"{outcome.code}: {outcome.message}".removeprefix(": ")
-        return Following({**status, "state": "Failed", "message": message})
-    told = outcome.message or "the output is carried to storage"
-    return Following({**status, "state": "Carrying", "message": told}, requeue_at=outcome.requeue_at)
+        return OutputProgress({**status, "state": "Failed", "message": message})
+    message = outcome.message or CARRYING
+    return OutputProgress({**status, "state": "Carrying", "message": message}, requeue_at=outcome.requeue_at)
 
 
 def _step(settings: OperatorSettings) -> Step:
@@ -94,7 +97,7 @@ def _step(settings: OperatorSettings) -> Step:
 
 
 def _source(job: TrainingJob, output: Output, children: Children) -> Json:
-    """The job as what a step works for: its configuration has only what the step needs."""
+    """Make a resource of the job's name whose spec has only what the step needs."""
     spec: Json = {
         "id": model_id(job),
         "path": output.path,
@@ -106,7 +109,7 @@ def _source(job: TrainingJob, output: Output, children: Children) -> Json:
     return {**job.resource, "spec": spec}
 
 
-def _job(source: Json, job: TrainingJob, output: Output, settings: OperatorSettings) -> tuple[Json, ...]:
+def _carrier(source: Json, job: TrainingJob, output: Output, settings: OperatorSettings) -> tuple[Json, ...]:
     step = _step(settings)
     config, carrier = job_and_config(source, step, 1, step.deadline, settings)
     carrier["spec"]["backoffLimit"] = settings.max_attempts - 1
@@ -116,17 +119,19 @@ def _job(source: Json, job: TrainingJob, output: Output, settings: OperatorSetti
     (container,) = pod["containers"]
     mounts = [*container["volumeMounts"], {**mount, "name": VOLUME, "readOnly": True}]
     pod["containers"] = [container := {**container, "volumeMounts": mounts}]
-    if "persistentVolumeClaim" in volume:  # on one machine everything runs as one user
-        whole, own = reader(job, output)
-        pod["securityContext"] = {**pod["securityContext"], **whole}
-        container["securityContext"] = {**container["securityContext"], **own}
+    if (
+        "persistentVolumeClaim" in volume
+    ):  # on one machine everything runs as one user, who can read the files
+        pod_security, container_security = reader(job, output)
+        pod["securityContext"] = {**pod["securityContext"], **pod_security}
+        container["securityContext"] = {**container["securityContext"], **container_security}
     return config, carrier
 
 
 def lineage(job: TrainingJob, output: Output, children: Children) -> dict[str, str]:
-    """How the output came about, for its manifest: the job, the digest of its spec, the image that ran."""
+    """Describe for the manifest how the output was made: job, digest of its spec, image of its program."""
     text = json.dumps(job.spec, sort_keys=True, separators=(",", ":"))
-    found = {
+    fields = {
         "from": job.kind,
         "job": f"{job.namespace}/{job.name}",
         "uid": job.uid,
@@ -134,39 +139,39 @@ def lineage(job: TrainingJob, output: Output, children: Children) -> dict[str, s
         **_image(job, output, children),
     }
     given = {"code": labels.CODE_DIGEST, "data": labels.DATA_DIGEST}
-    return found | {key: job.annotations[name] for key, name in given.items() if name in job.annotations}
+    return fields | {key: job.annotations[name] for key, name in given.items() if name in job.annotations}
 
 
 def _image(job: TrainingJob, output: Output, children: Children) -> Mapping[str, str]:
-    name = job.replica_name(output.place)
-    for pod in (each for each in children.pods if each["metadata"]["name"] == name):
-        main = main_container((pod.get("status") or {}).get("containerStatuses") or [], job.framework)
+    name = job.replica_name(output.replica_id)
+    for pod in (pod for pod in children.pods if pod["metadata"]["name"] == name):
+        main = main_container(container_statuses(pod), job.framework)
         if main and main.get("imageID"):
             return {"image": str(main["imageID"])}
     return {}
 
 
-def _said(carrier: Json, children: Children) -> Json:
-    """What the step said at its end; nothing where its Pod is gone: the manifest in storage has it all."""
+def _step_report(carrier: Json, children: Children) -> Json:
+    """Read what the step reported at its end; empty if its Pod is gone (the manifest in storage has it all)."""
     for pod in children.pods_of(carrier):
-        for each in (pod.get("status") or {}).get("containerStatuses") or ():
-            ended = (each.get("state") or {}).get("terminated")
-            if ended and not ended.get("exitCode"):
+        for container in container_statuses(pod):
+            terminated = terminated_state(container)
+            if terminated and not terminated.get("exitCode"):
                 try:
-                    said = json.loads(termination_message(ended)[1])
+                    report = json.loads(termination_message(terminated)[1])
                 except ValueError:
                     continue
-                return said if isinstance(said, dict) else {}
+                return report if isinstance(report, dict) else {}
     return {}
 
 
 def model_id(job: TrainingJob) -> str:
-    """One job makes one Model, however often it is asked for."""
+    """Derive the Model's id from the job, so that a repeated creation makes no second Model."""
     return hashlib.sha256(f"{job.uid}/output".encode()).hexdigest()[:32]
 
 
 def model(job: TrainingJob, output: Output, status: Json) -> Json:
-    """The Model of the job's output. No owner: the job may be deleted, the Model stays."""
+    """Make the Model of the job's output. It has no owner, so that it stays when the job is deleted."""
     id = model_id(job)
     mebibytes = max(1, -(-int(status.get("bytes") or 0) // MEBIBYTE))
     storage: Json = {"inputs": {"source": status["location"]}, "output": location_of("Model", id)}

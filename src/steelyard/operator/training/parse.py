@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, get_args
 from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.training import spec_types
 from steelyard.operator.training.frameworks.framework import Framework, RoleKind
-from steelyard.operator.training.job_status import memory_of
+from steelyard.operator.training.job_status import read_status
 from steelyard.operator.training.labels import FAILURE_RULES, RESTART_SCOPE
 from steelyard.operator.training.model import (
     Action,
     CleanPods,
     Dependency,
     Invalid,
-    Memory,
+    JobStatus,
     RestartPolicy,
     Role,
     Rule,
@@ -38,16 +38,16 @@ def job_of(resource: Json, framework: Framework, settings: OperatorSettings) -> 
         roles=_roles(resource, spec, framework),
         policy=_policy(resource["kind"], spec),
         rules=_rules(resource, spec),
-        memory=_memory(resource, framework),
+        status=_memory(resource, framework),
         settings=settings.training,
     )
     return replace(job, rules=(*job.rules, *framework.rules(job)))
 
 
-def _memory(resource: Json, framework: Framework) -> Memory:
+def _memory(resource: Json, framework: Framework) -> JobStatus:
     """With the definition of a framework that is data: as it was at first sight, so it stays."""
-    memory = memory_of(resource.get("status") or {})
-    return memory if framework.definition is None else replace(memory, framework=framework.definition)
+    status = read_status(resource.get("status") or {})
+    return status if framework.definition is None else replace(status, framework=framework.definition)
 
 
 # ---- replica types
@@ -131,7 +131,7 @@ def _policy(kind: str, spec: Json) -> RunPolicy:
         clean_pods=_one_of(
             clean or ("Running" if kind == GENERIC else "None"), CleanPods, f"{field}.cleanPodPolicy"
         ),
-        clean_pods_said=bool(clean),
+        clean_pods_given=bool(clean),
         ttl=_whole(given, "ttlSecondsAfterFinished"),
         deadline=_whole(given, "activeDeadlineSeconds", INT64),
         backoff_limit=_whole(given, "backoffLimit"),

@@ -1,7 +1,7 @@
-"""What exists for one replica: its Pod, and the Service that gives it a stable name from the start.
+"""Objects of one replica: its Pod, and the Service that gives it a stable name from the start.
 
-The user's template is carried through. Of a Pod are ours: name, labels, owner, restart policy, the environment that
-the framework gives (never what the user set), and that the last log lines of a failure become its message.
+The user's template is carried through. The operator adds name, labels, owner, restart policy and the framework's
+environment (never over the user's variables), and lets the last log lines of a failure become its message.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,127 +18,131 @@ from steelyard.operator.training.labels import (
     REPLICA_INDEX,
     REPLICA_TYPE,
 )
-from steelyard.operator.training.model import Place, Role, TrainingJob
+from steelyard.operator.training.model import ReplicaId, Role, TrainingJob
 from steelyard.operator.training.policies import gang
 from steelyard.types import Json
 
 
 def selector(job: TrainingJob) -> dict[str, str]:
-    """What is on everything of the job; an orphan that has it is adopted."""
+    """Make the labels of all objects of the job; an orphan with these labels is adopted."""
     return {JOB_NAME: job.name, OPERATOR_NAME: job.framework.label}
 
 
-def labels(job: TrainingJob, place: Place) -> dict[str, str]:
-    """Of a replica's Pod and Service, as its Service selects by."""
-    return {**selector(job), REPLICA_TYPE: place.role.lower(), REPLICA_INDEX: str(place.index)}
+def labels(job: TrainingJob, replica_id: ReplicaId) -> dict[str, str]:
+    """Make the labels of a replica's Pod and Service, by which the Service selects."""
+    return {**selector(job), REPLICA_TYPE: replica_id.role.lower(), REPLICA_INDEX: str(replica_id.index)}
 
 
-def leads(job: TrainingJob, place: Place) -> bool:
-    """Whether it has v1's label of a master: who waits for the job, or reads its log, looks there."""
-    return place == leader(job)
+def leader(job: TrainingJob) -> ReplicaId:
+    """Return the replica that stands for the job: replica 0 of the master type, or the first worker.
 
-
-def leader(job: TrainingJob) -> Place:
-    """The replica that stands for the job: of the master type, or the first worker."""
+    It has v1's label of a master, by which clients find the log of the job.
+    """
     masters = (name for name in job.framework.masters if name in job.roles)
     first = next(iter(job.roles))
-    return Place(next(masters, "Worker" if "Worker" in job.roles else first), 0)
+    return ReplicaId(next(masters, "Worker" if "Worker" in job.roles else first), 0)
 
 
-def pod(job: TrainingJob, place: Place, attempt: int) -> Json:
-    """The Pod of one attempt of a replica."""
-    role = job.roles[place.role]
+def pod(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> Json:
+    """Make the Pod of one attempt of a replica."""
+    role = job.roles[replica_id.role]
     template = deepcopy(role.template)
     metadata = template.get("metadata") or {}
     spec = template["spec"]
-    made: Json = {
+    created: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             **metadata,
-            "name": job.replica_name(place),
+            "name": job.replica_name(replica_id),
             "namespace": job.namespace,
-            "labels": {**(metadata.get("labels") or {}), **_pod_labels(job, place, attempt)},
+            "labels": {**(metadata.get("labels") or {}), **_pod_labels(job, replica_id, attempt)},
             "ownerReferences": [owner_reference(job.resource)],
         },
-        "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, place, spec)},
+        "spec": {**spec, "restartPolicy": restart_policy(role), **_network(job, replica_id, spec)},
     }
-    _complete_containers(job, place, made["spec"])
-    decorated = gang.decorate(job.framework.decorate(Placement(job, place), made), job)
-    return output_folder.mounted(decorated, job, place)
+    _complete_containers(job, replica_id, created["spec"])
+    decorated = gang.decorate(job.framework.decorate(Placement(job, replica_id), created), job)
+    return output_folder.mounted(decorated, job, replica_id)
 
 
-def _pod_labels(job: TrainingJob, place: Place, attempt: int) -> dict[str, str]:
-    role = {JOB_ROLE: "master"} if leads(job, place) else {}
-    return {**labels(job, place), **role, ATTEMPT: str(attempt)}
+def _pod_labels(job: TrainingJob, replica_id: ReplicaId, attempt: int) -> dict[str, str]:
+    role = {JOB_ROLE: "master"} if replica_id == leader(job) else {}
+    return {**labels(job, replica_id), **role, ATTEMPT: str(attempt)}
 
 
 def restart_policy(role: Role) -> str:
-    """Of the Pod: whether the kubelet starts its containers again, which it may only where they restart alone."""
+    """Return the Pod's policy: the kubelet may restart containers only if replicas restart alone."""
     return role.restart if role.scope == "Pod" and role.restart in {"Always", "OnFailure"} else "Never"
 
 
-def _network(job: TrainingJob, place: Place, spec: Json) -> Json:
+def _network(job: TrainingJob, replica_id: ReplicaId, spec: Json) -> Json:
     network: Json = {}
     if job.framework.subdomain:
-        network = {"hostname": job.replica_name(place), "subdomain": job.name}
+        network = {"hostname": job.replica_name(replica_id), "subdomain": job.name}
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
-        network["dnsPolicy"] = "ClusterFirstWithHostNet"  # else it would not resolve the other replicas
+        network["dnsPolicy"] = (
+            "ClusterFirstWithHostNet"  # the default would not resolve names of other replicas
+        )
     return network
 
 
-def _complete_containers(job: TrainingJob, place: Place, spec: Json) -> None:
+def _complete_containers(job: TrainingJob, replica_id: ReplicaId, spec: Json) -> None:
     framework = job.framework
-    environment = framework.environment(Placement(job, place))
+    environment = framework.environment(Placement(job, replica_id))
     main = framework.container_of(spec)
     for container in spec["containers"]:
         container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
         if environment and (framework.every_container or container["name"] == main):
             container["env"] = merged(environment, container.get("env") or [])
-        if place in job.memory.ports and container["name"] == main:
-            _move_port(container, framework, job.memory.ports[place])
+        if replica_id in job.status.ports and container["name"] == main:
+            _move_port(container, framework, job.status.ports[replica_id])
 
 
 def merged(ours: Mapping[str, Value], users: list[Json]) -> list[Json]:
-    """Ours first, so that the user's may refer to them; what the user sets is left to the user."""
-    taken = {each["name"] for each in users}
-    given = [_variable(name, value) for name, value in ours.items() if name not in taken]
-    return [*given, *users]
-
-
-def _variable(name: str, value: Value) -> Json:
-    return {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
+    """Merge environments: ours first, so that the user's variables may refer to them; the user's values win."""
+    taken = {variable["name"] for variable in users}
+    added = [
+        {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
+        for name, value in ours.items()
+        if name not in taken
+    ]
+    return [*added, *users]
 
 
 def _move_port(container: Json, framework: Framework, port: int) -> None:
-    """On the host's network the replica listens where it was told to."""
-    ports = [each for each in container.get("ports") or [] if each.get("name") != framework.port_name]
+    """Replace the framework's port by the one that was assigned on the host's network."""
+    ports = [entry for entry in container.get("ports") or [] if entry.get("name") != framework.port_name]
     main = {"name": framework.port_name, "containerPort": port, "hostPort": port}
     container["ports"] = [*ports, main]
 
 
-def services(job: TrainingJob, there: Collection[str] = ()) -> Iterator[Json]:
-    """Headless, and with the addresses of Pods that are not ready yet: names resolve from the start.
+def services(job: TrainingJob, existing: Collection[str] = ()) -> Iterator[Json]:
+    """Make the Services, without those whose names are in `existing`.
 
-    Without those that are there already.
+    They are headless and publish the addresses of Pods that are not ready yet, so that names resolve from the start.
     """
     if job.framework.subdomain:
         port = _port(job.framework, job.framework.port)
-        if job.name not in there:
+        if job.name not in existing:
             yield _service(job, job.name, selector(job), [port])
     elif job.framework.services:
-        yield from (service(job, place) for place in job.places if job.replica_name(place) not in there)
+        yield from (
+            service(job, replica_id)
+            for replica_id in job.replica_ids
+            if job.replica_name(replica_id) not in existing
+        )
 
 
 def service_names(job: TrainingJob) -> frozenset[str]:
     if job.framework.subdomain:
         return frozenset({job.name})
-    return frozenset(map(job.replica_name, job.places)) if job.framework.services else frozenset()
+    return frozenset(map(job.replica_name, job.replica_ids)) if job.framework.services else frozenset()
 
 
-def service(job: TrainingJob, place: Place) -> Json:
-    """v1: named as the Pod, with all ports of the framework's container."""
-    return _service(job, job.replica_name(place), labels(job, place), _ports(job, place))
+def service(job: TrainingJob, replica_id: ReplicaId) -> Json:
+    """Make a replica's Service as v1 does: with the Pod's name, and all ports of the framework's container."""
+    return _service(job, job.replica_name(replica_id), labels(job, replica_id), _ports(job, replica_id))
 
 
 def _service(job: TrainingJob, name: str, selected: dict[str, str], ports: list[Json]) -> Json:
@@ -160,16 +164,17 @@ def _service(job: TrainingJob, name: str, selected: dict[str, str], ports: list[
     }
 
 
-def _ports(job: TrainingJob, place: Place) -> list[Json]:
+def _ports(job: TrainingJob, replica_id: ReplicaId) -> list[Json]:
     framework = job.framework
-    spec = job.roles[place.role].template["spec"]
-    main = next(each for each in spec["containers"] if each["name"] == framework.container_of(spec))
-    others = [each for each in main.get("ports") or [] if each.get("name") != framework.port_name]
+    spec = job.roles[replica_id.role].template["spec"]
+    name = framework.container_of(spec)
+    main = next(container for container in spec["containers"] if container["name"] == name)
     named = [
-        {"name": each.get("name") or f"port-{each['containerPort']}", "port": each["containerPort"]}
-        for each in others
+        {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
+        for port in main.get("ports") or []
+        if port.get("name") != framework.port_name
     ]
-    return [_port(framework, framework.port_of(job, place)), *named]
+    return [_port(framework, framework.port_of(job, replica_id)), *named]
 
 
 def _port(framework: Framework, port: int) -> Json:

@@ -58,8 +58,8 @@ def _check(schema: type[BaseModel] | TypeAdapter[Any], value: object, field: str
 def _worded(type: str, message: str, value: object) -> str:
     if type == "missing":
         return "is required"
-    words = _INSTANCE.sub("", message.removeprefix("Input ").replace("dictionary", "object"))
-    return f"{words}, not {_shown(value)}"
+    messages = _INSTANCE.sub("", message.removeprefix("Input ").replace("dictionary", "object"))
+    return f"{messages}, not {_shown(value)}"
 
 
 def _shown(value: object) -> str:

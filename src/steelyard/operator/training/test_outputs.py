@@ -11,9 +11,9 @@ from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import labels
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.frameworks.pytorch import PYTORCH
-from steelyard.operator.training.model import Invalid, Place, Role, RunPolicy, TrainingJob
-from steelyard.operator.training.output_folder import check, mounted, wanted
-from steelyard.operator.training.outputs import Following, after, model_id
+from steelyard.operator.training.model import Invalid, ReplicaId, Role, RunPolicy, TrainingJob
+from steelyard.operator.training.output_folder import check, mounted, promised_output
+from steelyard.operator.training.outputs import OutputProgress, model_id, reconcile_output
 from steelyard.schema.resources import RESOURCES
 from steelyard.types import Json
 
@@ -64,16 +64,16 @@ def make_carrier(state: str = "", message: str = "", reason: str = "") -> Childr
     return Children((job,), (pod,))
 
 
-def following(job: TrainingJob, children: Children = Children()) -> Following:  # noqa: B008 - a value
-    found = after(job, children, NOW, SETTINGS)
+def following(job: TrainingJob, children: Children = Children()) -> OutputProgress:  # noqa: B008 - a value
+    found = reconcile_output(job, children, NOW, SETTINGS)
     assert found is not None
     return found
 
 
 def test_a_job_that_promises_nothing_leaves_nothing() -> None:
-    assert after(make_job(), Children(), NOW, SETTINGS) is None
+    assert reconcile_output(make_job(), Children(), NOW, SETTINGS) is None
     pod = {"spec": {"containers": [CONTAINER]}}
-    assert mounted(pod, make_job(), Place("Master", 0)) == pod
+    assert mounted(pod, make_job(), ReplicaId("Master", 0)) == pod
 
 
 def test_first_a_job_carries_the_output_away() -> None:
@@ -99,9 +99,9 @@ def test_while_it_carries_nothing_else_is_made() -> None:
 
 def test_the_digests_are_recorded_before_the_model_is_made() -> None:
     said = {"files": 2, "bytes": 3 << 20, "output": "sha256:o", "data": "sha256:d"}
-    words = json.dumps({"code": "Complete", "message": json.dumps(said)})
+    messages = json.dumps({"code": "Complete", "message": json.dumps(said)})
     job = make_job({"state": "Carrying"}, output_model="digits")
-    carried = following(job, make_carrier("Complete", words))
+    carried = following(job, make_carrier("Complete", messages))
     assert (carried.create, carried.status["state"], carried.pending) == ((), "Carried", True)
     assert carried.status["digests"].items() >= {"output": "sha256:o", "data": "sha256:d"}.items()
     registered = following(make_job(carried.status, output_model="digits"))
@@ -127,9 +127,9 @@ def test_without_its_last_words_the_output_is_still_registered() -> None:
 
 
 def test_an_output_that_cannot_be_carried_says_why() -> None:
-    words = json.dumps({"code": "OutputMissing", "message": "there is no file in /var/steelyard/output"})
+    messages = json.dumps({"code": "OutputMissing", "message": "there is no file in /var/steelyard/output"})
     job = make_job({"state": "Carrying"}, output_model="digits")
-    found = following(job, make_carrier("Failed", words, "BackoffLimitExceeded"))
+    found = following(job, make_carrier("Failed", messages, "BackoffLimitExceeded"))
     assert found.status["message"] == "OutputMissing: there is no file in /var/steelyard/output"
     assert (found.create, found.status["state"], found.pending) == ((), "Failed", False)
 
@@ -142,12 +142,12 @@ def test_for_the_platform_the_operator_makes_no_model() -> None:
 def test_the_writer_gets_a_folder_of_the_job_and_the_others_do_not() -> None:
     job = make_job(output_model="digits")
     pod: Json = {"spec": {"containers": [CONTAINER, {"name": "sidecar"}]}}
-    made = mounted(pod, job, Place("Master", 0))
+    made = mounted(pod, job, ReplicaId("Master", 0))
     first, sidecar = made["spec"]["containers"]
     assert {"name": "STEELYARD_OUTPUT", "value": "/var/steelyard/output"} in first["env"]
     assert sidecar == {"name": "sidecar"}
     assert made["spec"]["volumes"][0]["hostPath"]["type"] == "DirectoryOrCreate"
-    assert mounted(pod, job, Place("Worker", 0)) == pod
+    assert mounted(pod, job, ReplicaId("Worker", 0)) == pod
 
 
 def test_the_users_own_claim_and_variable_are_used() -> None:
@@ -155,7 +155,7 @@ def test_the_users_own_claim_and_variable_are_used() -> None:
     check(job, SETTINGS.model_copy(update={"training": TrainingSettings()}))
     env = [{"name": "STEELYARD_OUTPUT", "value": "/elsewhere"}]
     pod = {"spec": {**CLAIM, "containers": [{**CLAIM["containers"][0], "env": env}]}}
-    assert mounted(pod, job, Place("Master", 0)) == pod
+    assert mounted(pod, job, ReplicaId("Master", 0)) == pod
     carrier = following(job).create[1]["spec"]["template"]["spec"]
     assert {**CLAIM["volumes"][0], "name": "steelyard-output"} in carrier["volumes"]
     assert {"name": "steelyard-output", "mountPath": "/results", "readOnly": True} in carrier["containers"][
@@ -168,11 +168,11 @@ def test_a_claim_that_the_job_names_has_a_folder_of_the_job() -> None:
     job = make_job(training=bare, output_model="digits", output_claim="models")
     check(job, SETTINGS.model_copy(update={"training": bare}))
     pod: Json = {"spec": {"containers": [CONTAINER]}}
-    spec = mounted(pod, job, Place("Master", 0))["spec"]
+    spec = mounted(pod, job, ReplicaId("Master", 0))["spec"]
     claim = {"name": "steelyard-output", "persistentVolumeClaim": {"claimName": "models"}}
     mount = {"name": "steelyard-output", "mountPath": "/var/steelyard/output", "subPath": "digits-uid-1"}
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"]) == ([claim], [mount])
-    assert mounted(pod, job, Place("Worker", 0)) == pod, "a claim may be for one node"
+    assert mounted(pod, job, ReplicaId("Worker", 0)) == pod, "a claim may be for one node"
     carrier = following(job).create[1]["spec"]["template"]["spec"]
     assert claim in carrier["volumes"]
     assert {**mount, "readOnly": True} in carrier["containers"][0]["volumeMounts"]
@@ -223,9 +223,9 @@ def test_a_dl_job_names_the_role_that_writes() -> None:
     job = make_job()
     said = {"model": {"name": "m", "path": "/out", "role": "Evaluator"}}
     job.resource["spec"]["outputs"] = said
-    output = wanted(job)
+    output = promised_output(job)
     assert output is not None
-    assert (output.model, output.path, output.place) == ("m", "/out", Place("Evaluator", 0))
+    assert (output.model, output.path, output.replica_id) == ("m", "/out", ReplicaId("Evaluator", 0))
     with pytest.raises(Invalid, match=r"spec\.outputs\.model\.role: 'Evaluator' is no role"):
         check(job, SETTINGS)
 

@@ -85,7 +85,7 @@ SPECS = "spec.pytorchReplicaSpecs"
 
 
 @pytest.mark.parametrize(
-    ("job", "words"),
+    ("job", "messages"),
     [
         pytest.param(
             of_types({"Boss": ONE}), f"{SPECS}.Boss: no such replica type; there are Master", id="type"
@@ -158,10 +158,10 @@ SPECS = "spec.pytorchReplicaSpecs"
         ),
     ],
 )
-def test_what_cannot_run_is_refused(job: Json, words: str) -> None:
+def test_what_cannot_run_is_refused(job: Json, messages: str) -> None:
     with pytest.raises(Invalid) as refused:
         check(read(job))
-    assert words in str(refused.value)
+    assert messages in str(refused.value)
 
 
 def test_no_replica_type_waits_for_itself() -> None:

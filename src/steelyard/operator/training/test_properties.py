@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from steelyard.operator.conditions import time_text
 from steelyard.operator.desired import Desired
+from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.labels import ATTEMPT
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, SETTINGS, make_job
-from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
 LIMIT = 2

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from steelyard.operator.conditions import time_text
 from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import events
+from steelyard.operator.training.conditions import holds
 from steelyard.operator.training.dl_job import reconcile
 from steelyard.operator.training.observed.ownership import observe
 from steelyard.operator.training.simulation.job_simulation import BEGIN, make_job
-from steelyard.operator.training.status import holds
 from steelyard.types import Json
 
 Path = tuple[str | int, ...]
@@ -294,7 +294,7 @@ PLACES = st.one_of(*(st.tuples(st.just(job), st.sampled_from(list(paths(job["spe
 
 @given(PLACES, ANYTHING)
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_whatever_a_field_holds_the_job_has_a_status(place: tuple[Json, Path], value: object) -> None:
-    resource, path = place
+def test_whatever_a_field_holds_the_job_has_a_status(location: tuple[Json, Path], value: object) -> None:
+    resource, path = location
     status = lived(replaced(resource, path, value))
     assert status["conditions"]

@@ -38,7 +38,7 @@ def _name(job: TrainingJob) -> None:
         raise Invalid(
             "metadata.name", f"{job.name!r} is no DNS label that begins with a letter: a-z, 0-9 and - only"
         )
-    longest = max((job.replica_name(place) for place in job.places), key=len, default=job.name)
+    longest = max((job.replica_name(replica_id) for replica_id in job.replica_ids), key=len, default=job.name)
     if len(longest) > NAME_LIMIT:
         over = len(longest) - NAME_LIMIT
         raise Invalid(
@@ -71,7 +71,7 @@ def _containers(job: TrainingJob, role: Role) -> None:
         if not container.get("image"):
             raise Invalid(f"{field}[{number}].image", "is required")
         _resources(container.get("resources") or {}, f"{field}[{number}].resources")
-    if job.framework.insists and job.framework.container not in names:
+    if job.framework.requires_container and job.framework.container not in names:
         raise Invalid(
             field, f"one of them has to be named {job.framework.container}; there are {', '.join(names)}"
         )

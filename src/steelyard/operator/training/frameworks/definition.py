@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from steelyard.operator.training.frameworks import variables as template
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
-from steelyard.operator.training.model import Invalid, Place, TrainingJob
+from steelyard.operator.training.model import Invalid, ReplicaId, TrainingJob
 from steelyard.operator.training.policies import success
 from steelyard.schema.training.dl_job import FrameworkSpec
 from steelyard.types import Json
@@ -64,11 +64,11 @@ def _framework(resource: Json, spec: FrameworkSpec, definition: Json, field: str
         specs="roles",
         roles=roles,
         container=spec.container or "",
-        insists=bool(spec.container),
+        requires_container=bool(spec.container),
         port_name=spec.portName,
         port=spec.port,
         environment=partial(_environment, spec, tuple(role.name for role in roles), field),
-        standing=success.rule(policy),
+        success_rule=success.rule(policy),
         restart=spec.restartPolicy,
         subdomain=True,
         check=partial(_check, policy),
@@ -94,12 +94,12 @@ def _roles(resource: Json, spec: FrameworkSpec) -> tuple[RoleKind, ...]:
 
 
 def _environment(
-    spec: FrameworkSpec, known: tuple[str, ...], field: str, at: Placement
+    spec: FrameworkSpec, known: tuple[str, ...], field: str, placement: Placement
 ) -> Mapping[str, Value]:
     return {
-        each.name: template.fill(each.value, at, known, f"{field}.environment[{n}].value")
+        each.name: template.fill(each.value, placement, known, f"{field}.environment[{n}].value")
         for n, each in enumerate(spec.environment)
-        if not each.roles or at.place.role in each.roles
+        if not each.roles or placement.replica_id.role in each.roles
     }
 
 
@@ -107,7 +107,7 @@ def _check(policy: Json, job: TrainingJob) -> None:
     """That every name can be filled in, and that the job can succeed."""
     for role in job.roles.values():
         if role.count:
-            job.framework.environment(Placement(job, Place(role.name, 0)))
+            job.framework.environment(Placement(job, ReplicaId(role.name, 0)))
     roles = policy.get("roles") or list(job.roles)
     for name in roles:
         if name not in job.roles:

@@ -7,7 +7,7 @@ which `definition.py` turns into the same.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.operator.training.model import Place, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
+from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule, Scope, Tally, TrainingJob
 from steelyard.types import Json
 
 Value = str | Json
@@ -31,7 +31,7 @@ class RoleKind:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RuleResult:
     """What a success rule says of a job at this moment."""
 
     running: bool
@@ -39,7 +39,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Words:
+class Messages:
     """The messages of a kind's conditions, with {kind}, {name}, {namespace}; {count} and {role} of failed replicas."""
 
     created: str = "{kind} {name} is created."
@@ -56,11 +56,11 @@ class Placement:
     """One replica of a job, and how it reaches the others."""
 
     job: TrainingJob
-    place: Place
+    replica_id: ReplicaId
 
     @property
     def role(self) -> Role:
-        return self.job.roles[self.place.role]
+        return self.job.roles[self.replica_id.role]
 
     def count(self, role: str) -> int:
         """Replicas of a type; 0 where the job has none."""
@@ -69,13 +69,17 @@ class Placement:
     def host(self, role: str, index: int) -> str:
         """The stable name of a replica, within its namespace; also of one that the job could have."""
         hosts = self.hosts(role)
-        return hosts[index] if index < len(hosts) else self.job.framework.host(self.job, Place(role, index))
+        return (
+            hosts[index] if index < len(hosts) else self.job.framework.host(self.job, ReplicaId(role, index))
+        )
 
     def port(self, role: str, index: int) -> int:
         """The main port of a replica; also of one that the job could have."""
         ports = self.job.ports[role]
         return (
-            ports[index] if index < len(ports) else self.job.framework.port_of(self.job, Place(role, index))
+            ports[index]
+            if index < len(ports)
+            else self.job.framework.port_of(self.job, ReplicaId(role, index))
         )
 
     def hosts(self, role: str) -> tuple[str, ...]:
@@ -90,9 +94,9 @@ class Placement:
         ]
 
 
-def service_name(job: TrainingJob, place: Place) -> str:
+def service_name(job: TrainingJob, replica_id: ReplicaId) -> str:
     """v1: each replica has a headless Service of its Pod's name."""
-    return job.replica_name(place)
+    return job.replica_name(replica_id)
 
 
 def _nothing(job: TrainingJob) -> tuple[Json, ...]:
@@ -132,9 +136,9 @@ class Framework:
     port: int
     environment: Callable[[Placement], Mapping[str, Value]]
     """Variables of one replica, in order. What the user's container sets itself is left as it is."""
-    standing: Callable[[TrainingJob, Tally], Standing]
+    success_rule: Callable[[TrainingJob, Tally], RuleResult]
     """Whether the job runs or has succeeded. Failure is the operator's to judge, by restart policy and rules."""
-    insists: bool = True
+    requires_container: bool = True
     """Whether every template has to have a container of that name; else the first one stands in for it."""
     every_container: bool = True
     """Whether all containers get the environment, or the named one alone."""
@@ -148,8 +152,8 @@ class Framework:
     """Whether each replica has a Service of its own."""
     subdomain: bool = False
     """Instead: one headless Service of the job's name, and names <replica>.<job> (DLJob)."""
-    words: Words = field(default_factory=Words)
-    words_alone: Words | None = None
+    messages: Messages = field(default_factory=Messages)
+    messages_without_master: Messages | None = None
     """Instead, where the job has none of `masters`; see `words_of`."""
     scope: Callable[[RoleKind, Collection[str], Json], Scope] = _scope_of_role
     """What starts again by default when a replica of a type failed, given the types that the job has and its spec."""
@@ -164,10 +168,10 @@ class Framework:
     definition: Json | None = None
     """Of one that is data: what it was read from, to be kept in the job's status."""
 
-    def words_of(self, job: TrainingJob) -> Words:
+    def messages_of(self, job: TrainingJob) -> Messages:
         """The messages of this job's conditions."""
         led = any(name in job.roles for name in self.masters)
-        return self.words if led or self.words_alone is None else self.words_alone
+        return self.messages if led or self.messages_without_master is None else self.messages_without_master
 
     def role(self, name: str) -> RoleKind | None:
         return next((each for each in self.roles if each.name == name), None)
@@ -175,18 +179,18 @@ class Framework:
     def container_of(self, pod_spec: Json) -> str:
         """The name of the container that decides, of a Pod or a template."""
         names = [str(each["name"]) for each in pod_spec["containers"]]
-        return self.container if self.insists or self.container in names else names[0]
+        return self.container if self.requires_container or self.container in names else names[0]
 
-    def host(self, job: TrainingJob, place: Place) -> str:
-        name = job.replica_name(place)
+    def host(self, job: TrainingJob, replica_id: ReplicaId) -> str:
+        name = job.replica_name(replica_id)
         return f"{name}.{job.name}" if self.subdomain else name
 
-    def port_of(self, job: TrainingJob, place: Place) -> int:
+    def port_of(self, job: TrainingJob, replica_id: ReplicaId) -> int:
         """The container's port of the framework's name, the framework's own where there is none; on a host's network
         the one that was chosen for the replica."""
-        if place in job.memory.ports:
-            return job.memory.ports[place]
-        template = job.roles[place.role].template
+        if replica_id in job.status.ports:
+            return job.status.ports[replica_id]
+        template = job.roles[replica_id.role].template
         for container in template["spec"]["containers"]:
             if container["name"] != self.container_of(template["spec"]):
                 continue

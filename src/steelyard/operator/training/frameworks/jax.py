@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 
-from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value, Words
+from steelyard.operator.training.frameworks.framework import Framework, Messages, Placement, RoleKind, Value
 from steelyard.operator.training.frameworks.success_rules import all_of
 
 WORKER = "Worker"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
+def environment(placement: Placement) -> Mapping[str, Value]:
     return {
         "PYTHONUNBUFFERED": "1",
-        "COORDINATOR_PORT": str(at.port(WORKER, 0)),
-        "COORDINATOR_ADDRESS": at.host(WORKER, 0),
-        "NUM_PROCESSES": str(at.job.total),
-        "PROCESS_ID": str(at.place.index),
+        "COORDINATOR_PORT": str(placement.port(WORKER, 0)),
+        "COORDINATOR_ADDRESS": placement.host(WORKER, 0),
+        "NUM_PROCESSES": str(placement.job.total),
+        "PROCESS_ID": str(placement.replica_id.index),
     }
 
 
@@ -27,9 +27,9 @@ JAX = Framework(
     port_name="jaxjob-port",
     port=6666,
     environment=environment,
-    standing=all_of(WORKER),
+    success_rule=all_of(WORKER),
     scalable=WORKER,
-    words=Words(
+    messages=Messages(
         running="{kind} {namespace}/{name} is running.",
         succeeded="{kind} {namespace}/{name} successfully completed.",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
-from steelyard.operator.training.model import Invalid, Place, Replica, TrainingJob
+from steelyard.operator.training.model import Invalid, Replica, ReplicaId, TrainingJob
 from steelyard.types import Json
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -16,13 +16,13 @@ CONFIG, KUBECTL = "/etc/mpi", "/opt/kube"
 _AGENT = f"{CONFIG}/kubexec.sh"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
+def environment(placement: Placement) -> Mapping[str, Value]:
     """The launcher's; workers get theirs from `mpirun`. A launcher without GPUs is shown none of its node's."""
-    if at.place.role != LAUNCHER:
+    if placement.replica_id.role != LAUNCHER:
         return {}
     hidden = (
         {}
-        if _wants_gpu(at.role.template)
+        if _wants_gpu(placement.role.template)
         else {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
     )
     return {
@@ -43,7 +43,7 @@ def _wants_gpu(template: Json) -> bool:
 
 
 def _launcher(job: TrainingJob) -> str:
-    return job.replica_name(Place(LAUNCHER, 0))
+    return job.replica_name(ReplicaId(LAUNCHER, 0))
 
 
 def _account(job: TrainingJob) -> str:
@@ -71,12 +71,12 @@ def _object(kind: str, version: str, name: str, job: TrainingJob, **fields: Any)
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
-def _workers(job: TrainingJob) -> list[Place]:
-    return [place for place in job.places if place.role == WORKER]
+def _workers(job: TrainingJob) -> list[ReplicaId]:
+    return [replica_id for replica_id in job.replica_ids if replica_id.role == WORKER]
 
 
 def _leave(job: TrainingJob) -> list[Json]:
-    names = [job.replica_name(place) for place in _workers(job)]
+    names = [job.replica_name(replica_id) for replica_id in _workers(job)]
     look = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
     run = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": names}
     return [look, run] if names else [look]  # a rule without names would be one for all Pods
@@ -84,9 +84,9 @@ def _leave(job: TrainingJob) -> list[Json]:
 
 def _files(job: TrainingJob) -> Json:
     slots = job.spec.get("slotsPerWorker") or 1
-    places = [Place(LAUNCHER, 0)] if _wants_gpu(job.roles[LAUNCHER].template) else []
-    hosts = [job.replica_name(place) for place in (*places, *_workers(job))]
-    running = [job.replica_name(place) for place in (*places, *_running(job))]
+    replica_ids = [ReplicaId(LAUNCHER, 0)] if _wants_gpu(job.roles[LAUNCHER].template) else []
+    hosts = [job.replica_name(replica_id) for replica_id in (*replica_ids, *_workers(job))]
+    running = [job.replica_name(replica_id) for replica_id in (*replica_ids, *_running(job))]
     return {
         "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
         "kubexec.sh": _kubexec(job),
@@ -94,10 +94,14 @@ def _files(job: TrainingJob) -> Json:
     }
 
 
-def _running(job: TrainingJob) -> list[Place]:
+def _running(job: TrainingJob) -> list[ReplicaId]:
     """Workers that were running when the status was last written: elastic programs ask for them."""
-    remembered = job.memory.replicas
-    return [place for place in _workers(job) if remembered.get(place, Replica(place)).phase == "Running"]
+    remembered = job.status.replicas
+    return [
+        replica_id
+        for replica_id in _workers(job)
+        if remembered.get(replica_id, Replica(replica_id)).phase == "Running"
+    ]
 
 
 def _kubexec(job: TrainingJob) -> str:
@@ -108,56 +112,56 @@ def _kubexec(job: TrainingJob) -> str:
     return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{kubectl} exec ${{POD_NAME}}{chosen} -- /bin/sh -c "$*"'
 
 
-def decorate(at: Placement, pod: Json) -> Json:
+def decorate(placement: Placement, pod: Json) -> Json:
     """Mounts for the first container; the launcher's account and kubectl; workers that wait where they say nothing."""
     spec = pod["spec"]
-    launcher = at.place.role == LAUNCHER
+    launcher = placement.replica_id.role == LAUNCHER
     first, *others = spec["containers"]
-    mounts = [_mount("mpi-job-kubectl", KUBECTL)] if launcher and _delivered(at) else []
+    mounts = [_mount("mpi-job-kubectl", KUBECTL)] if launcher and _delivered(placement) else []
     mounts.append(_mount("mpi-job-config", CONFIG))
     first = {**first, "volumeMounts": [*first.get("volumeMounts", ()), *mounts]}
     if not launcher and not first.get("command"):
         first |= {"command": ["sleep"], "args": ["365d"]}
     changed = {**spec, "containers": [first, *others]}
-    changed["volumes"] = [*spec.get("volumes", ()), *_volumes(at)]
+    changed["volumes"] = [*spec.get("volumes", ()), *_volumes(placement)]
     if launcher:
-        changed["serviceAccountName"] = _account(at.job)
-        changed["initContainers"] = [*spec.get("initContainers", ()), *_delivery(at)]
+        changed["serviceAccountName"] = _account(placement.job)
+        changed["initContainers"] = [*spec.get("initContainers", ()), *_delivery(placement)]
     return {**pod, "spec": {key: value for key, value in changed.items() if value != []}}
 
 
-def _delivered(at: Placement) -> bool:
+def _delivered(placement: Placement) -> bool:
     """Whether an init container brings kubectl; with the setting empty, the launcher's image has it."""
-    return bool(at.job.settings.kubectl_delivery_image)
+    return bool(placement.job.settings.kubectl_delivery_image)
 
 
 def _mount(name: str, path: str) -> Json:
     return {"name": name, "mountPath": path}
 
 
-def _volumes(at: Placement) -> list[Json]:
+def _volumes(placement: Placement) -> list[Json]:
     scripts, plain = 0o555, 0o444
     modes = {"kubexec.sh": scripts}
-    if at.place.role == LAUNCHER:
+    if placement.replica_id.role == LAUNCHER:
         modes |= {"hostfile": plain, "discover_hosts.sh": scripts}
     items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
-    config = {"name": "mpi-job-config", "configMap": {"name": f"{at.job.name}-config", "items": items}}
+    config = {"name": "mpi-job-config", "configMap": {"name": f"{placement.job.name}-config", "items": items}}
     kubectl: Json = {"name": "mpi-job-kubectl", "emptyDir": {}}
-    return [kubectl, config] if at.place.role == LAUNCHER and _delivered(at) else [config]
+    return [kubectl, config] if placement.replica_id.role == LAUNCHER and _delivered(placement) else [config]
 
 
-def _delivery(at: Placement) -> list[Json]:
-    if not _delivered(at):
+def _delivery(placement: Placement) -> list[Json]:
+    if not _delivered(placement):
         return []
     resources = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
     return [
         {
             "name": "kubectl-delivery",
-            "image": at.job.settings.kubectl_delivery_image,
+            "image": placement.job.settings.kubectl_delivery_image,
             "imagePullPolicy": "IfNotPresent",
             "env": [
                 {"name": "TARGET_DIR", "value": KUBECTL},
-                {"name": "NAMESPACE", "value": at.job.namespace},
+                {"name": "NAMESPACE", "value": placement.job.namespace},
             ],
             "volumeMounts": [_mount("mpi-job-kubectl", KUBECTL), _mount("mpi-job-config", CONFIG)],
             "resources": {"limits": resources, "requests": resources},
@@ -183,8 +187,8 @@ MPI = Framework(
     port_name="mpi-port",
     port=9999,
     environment=environment,
-    standing=led_by((LAUNCHER,), all_of(WORKER)),
-    insists=False,
+    success_rule=led_by((LAUNCHER,), all_of(WORKER)),
+    requires_container=False,
     every_container=False,
     masters=(LAUNCHER,),
     services=False,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Standing, Value
+from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, RuleResult, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 from steelyard.operator.training.model import Tally, TrainingJob
 from steelyard.types import Json
@@ -14,35 +14,36 @@ TUNER_SERVER_KEY = "tuner-server-key"
 """Annotation of a template: its value goes into MX_CONFIG's labels."""
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
+def environment(placement: Placement) -> Mapping[str, Value]:
     """DMLC_USE_KUBERNETES lets the scheduler listen on all addresses, because its own name is its Service's."""
-    scheduled = SCHEDULER in at.job.roles
+    scheduled = SCHEDULER in placement.job.roles
     found: dict[str, Value] = {
-        "MX_CONFIG": _config(at),
-        "DMLC_PS_ROOT_PORT": str(at.port(SCHEDULER, 0) if scheduled else 0),
-        "DMLC_PS_ROOT_URI": at.host(SCHEDULER, 0) if scheduled else "",
-        "DMLC_NUM_SERVER": str(at.count(SERVER)),
-        "DMLC_NUM_WORKER": str(at.count(WORKER)),
-        "DMLC_ROLE": at.place.role.lower(),
+        "MX_CONFIG": _config(placement),
+        "DMLC_PS_ROOT_PORT": str(placement.port(SCHEDULER, 0) if scheduled else 0),
+        "DMLC_PS_ROOT_URI": placement.host(SCHEDULER, 0) if scheduled else "",
+        "DMLC_NUM_SERVER": str(placement.count(SERVER)),
+        "DMLC_NUM_WORKER": str(placement.count(WORKER)),
+        "DMLC_ROLE": placement.replica_id.role.lower(),
         "DMLC_USE_KUBERNETES": "1",
     }
-    if at.place.role == WORKER:
-        found["DMLC_WORKER_ID"] = str(at.place.index)
-    if at.place.role in (SERVER, WORKER) and not _interface_given(at):
+    if placement.replica_id.role == WORKER:
+        found["DMLC_WORKER_ID"] = str(placement.replica_id.index)
+    if placement.replica_id.role in (SERVER, WORKER) and not _interface_given(placement):
         found["DMLC_NODE_HOST"] = {"fieldRef": {"fieldPath": "status.podIP"}}
     return found
 
 
-def _config(at: Placement) -> str:
-    names = sorted(at.job.roles, key=str.lower)
+def _config(placement: Placement) -> str:
+    names = sorted(placement.job.roles, key=str.lower)
     cluster = {
         name.lower(): [
-            {"url": host, "port": port} for host, port in zip(at.hosts(name), at.job.ports[name], strict=True)
+            {"url": host, "port": port}
+            for host, port in zip(placement.hosts(name), placement.job.ports[name], strict=True)
         ]
         for name in names
     }
-    labels = {name.lower(): _tuner_key(at.job.roles[name].template) for name in names}
-    task = {"type": at.place.role.lower(), "index": at.place.index}
+    labels = {name.lower(): _tuner_key(placement.job.roles[name].template) for name in names}
+    task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
     return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
 
 
@@ -51,13 +52,13 @@ def _tuner_key(template: Json) -> str:
     return str(annotations.get(TUNER_SERVER_KEY, ""))
 
 
-def _interface_given(at: Placement) -> bool:
+def _interface_given(placement: Placement) -> bool:
     """Whether the user names a network interface; the address that we would give goes before it in ps-lite."""
-    containers = at.role.template["spec"]["containers"]
+    containers = placement.role.template["spec"]["containers"]
     return any(each["name"] == "DMLC_INTERFACE" for one in containers for each in one.get("env") or ())
 
 
-def standing(job: TrainingJob, tally: Tally) -> Standing:
+def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     """The Scheduler decides, it ends when all Workers have; a tuning job ends with its Tuner."""
     tuning = job.spec.get("jobMode") == "MXTune"
     return led_by((TUNER,) if tuning else (SCHEDULER,), all_of(WORKER))(job, tally)
@@ -72,5 +73,5 @@ MXNET = Framework(
     port_name="mxjob-port",
     port=9091,
     environment=environment,
-    standing=standing,
+    success_rule=success_rule,
 )

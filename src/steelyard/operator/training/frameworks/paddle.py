@@ -2,30 +2,30 @@
 
 from collections.abc import Mapping
 
-from steelyard.operator.training.frameworks.framework import Framework, Placement, RoleKind, Value, Words
+from steelyard.operator.training.frameworks.framework import Framework, Messages, Placement, RoleKind, Value
 from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 
 MASTER, WORKER = "Master", "Worker"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
-    leader = MASTER if MASTER in at.job.roles else WORKER
+def environment(placement: Placement) -> Mapping[str, Value]:
+    leader = MASTER if MASTER in placement.job.roles else WORKER
     found: dict[str, Value] = {
         "PYTHONUNBUFFERED": "1",
-        "PADDLE_JOB_ID": at.job.name,
-        "PADDLE_NNODES": str(at.job.total),
-        **_meeting_point(at, leader),
+        "PADDLE_JOB_ID": placement.job.name,
+        "PADDLE_NNODES": str(placement.job.total),
+        **_meeting_point(placement, leader),
     }
     if leader == MASTER:
-        found["PADDLE_SERVER_NUM" if at.place.role == MASTER else "PADDLE_TRAINER_NUM"] = "1"
+        found["PADDLE_SERVER_NUM" if placement.replica_id.role == MASTER else "PADDLE_TRAINER_NUM"] = "1"
     return found
 
 
-def _meeting_point(at: Placement, leader: str) -> dict[str, Value]:
+def _meeting_point(placement: Placement, leader: str) -> dict[str, Value]:
     """The leader goes by its own address: the launcher there compares it with the machine's and serves if it is."""
-    port = at.port(leader, 0)
-    if (at.place.role, at.place.index) != (leader, 0):
-        return {"PADDLE_MASTER": f"{at.host(leader, 0)}:{port}"}
+    port = placement.port(leader, 0)
+    if (placement.replica_id.role, placement.replica_id.index) != (leader, 0):
+        return {"PADDLE_MASTER": f"{placement.host(leader, 0)}:{port}"}
     return {
         "POD_IP_DUMMY": {"fieldRef": {"fieldPath": "status.podIP"}},
         "PADDLE_MASTER": f"$(POD_IP_DUMMY):{port}",
@@ -41,11 +41,11 @@ PADDLE = Framework(
     port_name="master",
     port=36543,
     environment=environment,
-    standing=led_by((MASTER,), all_of(WORKER)),
+    success_rule=led_by((MASTER,), all_of(WORKER)),
     masters=(MASTER,),
     restart="OnFailure",
     scalable=WORKER,
-    words_alone=Words(
+    messages_without_master=Messages(
         running="{kind} {namespace}/{name} is running.",
         succeeded="{kind} {namespace}/{name} successfully completed.",
     ),

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 
 from steelyard.operator.training.frameworks.framework import (
     Framework,
+    Messages,
     Placement,
     RoleKind,
-    Standing,
+    RuleResult,
     Value,
-    Words,
 )
 from steelyard.operator.training.frameworks.success_rules import all_of, any_of, led_by
 from steelyard.operator.training.model import Invalid, Scope, Tally, TrainingJob
@@ -17,23 +17,29 @@ from steelyard.types import Json
 MASTER, WORKER = "Master", "Worker"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
+def environment(placement: Placement) -> Mapping[str, Value]:
     """Without a Master, Worker 0 has its part: the job gets its ranks all the same."""
-    leader = MASTER if MASTER in at.job.roles else WORKER
-    rank = str(at.place.index + (at.count(MASTER) if at.place.role == WORKER else 0))
-    host, port = at.host(leader, 0), str(at.port(leader, 0))
-    processes = _processes(at.job.spec)
+    leader = MASTER if MASTER in placement.job.roles else WORKER
+    rank = str(
+        placement.replica_id.index + (placement.count(MASTER) if placement.replica_id.role == WORKER else 0)
+    )
+    host, port = placement.host(leader, 0), str(placement.port(leader, 0))
+    processes = _processes(placement.job.spec)
     return {
         "PYTHONUNBUFFERED": "1",
         "MASTER_PORT": port,
         "PET_MASTER_PORT": port,
         "MASTER_ADDR": host,
         "PET_MASTER_ADDR": host,
-        "WORLD_SIZE": str(at.job.total * (int(processes) if processes.isdecimal() else 1)),
+        "WORLD_SIZE": str(placement.job.total * (int(processes) if processes.isdecimal() else 1)),
         "RANK": rank,
         "PET_NODE_RANK": rank,
         "PET_NPROC_PER_NODE": processes,
-        **(_elastic(at, policy) if (policy := _policy(at.job.spec)) else {"PET_NNODES": str(at.job.total)}),
+        **(
+            _elastic(placement, policy)
+            if (policy := _policy(placement.job.spec))
+            else {"PET_NNODES": str(placement.job.total)}
+        ),
     }
 
 
@@ -46,14 +52,14 @@ def _processes(spec: Json) -> str:
     return str(spec.get("nprocPerNode") or _policy(spec).get("nProcPerNode") or "auto")
 
 
-def _elastic(at: Placement, policy: Json) -> Json:
+def _elastic(placement: Placement, policy: Json) -> Json:
     """What `torchrun` needs to let workers come and go. A missing bound is as the other, or the workers' number."""
-    workers = at.count(WORKER)
+    workers = placement.count(WORKER)
     low = policy.get("minReplicas", policy.get("maxReplicas", workers))
     high = policy.get("maxReplicas", policy.get("minReplicas", workers))
-    host = policy.get("rdzvHost") or at.host(WORKER, 0)
+    host = policy.get("rdzvHost") or placement.host(WORKER, 0)
     found = {
-        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or at.port(WORKER, 0)}",
+        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort') or placement.port(WORKER, 0)}",
         "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
         "PET_NNODES": f"{low}:{high}",
     }
@@ -66,7 +72,7 @@ def _elastic(at: Placement, policy: Json) -> Json:
     return {**found, "PET_STANDALONE": ""} if policy.get("standalone") else found
 
 
-def standing(job: TrainingJob, tally: Tally) -> Standing:
+def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     """The Master decides; without one all Workers, or any of them where they may come and go."""
     workers = any_of(WORKER) if _policy(job.spec) else all_of(WORKER)
     return led_by((MASTER,), workers)(job, tally)
@@ -100,11 +106,11 @@ PYTORCH = Framework(
     port_name="pytorchjob-port",
     port=23456,
     environment=environment,
-    standing=standing,
+    success_rule=success_rule,
     masters=(MASTER,),
     restart="OnFailure",
     scalable=WORKER,
-    words_alone=Words(
+    messages_without_master=Messages(
         running="{kind} {namespace}/{name} is running.",
         succeeded="{kind} {namespace}/{name} successfully completed.",
     ),

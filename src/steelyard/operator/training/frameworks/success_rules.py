@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from steelyard.operator.training.frameworks.framework import Standing
-from steelyard.operator.training.model import Place, Tally, TrainingJob
+from steelyard.operator.training.frameworks.framework import RuleResult
+from steelyard.operator.training.model import ReplicaId, Tally, TrainingJob
 
-Rule = Callable[[TrainingJob, Tally], Standing]
+Rule = Callable[[TrainingJob, Tally], RuleResult]
 
 
 def led_by(leaders: Sequence[str], otherwise: Rule) -> Rule:
     """The first of `leaders` that the job has decides alone; without any of them, `otherwise`."""
 
-    def rule(job: TrainingJob, tally: Tally) -> Standing:
+    def rule(job: TrainingJob, tally: Tally) -> RuleResult:
         leader = next((name for name in leaders if name in job.roles), None)
         return otherwise(job, tally) if leader is None else _of(leader, job, tally)
 
@@ -23,28 +23,28 @@ def all_of(role: str) -> Rule:
     return lambda job, tally: _of(role, job, tally)
 
 
-def everyone(job: TrainingJob, tally: Tally) -> Standing:
+def everyone(job: TrainingJob, tally: Tally) -> RuleResult:
     """Every replica of every type has to succeed."""
     every = [_of(name, job, tally) for name in job.roles]
-    return Standing(any(each.running for each in every), all(each.succeeded for each in every))
+    return RuleResult(any(each.running for each in every), all(each.succeeded for each in every))
 
 
 def any_of(role: str) -> Rule:
     """One replica of the type is enough."""
-    return lambda job, tally: Standing(tally.of(role).active > 0, tally.of(role).succeeded > 0)
+    return lambda job, tally: RuleResult(tally.of(role).active > 0, tally.of(role).succeeded > 0)
 
 
 def first_of(role: str) -> Rule:
     """Replica 0 of the type is enough, and all of them are, too."""
 
-    def rule(job: TrainingJob, tally: Tally) -> Standing:
+    def rule(job: TrainingJob, tally: Tally) -> RuleResult:
         every = _of(role, job, tally)
-        return Standing(every.running, every.succeeded or Place(role, 0) in tally.succeeded)
+        return RuleResult(every.running, every.succeeded or ReplicaId(role, 0) in tally.succeeded)
 
     return rule
 
 
-def _of(role: str, job: TrainingJob, tally: Tally) -> Standing:
+def _of(role: str, job: TrainingJob, tally: Tally) -> RuleResult:
     count = job.roles[role].count if role in job.roles else 0
     seen = tally.of(role)
-    return Standing(seen.active > 0, 0 < count <= seen.succeeded)
+    return RuleResult(seen.active > 0, 0 < count <= seen.succeeded)

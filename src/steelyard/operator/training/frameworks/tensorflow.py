@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 
 from steelyard.operator.training.frameworks.framework import (
     Framework,
+    Messages,
     Placement,
     RoleKind,
-    Standing,
+    RuleResult,
     Value,
-    Words,
 )
 from steelyard.operator.training.frameworks.success_rules import all_of, everyone, first_of, led_by
 from steelyard.operator.training.model import Invalid, Rule, Scope, Tally, TrainingJob
@@ -18,14 +18,16 @@ from steelyard.types import Json
 CHIEF, MASTER, PS, WORKER, EVALUATOR = "Chief", "Master", "PS", "Worker", "Evaluator"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
+def environment(placement: Placement) -> Mapping[str, Value]:
     """Nothing for a job of one replica: TensorFlow then trains locally."""
-    if at.job.total == 1:
+    if placement.job.total == 1:
         return {}
-    task = {"type": at.place.role.lower(), "index": at.place.index}
-    if at.job.spec.get("enableDynamicWorker"):
-        return {"TF_CONFIG": _json({"cluster": _sparse(at), "task": task})}
-    cluster = {name.lower(): _addresses(at, name) for name in sorted(at.job.roles, key=str.lower)}
+    task = {"type": placement.replica_id.role.lower(), "index": placement.replica_id.index}
+    if placement.job.spec.get("enableDynamicWorker"):
+        return {"TF_CONFIG": _json({"cluster": _sparse(placement), "task": task})}
+    cluster = {
+        name.lower(): _addresses(placement, name) for name in sorted(placement.job.roles, key=str.lower)
+    }
     return {"TF_CONFIG": _json({"cluster": cluster, "task": task, "environment": "cloud"})}
 
 
@@ -33,26 +35,26 @@ def _json(value: Json) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _addresses(at: Placement, role: str) -> list[str]:
-    job = at.job
+def _addresses(placement: Placement, role: str) -> list[str]:
+    job = placement.job
     domain = f".{job.settings.cluster_domain}" if job.settings.cluster_domain else ""
-    reached = zip(at.hosts(role), job.ports.get(role, ()), strict=True)
+    reached = zip(placement.hosts(role), job.ports.get(role, ()), strict=True)
     return [f"{host}.{job.namespace}.svc{domain}:{port}" for host, port in reached]
 
 
-def _sparse(at: Placement) -> Json:
+def _sparse(placement: Placement) -> Json:
     """Workers come and go, so each knows the parameter servers and itself; a server knows itself alone."""
-    own = _addresses(at, at.place.role)[at.place.index]
-    match at.place.role:
+    own = _addresses(placement, placement.replica_id.role)[placement.replica_id.index]
+    match placement.replica_id.role:
         case "Worker":
-            return {"worker": {str(at.place.index): own}, "ps": _addresses(at, PS)}
+            return {"worker": {str(placement.replica_id.index): own}, "ps": _addresses(placement, PS)}
         case "PS":
             return {"worker": {}, "ps": [own]}
         case _:
             return {"worker": {}, "ps": []}
 
 
-def standing(job: TrainingJob, tally: Tally) -> Standing:
+def success_rule(job: TrainingJob, tally: Tally) -> RuleResult:
     """The Chief decides; without one Worker 0, or all Workers where the success policy says so."""
     if WORKER not in job.roles:
         return led_by((CHIEF, MASTER), everyone)(job, tally)
@@ -101,10 +103,10 @@ TENSORFLOW = Framework(
     port_name="tfjob-port",
     port=2222,
     environment=environment,
-    standing=standing,
+    success_rule=success_rule,
     every_container=False,
     masters=(CHIEF, MASTER),
-    words=Words(
+    messages=Messages(
         running="{kind} {namespace}/{name} is running.",
         succeeded="{kind} {namespace}/{name} successfully completed.",
         failed="{kind} {namespace}/{name} has failed because {count} {role} replica(s) failed.",

@@ -9,7 +9,7 @@ from steelyard.operator.training import dl_job
 from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.frameworks import definition
 from steelyard.operator.training.frameworks.framework import Placement
-from steelyard.operator.training.model import Counts, Invalid, Place, Tally, TrainingJob
+from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally, TrainingJob
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, Stage, make_template
 from steelyard.types import Json
 
@@ -63,7 +63,7 @@ def read(job: Json, *frameworks: Json) -> TrainingJob:
 def filled(text: str, role: str = "worker", index: int = 1, **spec: Any) -> object:
     framework = make_framework(environment=[{"name": "A", "value": text}], **spec)
     job = read(make_dl_job(), framework)
-    return job.framework.environment(Placement(job, Place(role, index)))["A"]
+    return job.framework.environment(Placement(job, ReplicaId(role, index)))["A"]
 
 
 NAMES = [
@@ -91,7 +91,7 @@ def test_a_role_that_the_job_does_not_have_has_no_hosts() -> None:
     framework = make_framework(environment=[{"name": "A", "value": "<${server.hosts}> ${server.count}"}])
     framework["spec"]["roles"] = [{"name": "server"}, {"name": "worker"}]
     job = read(make_dl_job({"worker": 1}), framework)
-    assert job.framework.environment(Placement(job, Place("worker", 0)))["A"] == "<> 0"
+    assert job.framework.environment(Placement(job, ReplicaId("worker", 0)))["A"] == "<> 0"
 
 
 UNKNOWN = [
@@ -124,18 +124,18 @@ def test_one_service_gives_every_replica_its_name() -> None:
     (service,) = replica.services(job)
     assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == ("job", "None")
     assert service["spec"]["publishNotReadyAddresses"]
-    spec = replica.pod(job, Place("worker", 1), 0)["spec"]
+    spec = replica.pod(job, ReplicaId("worker", 1), 0)["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("job-worker-1", "job")
 
 
 def test_who_decides_and_what_starts_again() -> None:
     job = read(make_dl_job())
     seen = Tally({"server": Counts(active=1), "worker": Counts(succeeded=2)})
-    assert job.framework.standing(job, seen).succeeded
+    assert job.framework.success_rule(job, seen).succeeded
     assert {role.name: role.scope for role in job.roles.values()} == {"server": "Job", "worker": "Pod"}
     assert job.policy.clean_pods == "Running"
     own = read(make_dl_job(successPolicy={"count": 1}, restartScope="ReplicaType"))
-    assert own.framework.standing(own, Tally({"worker": Counts(active=1, succeeded=1)})).succeeded
+    assert own.framework.success_rule(own, Tally({"worker": Counts(active=1, succeeded=1)})).succeeded
     assert {role.scope for role in own.roles.values()} == {"ReplicaType"}
 
 

@@ -12,7 +12,7 @@ from steelyard.operator.settings import OperatorSettings, TrainingSettings
 from steelyard.operator.training import parse, validate
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.frameworks.framework import Placement
-from steelyard.operator.training.model import Counts, Invalid, Place, Tally, TrainingJob
+from steelyard.operator.training.model import Counts, Invalid, ReplicaId, Tally, TrainingJob
 from steelyard.operator.training.simulation.job_simulation import make_job, make_template
 from steelyard.schema.training import kubeflow
 from steelyard.schema.training.kinds import TRAINING
@@ -30,7 +30,7 @@ def job_of(
 
 
 def environment(job: TrainingJob, role: str, index: int = 0) -> Json:
-    return dict(job.framework.environment(Placement(job, Place(role, index))))
+    return dict(job.framework.environment(Placement(job, ReplicaId(role, index))))
 
 
 JOBS = {
@@ -64,7 +64,7 @@ def test_the_schema_and_the_operator_say_the_same_of_a_kind(kind: str) -> None:
         {"PyTorchJob": "Worker", "JAXJob": "Worker", "PaddleJob": "Worker"}.get(kind, ""),
     )
     assert tuple(role.name for role in framework.roles) == types.names
-    assert (framework.container if framework.insists else "") == types.container
+    assert (framework.container if framework.requires_container else "") == types.container
     assert TRAINING[kind].replicas == types.field
     for role in framework.roles:
         assert role.required == (role.name in types.required), role.name
@@ -290,7 +290,7 @@ def test_a_port_of_the_template_is_the_one_that_counts() -> None:
 def tally(**roles: Counts) -> Tally:
     return Tally(
         roles,
-        frozenset(Place(name, index) for name, each in roles.items() for index in range(each.succeeded)),
+        frozenset(ReplicaId(name, index) for name, each in roles.items() for index in range(each.succeeded)),
     )
 
 
@@ -298,8 +298,8 @@ DONE, RUNS, TWO_DONE = Counts(succeeded=1), Counts(active=1), Counts(succeeded=2
 DECIDES: list[tuple[str, TrainingJob, Tally, bool]] = [
     ("a chief", job_of("TFJob", Chief=1, Worker=2), tally(Chief=DONE, Worker=Counts(active=2)), True),
     ("workers beside a chief", job_of("TFJob", Chief=1, Worker=2), tally(Chief=RUNS, Worker=TWO_DONE), False),
-    ("worker 0", job_of("TFJob", Worker=2), Tally({"Worker": Counts(1, 1)}, frozenset({Place("Worker", 0)})), True),
-    ("worker 1", job_of("TFJob", Worker=2), Tally({"Worker": Counts(1, 1)}, frozenset({Place("Worker", 1)})), False),
+    ("worker 0", job_of("TFJob", Worker=2), Tally({"Worker": Counts(1, 1)}, frozenset({ReplicaId("Worker", 0)})), True),
+    ("worker 1", job_of("TFJob", Worker=2), Tally({"Worker": Counts(1, 1)}, frozenset({ReplicaId("Worker", 1)})), False),
     ("worker 0 where all have to", job_of("TFJob", _spec={"successPolicy": "AllWorkers"}, Worker=2), tally(Worker=Counts(1, 1)), False),
     ("a master", job_of("PyTorchJob", Master=1, Worker=2), tally(Master=DONE, Worker=Counts(active=2)), True),
     ("one worker", job_of("PyTorchJob", Worker=2), tally(Worker=Counts(1, 1)), False),
@@ -315,7 +315,7 @@ DECIDES: list[tuple[str, TrainingJob, Tally, bool]] = [
     ("job", "seen", "succeeded"), [each[1:] for each in DECIDES], ids=[each[0] for each in DECIDES]
 )
 def test_who_decides(job: TrainingJob, seen: Tally, succeeded: bool) -> None:
-    assert job.framework.standing(job, seen).succeeded == succeeded
+    assert job.framework.success_rule(job, seen).succeeded == succeeded
 
 
 SCOPES = [

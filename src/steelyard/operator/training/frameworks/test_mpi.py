@@ -6,7 +6,7 @@ from steelyard.operator.training import parse
 from steelyard.operator.training import replica_objects as replica
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.frameworks.test_frameworks import environment, job_of
-from steelyard.operator.training.model import Place
+from steelyard.operator.training.model import ReplicaId
 from steelyard.operator.training.simulation.job_simulation import Stage, make_job, make_template
 
 
@@ -29,7 +29,7 @@ def test_the_launcher_of_mpi_may_run_commands_in_its_workers_alone() -> None:
 
 def test_the_pods_of_mpi() -> None:
     job = job_of("MPIJob", Launcher=1, Worker=1)
-    launcher, worker = (replica.pod(job, Place(role, 0), 0) for role in ("Launcher", "Worker"))
+    launcher, worker = (replica.pod(job, ReplicaId(role, 0), 0) for role in ("Launcher", "Worker"))
     assert launcher["metadata"]["name"] == "job-launcher"
     assert launcher["spec"]["serviceAccountName"] == "job-launcher"
     assert [each["name"] for each in launcher["spec"]["initContainers"]] == ["kubectl-delivery"]
@@ -52,7 +52,7 @@ def test_the_pods_of_mpi() -> None:
 
 def test_a_launcher_whose_image_has_kubectl_gets_no_init_container() -> None:
     job = job_of("MPIJob", TrainingSettings(kubectl_delivery_image=""), Launcher=1, Worker=1)
-    launcher = replica.pod(job, Place("Launcher", 0), 0)["spec"]
+    launcher = replica.pod(job, ReplicaId("Launcher", 0), 0)["spec"]
     assert "initContainers" not in launcher
     assert [each["name"] for each in launcher["volumes"]] == ["mpi-job-config"]
     assert "\nkubectl exec " in job.framework.extras(job)[0]["data"]["kubexec.sh"]

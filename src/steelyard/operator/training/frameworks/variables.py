@@ -11,7 +11,7 @@ from steelyard.schema.training.templates import OF_A_REPLICA, OF_A_ROLE, THERE_A
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 
 
-def fill(text: str, at: Placement, known: Collection[str], field: str) -> str:
+def fill(text: str, placement: Placement, known: Collection[str], field: str) -> str:
     """`text` for one replica. `known` are the framework's roles; Invalid, with `field`, for a name that is none."""
 
     def value(found: re.Match[str]) -> str:
@@ -19,33 +19,35 @@ def fill(text: str, at: Placement, known: Collection[str], field: str) -> str:
             return "${"
         if not found[0].endswith("}"):
             raise Invalid(field, f"{found[0]} has no closing brace; there are {THERE_ARE}")
-        return str(_value(found[1], at, known, field))
+        return str(_value(found[1], placement, known, field))
 
     return _PART.sub(value, text)
 
 
-def rank(at: Placement) -> int:
+def rank(placement: Placement) -> int:
     """Among all replicas, in the order of the roles."""
     before = 0
-    for role in at.job.roles.values():
-        if role.name == at.place.role:
-            return before + at.place.index
+    for role in placement.job.roles.values():
+        if role.name == placement.replica_id.role:
+            return before + placement.replica_id.index
         before += role.count
-    raise KeyError(at.place.role)
+    raise KeyError(placement.replica_id.role)
 
 
-def _value(name: str, at: Placement, known: Collection[str], field: str) -> object:
+def _value(name: str, placement: Placement, known: Collection[str], field: str) -> object:
     if name in _OWN:
-        return _OWN[name](at)
+        return _OWN[name](placement)
     role, *rest = name.split(".")
     if role not in known or not _is_of_role(rest):
         raise Invalid(field, f"${{{name}}} is not known; there are {THERE_ARE}; roles are {', '.join(known)}")
     if len(rest) == 1:
-        return _of_role(role, rest[0], at)
+        return _of_role(role, rest[0], placement)
     index = int(rest[0])
-    if index >= at.count(role):
-        raise Invalid(field, f"${{{name}}} is not there: the job has {at.count(role)} replicas of {role}")
-    host, port = at.host(role, index), at.port(role, index)
+    if index >= placement.count(role):
+        raise Invalid(
+            field, f"${{{name}}} is not there: the job has {placement.count(role)} replicas of {role}"
+        )
+    host, port = placement.host(role, index), placement.port(role, index)
     return {"host": host, "port": port, "address": f"{host}:{port}"}[rest[1]]
 
 
@@ -59,28 +61,30 @@ def _is_of_role(rest: list[str]) -> bool:
             return False
 
 
-def _of_role(role: str, what: str, at: Placement) -> object:
+def _of_role(role: str, what: str, placement: Placement) -> object:
     match what:
         case "count":
-            return at.count(role)
+            return placement.count(role)
         case "hosts":
-            return ",".join(at.hosts(role))
+            return ",".join(placement.hosts(role))
         case _:
-            return ",".join(at.addresses(role))
+            return ",".join(placement.addresses(role))
 
 
-def _cluster(at: Placement) -> str:
-    return json.dumps({role: at.addresses(role) for role in at.job.roles}, separators=(",", ":"))
+def _cluster(placement: Placement) -> str:
+    return json.dumps(
+        {role: placement.addresses(role) for role in placement.job.roles}, separators=(",", ":")
+    )
 
 
 _OWN: dict[str, Callable[[Placement], object]] = {
-    "job.name": lambda at: at.job.name,
-    "job.namespace": lambda at: at.job.namespace,
-    "role": lambda at: at.place.role,
-    "index": lambda at: at.place.index,
+    "job.name": lambda placement: placement.job.name,
+    "job.namespace": lambda placement: placement.job.namespace,
+    "role": lambda placement: placement.replica_id.role,
+    "index": lambda placement: placement.replica_id.index,
     "rank": rank,
-    "world.size": lambda at: at.job.total,
-    "port": lambda at: at.port(at.place.role, at.place.index),
-    "host": lambda at: at.host(at.place.role, at.place.index),
+    "world.size": lambda placement: placement.job.total,
+    "port": lambda placement: placement.port(placement.replica_id.role, placement.replica_id.index),
+    "host": lambda placement: placement.host(placement.replica_id.role, placement.replica_id.index),
     "cluster.json": _cluster,
 }

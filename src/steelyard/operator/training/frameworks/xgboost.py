@@ -8,18 +8,24 @@ from steelyard.operator.training.frameworks.success_rules import all_of, led_by
 MASTER, WORKER = "Master", "Worker"
 
 
-def environment(at: Placement) -> Mapping[str, Value]:
-    rank = at.place.index + (at.count(MASTER) if at.place.role == WORKER else 0)
+def environment(placement: Placement) -> Mapping[str, Value]:
+    rank = placement.replica_id.index + (
+        placement.count(MASTER) if placement.replica_id.role == WORKER else 0
+    )
     found = {
-        "MASTER_PORT": str(at.port(MASTER, 0)),
-        "MASTER_ADDR": at.host(MASTER, 0),
-        "WORLD_SIZE": str(at.job.total),
+        "MASTER_PORT": str(placement.port(MASTER, 0)),
+        "MASTER_ADDR": placement.host(MASTER, 0),
+        "WORLD_SIZE": str(placement.job.total),
         "RANK": str(rank),
         "PYTHONUNBUFFERED": "1",
     }
-    if at.count(WORKER) == 0:
+    if placement.count(WORKER) == 0:
         return found
-    return {**found, "WORKER_PORT": str(at.port(WORKER, 0)), "WORKER_ADDRS": ",".join(at.hosts(WORKER))}
+    return {
+        **found,
+        "WORKER_PORT": str(placement.port(WORKER, 0)),
+        "WORKER_ADDRS": ",".join(placement.hosts(WORKER)),
+    }
 
 
 XGBOOST = Framework(
@@ -31,6 +37,6 @@ XGBOOST = Framework(
     port_name="xgboostjob-port",
     port=9999,
     environment=environment,
-    standing=led_by((MASTER,), all_of(WORKER)),
+    success_rule=led_by((MASTER,), all_of(WORKER)),
     masters=(MASTER,),
 )

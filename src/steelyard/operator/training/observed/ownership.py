@@ -1,11 +1,13 @@
-"""What is a job's own, by v1's rules: what its uid controls; what nobody controls and has its labels is adopted; what
-has lost them is released.
+"""Ownership of objects by v1's rules.
+
+An object belongs to the job that controls it. An object with the job's labels and no controller is adopted; an object
+that has lost the labels is released.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
-from steelyard.kube.objects import controller_of
+from steelyard.kube.objects import controller_of, is_deleting, labels_of
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Patch
 from steelyard.operator.names import OWNER, owner_reference
@@ -14,71 +16,74 @@ from steelyard.types import Json
 
 
 def operator_name(kind: str) -> str:
-    """The value of the label `operator-name`: PyTorchJob's is pytorchjob-controller."""
+    """Return the value of the label `operator-name` for a kind: pytorchjob-controller for PyTorchJob."""
     return f"{kind.lower()}-controller"
 
 
 def observe(resource: Json, objects: Iterable[Json], pods: Iterable[Json]) -> Children:
-    """The job's children, what it may adopt, and what it has to let go. The Pods of its Jobs are there, too."""
+    """Select the job's children, the objects that it may adopt, and those that it has to release.
+
+    The Pods of batch Jobs that the training job has created count as its own, too.
+    """
     own: tuple[list[Json], list[Json]] = ([], [])
     orphans: list[Json] = []
     strays: list[Json] = []
-    for found, seen in zip(own, (objects, pods), strict=True):
-        for each in seen:
-            match _standing(resource, each):
+    for selected, cached in zip(own, (objects, pods), strict=True):
+        for obj in cached:
+            match _relation(resource, obj):
                 case "own":
-                    found.append(each)
+                    selected.append(obj)
                 case "orphan":
-                    orphans.append(each)
+                    orphans.append(obj)
                 case "stray":
-                    strays.append(each)
+                    strays.append(obj)
     return Children(tuple(own[0]), tuple(own[1]), tuple(orphans), tuple(strays))
 
 
-def _standing(resource: Json, obj: Json) -> Literal["own", "orphan", "stray", "another's"]:
+def _relation(resource: Json, obj: Json) -> Literal["own", "orphan", "stray", "another's"]:
     owner, labelled = controller_of(obj), _has_labels(resource, obj)
     if owner is None:
-        if labelled and _labels(obj).get(OWNER):  # the Pod of a Job that the job has made
+        if labelled and labels_of(obj).get(OWNER):  # the Pod of a batch Job that this job has created
             return "own"
-        return "orphan" if labelled and not obj["metadata"].get("deletionTimestamp") else "another's"
+        return "orphan" if labelled and not is_deleting(obj) else "another's"
     if owner["uid"] == resource["metadata"]["uid"]:
         return "own" if labelled else "stray"
-    return "own" if labelled and _labels(obj).get(OWNER) else "another's"
+    return "own" if labelled and labels_of(obj).get(OWNER) else "another's"
 
 
-def claims(resource: Json, children: Children) -> tuple[Patch, ...]:
-    """Adoptions and releases."""
-    mine = owner_reference(resource)
-    adopted = (Patch(each, _owners([*_others(resource, each), mine])) for each in children.orphans)
-    return (*adopted, *(_released(resource, each) for each in children.strays))
+def ownership_patches(resource: Json, children: Children) -> tuple[Patch, ...]:
+    """Make the patches that adopt orphans and release strays."""
+    reference = owner_reference(resource)
+    adoptions = (
+        Patch(orphan, _owners([*_other_owners(resource, orphan), reference])) for orphan in children.orphans
+    )
+    return (*adoptions, *(_release(resource, stray) for stray in children.strays))
 
 
 def release(resource: Json, child: Json) -> Patch | None:
-    """Of a child that is not the job's by its labels any more; without the one by which it is watched, no cache
-    will show that it has lost them."""
-    return None if _has_labels(resource, child) else _released(resource, child)
+    """Make the patch that releases a child without the job's labels; None for a child that has them.
+
+    A child that has lost the label by which it is watched is in no cache any more, so that `observe` cannot find it.
+    """
+    return None if _has_labels(resource, child) else _release(resource, child)
 
 
-def _released(resource: Json, child: Json) -> Patch:
-    return Patch(child, _owners(_others(resource, child)))
+def _release(resource: Json, child: Json) -> Patch:
+    return Patch(child, _owners(_other_owners(resource, child)))
 
 
 def _owners(owners: list[Json]) -> Json:
     return {"metadata": {"ownerReferences": owners or None}}
 
 
-def _others(resource: Json, child: Json) -> list[Json]:
+def _other_owners(resource: Json, child: Json) -> list[Json]:
     uid = resource["metadata"]["uid"]
-    return [each for each in child["metadata"].get("ownerReferences") or () if each["uid"] != uid]
+    return [owner for owner in child["metadata"].get("ownerReferences") or () if owner["uid"] != uid]
 
 
 def _has_labels(resource: Json, obj: Json) -> bool:
-    labels = _labels(obj)
+    labels = labels_of(obj)
     if labels.get(OWNER):
         return bool(labels[OWNER] == resource["metadata"]["uid"])
     name = resource["metadata"]["name"]
     return labels.get(JOB_NAME) == name and labels.get(OPERATOR_NAME) == operator_name(resource["kind"])
-
-
-def _labels(obj: Json) -> Mapping[str, str]:
-    return obj["metadata"].get("labels") or {}

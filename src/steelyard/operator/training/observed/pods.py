@@ -1,6 +1,6 @@
-"""A Pod as training sees it: what its framework's container does, and whether something from outside ended it.
+"""A Pod as training reads it: what its framework's container does, and whether something from outside ended it.
 
-The container of the framework decides, not the Pod's phase: a sidecar neither holds a job nor fails it.
+The container of the framework decides, not the Pod's phase: a sidecar neither holds a job up nor fails it.
 """
 
 import re
@@ -8,16 +8,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from steelyard.kube.objects import labels_of, status_of, true_condition
+from steelyard.kube.pods import (
+    conditions_by_type,
+    container_statuses,
+    init_container_statuses,
+    last_termination,
+    terminated_state,
+    waiting_state,
+)
 from steelyard.operator import children
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.times import later
 from steelyard.operator.training.frameworks.framework import Framework
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, Place, TrainingJob
+from steelyard.operator.training.model import SHELL_SIGNAL, UNKNOWN_EXIT, Phase, ReplicaId, TrainingJob
 from steelyard.types import Json
 
 DISRUPTIONS = children.DISRUPTIONS | {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods"}
-"""Reasons of a Pod that failed without its program's doing."""
+"""Reasons of Pods that failed without a fault of their program."""
 LOST = frozenset({"NodeNotReady", "NodeLost"})
 TAINTED = "DeletionByTaintManager"
 LAST_SIGNAL = 64
@@ -25,15 +34,15 @@ _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 _WHY = "not found|no such file|permission denied|exec format error|is a directory|not a directory"
 _NO_PROGRAM = re.compile(rf"(?:\bexec\b|executable file)[^\n]*(?:{_WHY})|^[^:\n]+: (?:{_WHY})", re.IGNORECASE)
 """Messages of containerd and CRI-O, and of our kubelet: `PROGRAM: No such file or directory`."""
-_SHELL_SAYS_SO = frozenset({126, 127})
-"""Exit codes of shells: it may not be executed; it is not there."""
+_SHELL_CANNOT_START = frozenset({126, 127})
+"""Exit codes of shells for a program that may not be executed, and for one that does not exist."""
 MESSAGE_LIMIT = 4096
-"""Characters of a termination message that are kept: the last ones."""
+"""Number of characters of a termination message that are kept, from its end."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a container ended."""
+class Termination:
+    """The end of a container."""
 
     exit_code: int
     reason: str = ""
@@ -43,7 +52,7 @@ class Ended:
 
     @property
     def signal(self) -> int | None:
-        """That ended it, as the runtime says or as the exit code does."""
+        """Signal that ended the container, as the runtime or the exit code names it."""
         if self.signalled:
             return self.signalled
         number = self.exit_code - SHELL_SIGNAL
@@ -51,35 +60,35 @@ class Ended:
 
     @property
     def unstartable(self) -> bool:
-        """Whether its program cannot be started at all: it is not there, or is none. Another try finds it so again.
+        """True if the program cannot be started at all, because it does not exist or is none.
 
-        What else keeps a runtime from starting a container may pass: a node without room, a mount that is late.
+        Another attempt would find the same. Other causes may pass: a node without room, a mount that is late.
         """
         if self.reason in _NOT_STARTED:
             return _NO_PROGRAM.search(self.message) is not None
-        return self.exit_code in _SHELL_SAYS_SO
+        return self.exit_code in _SHELL_CANNOT_START
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedPod:
     """One Pod of a replica."""
 
     pod: Json
-    place: Place
+    replica_id: ReplicaId
     attempt: int
     phase: Phase
-    ended: Ended | None = None
-    """How its container ended, if it has for good."""
+    termination: Termination | None = None
+    """Final end of the container, if it has ended for good."""
     disruption: str = ""
-    """Why it ended or will end, if that is not its own doing: Evicted, Deleted …"""
+    """Reason for an end that the program did not cause: Evicted, Deleted …"""
     disrupted: datetime | None = None
-    """Since when, where that is known."""
+    """Time of the disruption, if known."""
     in_place: int = 0
-    """How often the kubelet starts its containers again, the next time included if it is bound to come."""
-    last: Ended | None = None
-    """How its container ended before that."""
+    """Number of restarts by the kubelet, including the next one if it is certain to come."""
+    last_termination: Termination | None = None
+    """End of the container before its last restart."""
     lost_since: datetime | None = None
-    """Since when its node has not been heard of."""
+    """Time since which the control plane has not heard from the Pod's node."""
 
     @property
     def uid(self) -> str:
@@ -95,12 +104,12 @@ class Seen:
 
     @property
     def started(self) -> datetime | None:
-        text = (self.pod.get("status") or {}).get("startTime")
+        text = status_of(self.pod).get("startTime")
         return parse_time(text) if text else None
 
     @property
     def deleting(self) -> datetime | None:
-        """When its grace period ends, if it is being deleted."""
+        """End of the grace period, if the Pod is being deleted."""
         text = self.pod["metadata"].get("deletionTimestamp")
         return parse_time(text) if text else None
 
@@ -110,88 +119,88 @@ class Seen:
 
     @property
     def waiting(self) -> str:
-        """Why a container does not start: ErrImagePull …"""
-        containers = (self.pod.get("status") or {}).get("containerStatuses") or ()
-        reasons = (((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers)
-        return next((str(each) for each in reasons if each), "")
+        """Reason of the first container that does not start: ErrImagePull …"""
+        reasons = (waiting_state(container).get("reason") for container in container_statuses(self.pod))
+        return next((str(reason) for reason in reasons if reason), "")
 
 
-def place_of(obj: Json, framework: Framework) -> Place | None:
-    """Which replica a Pod or Service is of, by its labels."""
-    labels = obj["metadata"].get("labels") or {}
-    role = next(
-        (each.name for each in framework.roles if each.name.lower() == labels.get(REPLICA_TYPE)), None
-    )
+def replica_id_of(obj: Json, framework: Framework) -> ReplicaId | None:
+    """Read from the labels of a Pod or Service which replica it belongs to."""
+    labels = labels_of(obj)
+    type = labels.get(REPLICA_TYPE)
+    role = next((role.name for role in framework.roles if role.name.lower() == type), None)
     index = str(labels.get(REPLICA_INDEX, ""))
-    return Place(role, int(index)) if role and index.isdecimal() else None
+    return ReplicaId(role, int(index)) if role and index.isdecimal() else None
 
 
-def seen(pod: Json, job: TrainingJob) -> Seen | None:
-    """None, if its labels name no replica."""
-    place = place_of(pod, job.framework)
-    if place is None:
+def observe_pod(pod: Json, job: TrainingJob) -> ObservedPod | None:
+    """Read a Pod of a job; None if its labels name no replica."""
+    replica_id = replica_id_of(pod, job.framework)
+    if replica_id is None:
         return None
-    status = pod.get("status") or {}
-    container = _main(status, job, place)
-    ended, last = _ended(container, "state"), _ended(container, "lastState")
-    phase = _phase(pod, ended)
-    final = ended if phase in {"Succeeded", "Failed"} else None
+    container = _main_container(pod, job, replica_id)
+    termination = _termination(terminated_state(container))
+    last = _termination(last_termination(container))
+    phase = _phase(pod, termination)
+    final = termination if phase in {"Succeeded", "Failed"} else None
     disruption, since = _disruption(pod, final)
     if phase == "Failed" and final is None:
-        final = _before_it_began(status)
-    attempt = (pod["metadata"].get("labels") or {}).get(ATTEMPT, "0")
-    return Seen(
+        final = _failure_before_start(pod)
+    attempt = labels_of(pod).get(ATTEMPT, "0")
+    return ObservedPod(
         pod=pod,
-        place=place,
+        replica_id=replica_id,
         attempt=int(attempt) if attempt.isdecimal() else 0,
         phase=phase,
-        ended=final,
+        termination=final,
         disruption=disruption,
         disrupted=since,
-        in_place=_restarts(pod),
-        last=last if final else ended or last,
+        in_place=_restarts_in_place(pod),
+        last_termination=last if final else termination or last,
         lost_since=_lost_since(pod),
     )
 
 
-def _main(status: Json, job: TrainingJob, place: Place) -> Json:
-    role = job.roles.get(place.role)
+def _main_container(pod: Json, job: TrainingJob, replica_id: ReplicaId) -> Json:
+    """Status of the container that decides; empty while it has none."""
+    role = job.roles.get(replica_id.role)
     name = job.framework.container_of(role.template["spec"]) if role else job.framework.container
-    return next((each for each in status.get("containerStatuses") or () if each["name"] == name), {})
+    return next((container for container in container_statuses(pod) if container["name"] == name), {})
 
 
-def _ended(container: Json, which: str) -> Ended | None:
-    ended = (container.get(which) or {}).get("terminated")
-    if not ended:
+def _termination(terminated: Json | None) -> Termination | None:
+    if not terminated:
         return None
-    at = ended.get("finishedAt")
-    message = (ended.get("message") or "").strip()[-MESSAGE_LIMIT:]
-    return Ended(
-        int(ended.get("exitCode") or 0),
-        ended.get("reason") or "",
+    at = terminated.get("finishedAt")
+    message = (terminated.get("message") or "").strip()[-MESSAGE_LIMIT:]
+    return Termination(
+        int(terminated.get("exitCode") or 0),
+        terminated.get("reason") or "",
         message,
         parse_time(at) if at else None,
-        ended.get("signal"),
+        terminated.get("signal"),
     )
 
 
-def _before_it_began(status: Json) -> Ended:
-    """How a Pod failed whose container never ran: by the Pod's own word, or its init container's."""
-    for each in status.get("initContainerStatuses") or ():
-        ended = _ended(each, "state")
-        if ended is not None and ended.exit_code:
-            said = f"init container {each['name']} exited with code {ended.exit_code}: {ended.message}"
-            return replace(ended, exit_code=UNKNOWN_EXIT, message=said.removesuffix(": "))
-    return Ended(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
+def _failure_before_start(pod: Json) -> Termination:
+    """The end of a Pod whose container never ran, in the words of its init container or of the Pod."""
+    for container in init_container_statuses(pod):
+        termination = _termination(terminated_state(container))
+        if termination is not None and termination.exit_code:
+            message = f"init container {container['name']} exited with code {termination.exit_code}: "
+            message += termination.message
+            return replace(termination, exit_code=UNKNOWN_EXIT, message=message.removesuffix(": "))
+    status = status_of(pod)
+    return Termination(UNKNOWN_EXIT, status.get("reason") or "", status.get("message") or "")
 
 
-def _phase(pod: Json, ended: Ended | None) -> Phase:
-    phase = (pod.get("status") or {}).get("phase")
-    if ended is not None:
+def _phase(pod: Json, termination: Termination | None) -> Phase:
+    phase = status_of(pod).get("phase")
+    if termination is not None:
         policy = (pod.get("spec") or {}).get("restartPolicy") or "Never"
-        stays = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
+        stays = policy == "Never" or (policy == "OnFailure" and termination.exit_code == 0)
         if stays or phase in {"Succeeded", "Failed"}:
-            return "Succeeded" if ended.exit_code == 0 else "Failed"
+            return "Succeeded" if termination.exit_code == 0 else "Failed"
     match phase:
         case "Succeeded" | "Failed":
             return phase  # type: ignore[no-any-return]
@@ -201,38 +210,38 @@ def _phase(pod: Json, ended: Ended | None) -> Phase:
             return "Pending"
 
 
-def _restarts(pod: Json) -> int:
-    """A container that has failed counts at once, not when its back-off is over."""
+def _restarts_in_place(pod: Json) -> int:
+    """Count the kubelet's restarts. A container that has failed counts at once, not only after its back-off."""
     policy = (pod.get("spec") or {}).get("restartPolicy")
-    containers = (pod.get("status") or {}).get("containerStatuses") or ()
-    return sum(int(each.get("restartCount") or 0) + _comes_back(each, policy) for each in containers)
+    return sum(
+        int(container.get("restartCount") or 0) + _will_restart(container, policy)
+        for container in container_statuses(pod)
+    )
 
 
-def _comes_back(container: Json, policy: str | None) -> bool:
-    state = container.get("state") or {}
-    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+def _will_restart(container: Json, policy: str | None) -> bool:
+    if waiting_state(container).get("reason") == "CrashLoopBackOff":
         return True
-    ended = state.get("terminated")
-    if not ended:
+    terminated = terminated_state(container)
+    if not terminated:
         return False
-    return policy == "Always" or (policy == "OnFailure" and bool(ended.get("exitCode")))
+    return policy == "Always" or (policy == "OnFailure" and bool(terminated.get("exitCode")))
 
 
-def _disruption(pod: Json, ended: Ended | None) -> tuple[str, datetime | None]:
-    """Why it ended or will end. Who ended before that was asked of it ended by itself."""
-    status = pod.get("status") or {}
+def _disruption(pod: Json, termination: Termination | None) -> tuple[str, datetime | None]:
+    """Reason and time of a disruption. A program that ended before it was asked to end did so by itself."""
+    status = status_of(pod)
     if status.get("phase") == "Failed" and (reason := status.get("reason")) in DISRUPTIONS:
-        return str(reason), ended.at if ended else None
-    for when, why in _asked_to_end(pod):
-        if ended is None or ended.at is None or ended.at >= when:
-            return why, when
+        return str(reason), termination.at if termination else None
+    for time, reason in _requests_to_end(pod):
+        if termination is None or termination.at is None or termination.at >= time:
+            return reason, time
     return "", None
 
 
-def _asked_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
-    for each in (pod.get("status") or {}).get("conditions") or ():
-        if each["type"] == "DisruptionTarget" and each["status"] == "True":
-            yield parse_time(each["lastTransitionTime"]), each.get("reason") or "DisruptionTarget"
+def _requests_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
+    if target := true_condition(pod, "DisruptionTarget"):
+        yield parse_time(target["lastTransitionTime"]), target.get("reason") or "DisruptionTarget"
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
         grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
@@ -240,17 +249,15 @@ def _asked_to_end(pod: Json) -> Iterator[tuple[datetime, str]]:
 
 
 def _lost_since(pod: Json) -> datetime | None:
-    """By the marks that the control plane leaves on the Pods of a node which it does not hear of."""
-    conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
+    """Time of the marks that the control plane leaves on Pods of a node which it does not hear from."""
+    conditions = conditions_by_type(pod)
     ready, target = conditions.get("Ready"), conditions.get("DisruptionTarget")
-    if ready and ready["status"] != "True" and (ready.get("reason") in LOST or _unheard(ready, conditions)):
-        return parse_time(ready["lastTransitionTime"])
+    if ready and ready["status"] != "True":
+        # Only the node's kubelet gives a reason: without one, and with containers that are ready, the node is silent.
+        containers = conditions.get("ContainersReady") or {}
+        silent = not ready.get("reason") and containers.get("status") == "True"
+        if ready.get("reason") in LOST or silent:
+            return parse_time(ready["lastTransitionTime"])
     if target and target["status"] == "True" and target.get("reason") == TAINTED:
         return parse_time(target["lastTransitionTime"])
     return None
-
-
-def _unheard(ready: Json, conditions: dict[str, Json]) -> bool:
-    """Not ready although its containers were, and nobody says why: only the node's kubelet could."""
-    containers = conditions.get("ContainersReady") or {}
-    return not ready.get("reason") and containers.get("status") == "True"

@@ -1,4 +1,4 @@
-"""The replicas of a job as its Pods show them: what is new of each, which have fallen, how far they all are."""
+"""The replicas of a job as its Pods show them: what has changed, which have failed, how far they all have come."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,255 +9,270 @@ from functools import cached_property
 from steelyard.awake import pause_lasts
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Precondition, unchanged
-from steelyard.operator.training.model import Counts, Memory, Place, Replica, Tally, TrainingJob
-from steelyard.operator.training.observed.pods import Seen, seen
-from steelyard.operator.training.policies.restart import NO_END, Fall, within
+from steelyard.operator.training.model import Counts, JobStatus, Replica, ReplicaId, Tally, TrainingJob
+from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
+from steelyard.operator.training.policies.restart import UNKNOWN_END, ReplicaFailure, replicas_in_scope
 from steelyard.operator.training.replica_objects import leader
 from steelyard.types import Json
 
 ENDED = frozenset({"Succeeded", "Failed"})
-LAST_WORDS = timedelta(seconds=5)
-"""Between the success of a job and the end of its leading replica, where that comes later."""
+RESULTS_PAUSE = timedelta(seconds=5)
+"""Longest wait, after a job's success, for the end of its leading replica, whose last message is the result."""
 
 
 @dataclass(frozen=True)
-class Crew:
-    """A job's own Pods. `memory` is what the status says, before anything new is read from them."""
+class ObservedJob:
+    """A job and its children. `job.status` is what earlier reconciliations wrote, before anything new is observed."""
 
     job: TrainingJob
     children: Children
 
     @cached_property
-    def pods(self) -> Mapping[Place, tuple[Seen, ...]]:
-        """By replica, the newest attempt last."""
-        found: dict[Place, tuple[Seen, ...]] = {}
-        for each in self._seen:
-            known = (*found.get(each.place, ()), each)
-            found[each.place] = tuple(sorted(known, key=lambda one: one.attempt))
-        return found
+    def pods(self) -> Mapping[ReplicaId, tuple[ObservedPod, ...]]:
+        """The job's own Pods by replica, the newest attempt last."""
+        by_replica: dict[ReplicaId, list[ObservedPod]] = {}
+        for pod in self._pods:
+            by_replica.setdefault(pod.replica_id, []).append(pod)
+        return {
+            replica_id: tuple(sorted(pods, key=lambda pod: pod.attempt))
+            for replica_id, pods in by_replica.items()
+        }
 
     @cached_property
-    def _seen(self) -> tuple[Seen, ...]:
+    def _pods(self) -> tuple[ObservedPod, ...]:
         own = self.children.pods_of(self.job.resource)
-        return tuple(each for pod in own if (each := seen(pod, self.job)))
+        return tuple(observed for pod in own if (observed := observe_pod(pod, self.job)))
 
     @cached_property
-    def nameless(self) -> tuple[Json, ...]:
-        """Own Pods whose labels no longer say which replica they are: nothing can be made of them."""
-        known = {each.uid for each in self._seen}
+    def unlabelled(self) -> tuple[Json, ...]:
+        """Own Pods whose labels name no replica any more."""
+        labelled = {pod.uid for pod in self._pods}
         own = self.children.pods_of(self.job.resource)
-        return tuple(pod for pod in own if pod["metadata"]["uid"] not in known)
+        return tuple(pod for pod in own if pod["metadata"]["uid"] not in labelled)
 
     @cached_property
-    def orphaned(self) -> frozenset[str]:
-        """The uids of Pods that the edge is about to adopt."""
-        return frozenset(each["metadata"]["uid"] for each in self.children.orphans)
+    def orphan_uids(self) -> frozenset[str]:
+        """Uids of Pods that the edge is about to adopt."""
+        return frozenset(orphan["metadata"]["uid"] for orphan in self.children.orphans)
 
-    def current(self, replica: Replica) -> Seen | None:
-        """The Pod of the attempt that should be there."""
-        for each in self.pods.get(replica.place, ()):
-            if each.attempt == replica.attempt and replica.uid in {"", each.uid}:
-                return each
+    def current(self, replica: Replica) -> ObservedPod | None:
+        """The Pod of the attempt that should run."""
+        for pod in self.pods.get(replica.replica_id, ()):
+            if pod.attempt == replica.attempt and replica.uid in {"", pod.uid}:
+                return pod
         return None
 
-    def outdated(self) -> Iterator[Seen]:
-        """Pods that should go, as the status says: of an earlier attempt, or of a replica that is no more."""
-        for each in self._seen:
-            replica = self.job.memory.replicas.get(each.place)
-            if replica is not None and each.attempt < replica.attempt:
-                yield each
+    def outdated(self) -> Iterator[ObservedPod]:
+        """Pods that should go: those of earlier attempts, and of replicas that the job has no more."""
+        for pod in self._pods:
+            replica = self.job.status.replicas.get(pod.replica_id)
+            if replica is not None and pod.attempt < replica.attempt:
+                yield pod
 
 
-def followed(crew: Crew) -> Memory:
-    """What the status remembers, with what the Pods show; without judging who has fallen."""
-    memory = crew.job.memory
-    replicas: dict[Place, Replica] = {}
-    for place in crew.job.places:
-        known = replace(memory.replicas.get(place, Replica(place)), pod=crew.job.replica_name(place))
-        replicas[place] = _followed(crew, known)
-    for place, pods in crew.pods.items():
-        if place not in replicas:
-            known = memory.replicas.get(place, Replica(place, pod=pods[-1].name))
-            replicas[place] = _removed(known, pods[-1].attempt)
-    adopted = {pod["metadata"]["name"] for pod in crew.children.orphans}
-    for place, known in memory.replicas.items():
-        if place not in replicas and known.pod in adopted:
-            replicas[place] = known
-    return replace(memory, replicas=replicas)
+def updated_status(observed: ObservedJob) -> JobStatus:
+    """Add to the status what the Pods show, without a decision about replicas that have failed."""
+    status = observed.job.status
+    replicas: dict[ReplicaId, Replica] = {}
+    for replica_id in observed.job.replica_ids:
+        pod = observed.job.replica_name(replica_id)
+        known = replace(status.replicas.get(replica_id, Replica(replica_id)), pod=pod)
+        replicas[replica_id] = _updated_replica(observed, known)
+    for replica_id, pods in observed.pods.items():
+        if replica_id not in replicas:
+            known = status.replicas.get(replica_id, Replica(replica_id, pod=pods[-1].name))
+            replicas[replica_id] = _removed(known, pods[-1].attempt)
+    adopted = {pod["metadata"]["name"] for pod in observed.children.orphans}
+    for replica_id, known in status.replicas.items():
+        if replica_id not in replicas and known.pod in adopted:
+            replicas[replica_id] = known
+    return replace(status, replicas=replicas)
 
 
-def _followed(crew: Crew, replica: Replica) -> Replica:
-    newest = crew.pods.get(replica.place, ())[-1:]
-    if newest and newest[0].attempt > replica.attempt:  # adopted, from a job that had got so far
+def _updated_replica(observed: ObservedJob, replica: Replica) -> Replica:
+    newest = observed.pods.get(replica.replica_id, ())[-1:]
+    if newest and newest[0].attempt > replica.attempt:  # adopted from an earlier job that had got so far
         replica = replace(replica, attempt=newest[0].attempt, uid="", phase="Pending", in_place=0)
-    found = crew.current(replica)
-    if found is None or replica.phase in ENDED:
+    pod = observed.current(replica)
+    if pod is None or replica.phase in ENDED:
         return replica
     phase, code, reason = replica.phase, replica.exit_code, replica.reason
-    if found.phase == "Succeeded" and not found.disruption:
-        phase, code, reason = "Succeeded", 0, found.ended.reason if found.ended else ""
-    elif found.phase != "Failed" and not found.disruption:
-        waiting = found.waiting if found.phase == "Pending" else ""
-        phase, reason = found.phase, waiting or _kept(replica)
-    started = found.started or replica.started
-    seen = (found.uid, found.node, started, phase, code, reason)
-    if seen == (replica.uid, replica.node, replica.started, replica.phase, replica.exit_code, replica.reason):
-        return replica  # the usual case, and a copy costs as much as all of this
-    uid, node = found.uid, found.node
-    return replace(replica, uid=uid, node=node, started=started, phase=phase, exit_code=code, reason=reason)
-
-
-def _kept(replica: Replica) -> str:
-    """The reason of its last end, not of a wait that is over."""
-    return replica.reason if replica.exit_code is not None or replica.restarts else ""
+    if pod.phase == "Succeeded" and not pod.disruption:
+        phase, code, reason = "Succeeded", 0, pod.termination.reason if pod.termination else ""
+    elif pod.phase != "Failed" and not pod.disruption:
+        # The reason of the last termination stays; that of a wait which is over does not.
+        last_reason = replica.reason if replica.exit_code is not None or replica.restarts else ""
+        waiting = pod.waiting if pod.phase == "Pending" else ""
+        phase, reason = pod.phase, waiting or last_reason
+    started = pod.started or replica.started
+    new = (pod.uid, pod.node, started, phase, code, reason)
+    if new == (replica.uid, replica.node, replica.started, replica.phase, replica.exit_code, replica.reason):
+        return replica  # the usual case: a copy would cost as much as all of the above
+    return replace(
+        replica, uid=pod.uid, node=pod.node, started=started, phase=phase, exit_code=code, reason=reason
+    )
 
 
 def _removed(replica: Replica, attempt: int) -> Replica:
-    """A replica that the job has no more, as long as its Pod is there: it is of the past, even if it comes back."""
+    """Raise the attempt of a replica that the job has no more, so that its Pod is outdated even if it comes back."""
     if replica.attempt > attempt:
         return replica
     return replace(replica, attempt=attempt + 1, uid="", phase="Pending", in_place=0)
 
 
-def dropped(crew: Crew, memory: Memory) -> tuple[Precondition, ...]:
-    """Requires that no Pod is left of a removed replica before the status forgets the replica.
+def removal_preconditions(observed: ObservedJob, status: JobStatus) -> tuple[Precondition, ...]:
+    """Require that no Pod of a removed replica is left before the status forgets the replica.
 
     A new process may not have read that Pod yet; once forgotten, nothing would keep new Pods from meeting it.
     """
-    known = crew.job.memory.replicas
+    known = observed.job.status.replicas
     return tuple(
-        Precondition("v1", "Pod", known[place].pod) for place in sorted(known.keys() - memory.replicas.keys())
+        Precondition("v1", "Pod", known[replica_id].pod)
+        for replica_id in sorted(known.keys() - status.replicas.keys())
     )
 
 
-def raised(before: Memory, after: Memory) -> bool:
-    """Whether a Pod that is there will be of the past: that is written down before anything is done."""
+def raises_attempts(before: JobStatus, after: JobStatus) -> bool:
+    """Whether a status makes existing Pods outdated; it must be on record before anything is done."""
     return any(
-        each.attempt > before.replicas.get(place, Replica(place)).attempt
-        for place, each in after.replicas.items()
+        replica.attempt > before.replicas.get(replica_id, Replica(replica_id)).attempt
+        for replica_id, replica in after.replicas.items()
     )
 
 
-# ---- who has fallen
+# ---- failures
 
 
-def falls(crew: Crew, memory: Memory, now: datetime) -> tuple[Fall, ...]:
-    """The replicas that failed, or were ended, since the status was written.
+def failures(observed: ObservedJob, status: JobStatus, now: datetime) -> tuple[ReplicaFailure, ...]:
+    """Return the replicas that failed, or were ended, since the status was written.
 
-    One whose node is not heard of is waited for; but where others that start again with it fall meanwhile, it is why.
+    The operator waits for a replica on a lost node. But if replicas that restart together with it fail meanwhile, the
+    lost node is their cause, and that replica has failed as well.
     """
-    each = (_fall(crew, memory.replicas[place], now) for place in crew.job.places)
-    found = tuple(fall for fall in each if fall is not None)
-    return (*found, *_causes(crew, memory, found))
+    candidates = (_failure(observed, status.replicas[id], now) for id in observed.job.replica_ids)
+    failed = tuple(failure for failure in candidates if failure is not None)
+    return (*failed, *_causes(observed, status, failed))
 
 
-def _causes(crew: Crew, memory: Memory, found: Sequence[Fall]) -> Iterator[Fall]:
-    fallen = {fall.place for fall in found}
-    for place in crew.job.places:
-        replica = memory.replicas[place]
-        pod = crew.current(replica)
-        if pod is None or pod.lost_since is None or place in fallen or replica.phase in ENDED:
+def _causes(
+    observed: ObservedJob, status: JobStatus, failed: Sequence[ReplicaFailure]
+) -> Iterator[ReplicaFailure]:
+    failed_ids = {failure.replica_id for failure in failed}
+    for replica_id in observed.job.replica_ids:
+        replica = status.replicas[replica_id]
+        pod = observed.current(replica)
+        if pod is None or pod.lost_since is None or replica_id in failed_ids or replica.phase in ENDED:
             continue
-        if fallen & within(crew.job, place, crew.job.roles[place.role].scope):
-            yield _by_lost_node(replica, pod, pod.lost_since)
+        if failed_ids & replicas_in_scope(
+            observed.job, replica_id, observed.job.roles[replica_id.role].scope
+        ):
+            yield _lost_node(replica, pod, pod.lost_since)
 
 
-def _by_lost_node(replica: Replica, pod: Seen, since: datetime) -> Fall:
-    return Fall(replica.place, replica.attempt, pod.name, pod.uid, since, disruption="NodeLost")
+def _lost_node(replica: Replica, pod: ObservedPod, since: datetime) -> ReplicaFailure:
+    return ReplicaFailure(
+        replica.replica_id, replica.attempt, pod.name, pod.uid, since, disruption="NodeLost"
+    )
 
 
-def _fall(crew: Crew, replica: Replica, now: datetime) -> Fall | None:
+def _failure(observed: ObservedJob, replica: Replica, now: datetime) -> ReplicaFailure | None:
     if replica.phase in ENDED:
         return None
-    found = crew.current(replica)
-    if found is None:
-        gone = Fall(replica.place, replica.attempt, replica.pod, replica.uid, now, disruption="Deleted")
-        return gone if replica.uid and replica.uid not in crew.orphaned else None
-    fall = Fall(replica.place, replica.attempt, found.name, found.uid, now, found.ended or NO_END)
-    if found.disruption:
-        return replace(fall, disruption=found.disruption, at=found.disrupted or now)
-    if found.phase == "Failed":
-        return replace(fall, at=fall.ended.at or now)
-    if found.lost_since is not None and _given_up(crew.job, found.lost_since, now):
-        return _by_lost_node(replica, found, found.lost_since)
-    if found.in_place > replica.in_place:
-        last = found.last or NO_END
-        return replace(fall, ended=last, at=last.at or now, in_place=found.in_place)
+    pod = observed.current(replica)
+    if pod is None:
+        if not replica.uid or replica.uid in observed.orphan_uids:
+            return None
+        return ReplicaFailure(
+            replica.replica_id, replica.attempt, replica.pod, replica.uid, now, disruption="Deleted"
+        )
+    termination = pod.termination or UNKNOWN_END
+    failure = ReplicaFailure(replica.replica_id, replica.attempt, pod.name, pod.uid, now, termination)
+    if pod.disruption:
+        return replace(failure, disruption=pod.disruption, at=pod.disrupted or now)
+    if pod.phase == "Failed":
+        return replace(failure, at=termination.at or now)
+    if pod.lost_since is not None:
+        limit = timedelta(seconds=observed.job.settings.node_lost_seconds)
+        if now >= pod.lost_since + limit:
+            return _lost_node(replica, pod, pod.lost_since)
+    if pod.in_place > replica.in_place:
+        last = pod.last_termination or UNKNOWN_END
+        return replace(failure, termination=last, at=last.at or now, in_place=pod.in_place)
     return None
 
 
-def _given_up(job: TrainingJob, since: datetime, now: datetime) -> bool:
-    return now >= since + timedelta(seconds=job.settings.node_lost_seconds)
+def failure_preconditions(
+    observed: ObservedJob, failed: Iterable[ReplicaFailure], restarted: Iterable[ReplicaId]
+) -> tuple[Precondition, ...]:
+    """Require at the API what failures were concluded from, before they are put on record.
 
-
-def preconditions(crew: Crew, found: Iterable[Fall], restarted: Iterable[Place]) -> tuple[Precondition, ...]:
-    """What must be so at the API itself before falls are put on record.
-
-    Who vanished is gone; who was given up is as it was seen; and who starts again without having been seen is not
-    there, so that no Pod of an earlier attempt can come to light beside the next one.
+    A Pod that has vanished is gone; a Pod that was given up is as the cache shows it; a replica that restarts although
+    the cache showed no Pod has none, so that no Pod of an earlier attempt can appear beside the next one.
     """
-    absent = {place for place in (*(fall.place for fall in found), *restarted) if not crew.pods.get(place)}
-    given_up = [crew.current(_of(fall)) for fall in found if fall.disruption and fall.ended is NO_END]
-    adopted = {each["metadata"]["name"] for each in crew.children.orphans}
-    names = (name for place in sorted(absent) if (name := crew.job.replica_name(place)) not in adopted)
+    failed = tuple(failed)
+    concerned = (*(failure.replica_id for failure in failed), *restarted)
+    absent = {replica_id for replica_id in concerned if not observed.pods.get(replica_id)}
+    given_up = [
+        observed.current(Replica(failure.replica_id, failure.attempt, uid=failure.uid))
+        for failure in failed
+        if failure.disruption and failure.termination is UNKNOWN_END
+    ]
+    adopted = {orphan["metadata"]["name"] for orphan in observed.children.orphans}
+    names = (observed.job.replica_name(replica_id) for replica_id in sorted(absent))
     return (
-        *(Precondition("v1", "Pod", name) for name in names),
-        *(unchanged(each.pod) for each in given_up if each is not None),
+        *(Precondition("v1", "Pod", name) for name in names if name not in adopted),
+        *(unchanged(pod.pod) for pod in given_up if pod is not None),
     )
 
 
-def _of(fall: Fall) -> Replica:
-    return Replica(fall.place, fall.attempt, uid=fall.uid)
+# ---- how far the replicas have come
 
 
-# ---- how far they are
+def tally(observed: ObservedJob, status: JobStatus) -> Tally:
+    """Count replicas by type; active are those whose Pod of the current attempt runs and is not being deleted."""
+    counts = {role: _counts(observed, status, role) for role in observed.job.roles}
+    succeeded = (replica for replica in _present(observed, status) if replica.phase == "Succeeded")
+    return Tally(counts, frozenset(replica.replica_id for replica in succeeded))
 
 
-def tally(crew: Crew, memory: Memory) -> Tally:
-    """Replicas by type: active are those whose Pod of the wanted attempt runs and is not being deleted."""
-    counts = {role: _counts(crew, memory, role) for role in crew.job.roles}
-    done = (each.place for each in _present(crew, memory) if each.phase == "Succeeded")
-    return Tally(counts, frozenset(done))
+def _present(observed: ObservedJob, status: JobStatus) -> Iterator[Replica]:
+    ids = observed.job.replica_ids
+    return (status.replicas[replica_id] for replica_id in ids if replica_id in status.replicas)
 
 
-def _present(crew: Crew, memory: Memory) -> Iterator[Replica]:
-    return (memory.replicas[place] for place in crew.job.places if place in memory.replicas)
-
-
-def _counts(crew: Crew, memory: Memory, role: str) -> Counts:
-    own = [each for each in _present(crew, memory) if each.place.role == role]
-    active = sum(
-        each.phase not in ENDED and (pod := crew.current(each)) is not None and pod.active for each in own
-    )
+def _counts(observed: ObservedJob, status: JobStatus, role: str) -> Counts:
+    own = [replica for replica in _present(observed, status) if replica.replica_id.role == role]
+    running = (observed.current(replica) for replica in own if replica.phase not in ENDED)
     return Counts(
-        active,
-        sum(each.phase == "Succeeded" for each in own),
-        sum(each.phase == "Failed" for each in own),
+        active=sum(pod is not None and pod.active for pod in running),
+        succeeded=sum(replica.phase == "Succeeded" for replica in own),
+        failed=sum(replica.phase == "Failed" for replica in own),
     )
 
 
-def last_words_due(crew: Crew, now: datetime) -> datetime | None:
-    """Until when a job that has succeeded waits for the replica that leads it: its last words are the result.
+def results_due(observed: ObservedJob, now: datetime) -> datetime | None:
+    """Time until which a job that has succeeded waits for its leading replica, whose last message is the result.
 
-    None where it has ended or is not there, and where it serves the others. MXNet's scheduler ends a moment before its
+    None if that replica has ended, does not exist, or serves the others. MXNet's scheduler ends a moment before its
     workers.
     """
-    leads = leader(crew.job)
-    pods = crew.pods.get(leads, ()) if leads.role == "Worker" else ()
+    lead = leader(observed.job)
+    pods = observed.pods.get(lead, ()) if lead.role == "Worker" else ()
     if not pods or pods[-1].phase != "Running" or pods[-1].deleting is not None:
         return None
-    ends = [each.ended.at for found in crew.pods.values() for each in found if each.ended and each.ended.at]
-    awaited = ends and pause_lasts(max(ends), LAST_WORDS.total_seconds(), now)
-    return max(ends) + LAST_WORDS if awaited else None
+    terminations = (pod.termination for own in observed.pods.values() for pod in own)
+    ends = [termination.at for termination in terminations if termination and termination.at]
+    waits = ends and pause_lasts(max(ends), RESULTS_PAUSE.total_seconds(), now)
+    return max(ends) + RESULTS_PAUSE if waits else None
 
 
-def results(crew: Crew) -> Json | None:
-    """What the leading replica said at its end, if that is a JSON object."""
-    for each in reversed(crew.pods.get(leader(crew.job), ())):
-        if each.ended is not None and each.ended.message:
+def results(observed: ObservedJob) -> Json | None:
+    """Return the last message of the leading replica, if it is a JSON object."""
+    for pod in reversed(observed.pods.get(leader(observed.job), ())):
+        if pod.termination is not None and pod.termination.message:
             try:
-                said = json.loads(each.ended.message)
+                message = json.loads(pod.termination.message)
             except ValueError:
                 return None
-            return said if isinstance(said, dict) else None
+            return message if isinstance(message, dict) else None
     return None

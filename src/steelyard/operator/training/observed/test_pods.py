@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.operator.training.frameworks import ALL
 from steelyard.operator.training.labels import REPLICA_INDEX, REPLICA_TYPE
-from steelyard.operator.training.observed.pods import Seen, seen
+from steelyard.operator.training.observed.pods import ObservedPod, observe_pod
 from steelyard.operator.training.parse import job_of
 from steelyard.operator.training.simulation.job_simulation import SETTINGS, make_job
 from steelyard.types import Json
@@ -16,10 +16,10 @@ LABELS = {REPLICA_TYPE: "worker", REPLICA_INDEX: "1"}
 NOON = "2026-01-01T12:00:00Z"
 
 
-def look(phase: str = "Running", policy: str = "Never", containers: Any = (), **more: Any) -> Seen:
+def look(phase: str = "Running", policy: str = "Never", containers: Any = (), **more: Any) -> ObservedPod:
     metadata = {"name": "job-worker-1", "uid": "uid", "labels": LABELS, **more.pop("metadata", {})}
     status = {"phase": phase, "containerStatuses": list(containers), **more}
-    found = seen({"metadata": metadata, "spec": {"restartPolicy": policy}, "status": status}, JOB)
+    found = observe_pod({"metadata": metadata, "spec": {"restartPolicy": policy}, "status": status}, JOB)
     assert found is not None
     return found
 
@@ -58,19 +58,21 @@ def condition(type: str, status: str, **more: str) -> Json:
         pytest.param(look("Failed"), "Failed", id="no container tells"),
     ],
 )
-def test_the_frameworks_container_decides(found: Seen, phase: str) -> None:
+def test_the_frameworks_container_decides(found: ObservedPod, phase: str) -> None:
     assert found.phase == phase
 
 
 def test_a_failure_without_exit_code_is_worth_a_retry() -> None:
     found = look("Failed", reason="StartError", message="no")
-    assert found.ended is not None
-    assert (found.ended.exit_code, found.ended.reason) == (0xBEEF, "StartError")
+    assert found.termination is not None
+    assert (found.termination.exit_code, found.termination.reason) == (0xBEEF, "StartError")
 
 
 def test_an_init_container_says_why_the_others_never_began() -> None:
     ended = {"exitCode": 2, "reason": "Error", "message": "no such data"}
-    found = look("Failed", initContainerStatuses=[{"name": "fetch", "state": {"terminated": ended}}]).ended
+    found = look(
+        "Failed", initContainerStatuses=[{"name": "fetch", "state": {"terminated": ended}}]
+    ).termination
     assert found is not None
     assert (found.exit_code, found.message) == (
         0xBEEF,
@@ -101,7 +103,7 @@ TARGET = condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
         pytest.param(look(conditions=[condition("DisruptionTarget", "False")]), "", id="not preempted"),
     ],
 )
-def test_who_ended_it(found: Seen, why: str) -> None:
+def test_who_ended_it(found: ObservedPod, why: str) -> None:
     assert found.disruption == why
 
 
@@ -144,5 +146,5 @@ def test_a_restart_in_place_counts_as_soon_as_it_is_due(container: Json, policy:
 
 
 def test_a_pod_whose_labels_name_no_replica_is_none() -> None:
-    assert seen({"metadata": {"labels": {REPLICA_TYPE: "boss", REPLICA_INDEX: "0"}}}, JOB) is None
-    assert seen({"metadata": {"labels": {REPLICA_TYPE: "worker", REPLICA_INDEX: "x"}}}, JOB) is None
+    assert observe_pod({"metadata": {"labels": {REPLICA_TYPE: "boss", REPLICA_INDEX: "0"}}}, JOB) is None
+    assert observe_pod({"metadata": {"labels": {REPLICA_TYPE: "worker", REPLICA_INDEX: "x"}}}, JOB) is None

@@ -1,4 +1,4 @@
-"""The HorizontalPodAutoscaler of an elastic job: `elasticPolicy` with metrics, where a type can be scaled."""
+"""Autoscaler of an elastic job: `elasticPolicy` with metrics makes a HorizontalPodAutoscaler."""
 
 from steelyard.kube.resource import HORIZONTAL_POD_AUTOSCALERS
 from steelyard.operator.names import owner_reference
@@ -7,8 +7,8 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.types import Json
 
 
-def wanted(job: TrainingJob) -> Json | None:
-    """Named as the job, and acting on its scale subresource."""
+def pod_autoscaler(job: TrainingJob) -> Json | None:
+    """Make the autoscaler, which has the job's name and acts on its scale subresource; None if the job needs none."""
     policy = job.spec.get("elasticPolicy") or {}
     if not policy.get("metrics") or job.framework.scalable not in job.roles:
         return None

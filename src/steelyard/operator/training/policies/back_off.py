@@ -1,46 +1,48 @@
-"""How many restarts a job may have, and how long it waits before each.
+"""Limit of a job's restarts, and the pause before each.
 
-Every restart counts, whoever made it: the operator, of a Pod, a type or the whole job, and the kubelet in place.
-Only disruptions (`restart.py` says which) do not count, and what a rule spares; those of the last while make the next
-one wait, so that a Pod which a node throws out again and again is no busy loop.
+Every restart counts, whoever made it: the operator (of a Pod, a type or the whole job) or the kubelet in place.
+Only disruptions (see `restart.py`), and failures that a rule exempts, do not count; recent ones delay the next
+restart, so that a Pod which a node evicts again and again makes no busy loop.
 """
 
 from datetime import datetime, timedelta
 
 from steelyard.operator.conditions import parse_time
 from steelyard.operator.settings import TrainingSettings
-from steelyard.operator.training.model import Memory, TrainingJob
+from steelyard.operator.training.model import JobStatus, TrainingJob
 
 
 def limit(job: TrainingJob) -> int | None:
-    """Restarts allowed in all; one more failure fails the job. None: without end."""
+    """Return how many restarts are allowed in all; one more failure fails the job. None means no limit."""
     given = job.policy.backoff_limit
     return given if given is not None else job.settings.backoff_limit
 
 
-def spent(job: TrainingJob, restarts: int) -> bool:
-    """Whether so many restarts are more than are allowed."""
+def is_spent(job: TrainingJob, restarts: int) -> bool:
+    """Whether a number of restarts is more than allowed."""
     allowed = limit(job)
     return allowed is not None and restarts > allowed
 
 
-def restart_at(job: TrainingJob, memory: Memory, counted: bool, now: datetime) -> datetime | None:
-    """When the restart that was just noted may begin; None: at once, as the first always may."""
-    before = memory.restarts - 1 if counted else _recent(memory, job.settings, now) - 1
+def restart_at(job: TrainingJob, status: JobStatus, counted: bool, now: datetime) -> datetime | None:
+    """Return when the restart that was just recorded may begin; None for at once, as the first always may."""
+    before = status.restarts - 1 if counted else _recent_disruptions(status, job.settings, now) - 1
     if before < 1 or not job.settings.restart_delay_seconds:
-        return memory.restart_at
+        return status.restart_at
     delay = job.settings.restart_delay_seconds * 2 ** min(before - 1, 30)
     after = now + timedelta(seconds=min(delay, job.settings.longest_restart_delay_seconds))
-    return max(after, memory.restart_at) if memory.restart_at else after
+    return max(after, status.restart_at) if status.restart_at else after
 
 
-def _recent(memory: Memory, settings: TrainingSettings, now: datetime) -> int:
-    """Restarts that do not count, so short ago that they belong together, as far as they are remembered."""
+def _recent_disruptions(status: JobStatus, settings: TrainingSettings, now: datetime) -> int:
+    """Count the recorded restarts of the last minutes that use up no limit."""
     since = now - timedelta(seconds=2 * settings.longest_restart_delay_seconds)
-    causes = (each for each in memory.failures if not each["counted"] and not each.get("consequence"))
-    return sum(parse_time(each["time"]) > since for each in causes)
+    causes = (
+        failure for failure in status.failures if not failure["counted"] and not failure.get("consequence")
+    )
+    return sum(parse_time(failure["time"]) > since for failure in causes)
 
 
 def message(job: TrainingJob) -> str:
-    """v1's words for the condition Failed."""
+    """Make the message of the condition Failed, in v1's words."""
     return f"Job {job.name} has failed because it has reached the specified backoff limit"

@@ -1,10 +1,12 @@
-"""What becomes of a finished job's Pods, and when the job itself goes."""
+"""Deletion of a finished job's Pods, and of the job itself after its time to live."""
 
 from datetime import datetime
 from typing import NamedTuple
 
+from steelyard.kube.objects import is_deleting
+from steelyard.kube.pods import phase_of
 from steelyard.operator.children import Children
-from steelyard.operator.training import status
+from steelyard.operator.training import conditions
 from steelyard.operator.training.model import CleanPods, TrainingJob
 from steelyard.operator.training.policies import back_off, deadline
 from steelyard.types import Json
@@ -13,61 +15,53 @@ _LIVE = frozenset({"Pending", "Running", "Unknown"})
 
 
 class CleanUp(NamedTuple):
+    """Objects to delete, whether the job itself goes now, and when to look at that again."""
+
     delete: tuple[Json, ...]
     delete_resource: bool = False
     requeue_at: datetime | None = None
 
 
 def finished(job: TrainingJob, children: Children, now: datetime) -> CleanUp:
-    """By `cleanPodPolicy` and `ttlSecondsAfterFinished`. A PodGroup and an autoscaler go in any case."""
-    delete = (*_pods_and_services(job, children), *_always(children))
-    if job.policy.ttl is None or job.memory.completed is None:
+    """Decide by `cleanPodPolicy` and `ttlSecondsAfterFinished`. PodGroup and autoscaler are deleted in any case."""
+    always = (*children.of_kind("PodGroup"), *children.of_kind("HorizontalPodAutoscaler"))
+    delete = (*_pods_and_services(job, children), *(obj for obj in always if not is_deleting(obj)))
+    if job.policy.ttl is None or job.status.completed is None:
         return CleanUp(delete)
-    end = deadline.later(job.memory.completed, job.policy.ttl)
+    end = deadline.later(job.status.completed, job.policy.ttl)
     over = end is not None and now >= end
     return CleanUp(delete, over, None if over else end)
 
 
-def everything(job: TrainingJob, children: Children) -> tuple[Json, ...]:
-    """Of a suspended job nothing stays that takes room: what else it has is made again or does no harm."""
+def suspended(job: TrainingJob, children: Children) -> tuple[Json, ...]:
+    """Return the objects to delete of a suspended job: Pods, and what is created again when the job resumes."""
     kinds = ("Service", "PodGroup", "HorizontalPodAutoscaler")
-    objects = (each for kind in kinds for each in children.of_kind(kind))
-    return tuple(each for each in (*children.pods_of(job.resource), *objects) if not _going(each))
-
-
-def _always(children: Children) -> tuple[Json, ...]:
-    groups = (*children.of_kind("PodGroup"), *children.of_kind("HorizontalPodAutoscaler"))
-    return tuple(each for each in groups if not _going(each))
+    objects = (obj for kind in kinds for obj in children.of_kind(kind))
+    return tuple(obj for obj in (*children.pods_of(job.resource), *objects) if not is_deleting(obj))
 
 
 def _pods_and_services(job: TrainingJob, children: Children) -> tuple[Json, ...]:
     services, own = children.of_kind("Service"), children.pods_of(job.resource)
-    match _policy(job):
+    match _clean_pod_policy(job):
         case "All":
-            going: tuple[Json, ...] = (*own, *services)
+            delete: tuple[Json, ...] = (*own, *services)
         case "Running":
-            pods = tuple(pod for pod in own if _phase(pod) in _LIVE)
+            pods = tuple(pod for pod in own if phase_of(pod) in _LIVE)
             names = {pod["metadata"]["name"] for pod in pods}
-            going = (*pods, *(each for each in services if each["metadata"]["name"] in names))
+            delete = (*pods, *(service for service in services if service["metadata"]["name"] in names))
         case _:
-            going = ()
-    return tuple(each for each in going if not _going(each))
+            delete = ()
+    return tuple(obj for obj in delete if not is_deleting(obj))
 
 
-def _policy(job: TrainingJob) -> CleanPods:
-    """As the job says; but what had to be stopped does not go on running: a deadline, a limit of restarts. Nor does
-    what waits for a replica that has failed, unless the job says itself that it should: v1 lets it hold its GPUs.
+def _clean_pod_policy(job: TrainingJob) -> CleanPods:
+    """Return the job's own policy, except for a failed job whose Pods would run on for nothing.
+
+    Pods end after a deadline or too many restarts. Pods that wait for a replica that has failed end as well, unless
+    the job itself gives the policy None; v1 would let them hold their GPUs.
     """
-    if job.policy.clean_pods != "None" or not status.holds(job.memory.conditions, "Failed"):
+    if job.policy.clean_pods != "None" or not conditions.holds(job.status.conditions, "Failed"):
         return job.policy.clean_pods
     stopped = {deadline.message(job), back_off.message(job)}
-    had_to_be = any(each["message"] in stopped for each in job.memory.conditions)
-    return "Running" if had_to_be or not job.policy.clean_pods_said else "None"
-
-
-def _phase(pod: Json) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")
-
-
-def _going(obj: Json) -> bool:
-    return bool(obj["metadata"].get("deletionTimestamp"))
+    was_stopped = any(condition["message"] in stopped for condition in job.status.conditions)
+    return "Running" if was_stopped or not job.policy.clean_pods_given else "None"

@@ -1,22 +1,22 @@
-"""How long a job may take: `activeDeadlineSeconds` after its start, which a suspension sets back."""
+"""Deadline of a job: `activeDeadlineSeconds` after its start, which a suspension sets back."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from steelyard.awake import Sleeps
-from steelyard.operator.training.model import Memory, TrainingJob
+from steelyard.operator.training.model import JobStatus, TrainingJob
 
 
-def at(job: TrainingJob, memory: Memory) -> datetime | None:
-    """When the job's time is over, if it has begun and has an end: also the time of the next look."""
-    if job.policy.deadline is None or memory.started is None:
+def at(job: TrainingJob, status: JobStatus) -> datetime | None:
+    """Return when the job's time is over; None if it has not begun or has no deadline."""
+    if job.policy.deadline is None or status.started is None:
         return None
-    return later(memory.started, job.policy.deadline)
+    return later(status.started, job.policy.deadline)
 
 
-def awake(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
-    """The job with its deadline put off by what the machine has slept since its start."""
-    started, seconds = job.memory.started, job.policy.deadline
+def extended_by_sleep(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
+    """Put the job's deadline off by the time that the machine has slept since its start."""
+    started, seconds = job.status.started, job.policy.deadline
     slept = 0.0 if started is None or seconds is None else sleeps.since(started)
     if not slept or seconds is None:
         return job
@@ -24,18 +24,18 @@ def awake(job: TrainingJob, sleeps: Sleeps) -> TrainingJob:
 
 
 def later(moment: datetime, seconds: int) -> datetime | None:
-    """So many seconds after a moment; None beyond the last year that a time has, which is never."""
+    """Add seconds to a time; None if the result is beyond the calendar, which means never."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
         return None
 
 
-def exceeded(job: TrainingJob, memory: Memory, now: datetime) -> bool:
-    end = at(job, memory)
+def is_exceeded(job: TrainingJob, status: JobStatus, now: datetime) -> bool:
+    end = at(job, status)
     return end is not None and now >= end
 
 
 def message(job: TrainingJob) -> str:
-    """v1's words for the condition Failed."""
+    """Make the message of the condition Failed, in v1's words."""
     return f"{job.kind} {job.name} has failed because it was active longer than specified deadline"

@@ -1,46 +1,40 @@
-"""`dependsOn`: which replica types are not to be made yet, because others have not come so far."""
+"""Order of replica types, `dependsOn`: which types have to wait because others have not come so far."""
 
+from steelyard.kube.objects import is_deleting, labels_of
+from steelyard.kube.pods import is_ready, phase_of
 from steelyard.operator.children import Children
 from steelyard.operator.training.labels import REPLICA_TYPE
 from steelyard.operator.training.model import Dependency, Tally, TrainingJob
-from steelyard.types import Json
 
 
-def held(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:
-    """The types one of whose dependencies does not hold now. What exists already stays."""
+def held_roles(job: TrainingJob, tally: Tally, children: Children) -> frozenset[str]:
+    """Return the types with a dependency that does not hold now. Their existing Pods stay."""
     return frozenset(
         role.name
         for role in job.roles.values()
-        if not all(_holds(job, tally, children, *each) for each in role.depends_on)
+        if not all(_holds(job, tally, children, *dependency) for dependency in role.depends_on)
     )
 
 
 def _holds(job: TrainingJob, tally: Tally, children: Children, role: str, condition: Dependency) -> bool:
     if role not in job.roles:
         return True
-    counts, wanted = tally.of(role), job.roles[role].count
+    counts, required = tally.of(role), job.roles[role].count
     match condition:
         case "Succeeded":
-            return counts.succeeded >= wanted
+            return counts.succeeded >= required
         case "Running":
-            return counts.active + counts.succeeded >= wanted
+            return counts.active + counts.succeeded >= required
         case "Ready":
-            return _ready(job, children, role) + counts.succeeded >= wanted
+            return _ready(job, children, role) + counts.succeeded >= required
 
 
 def _ready(job: TrainingJob, children: Children, role: str) -> int:
-    labelled = (
-        pod
+    """Count the Pods of a type that run and are ready."""
+    return sum(
+        labels_of(pod).get(REPLICA_TYPE) == role.lower()
+        and phase_of(pod) == "Running"
+        and not is_deleting(pod)
+        and is_ready(pod)
         for pod in children.pods_of(job.resource)
-        if (pod["metadata"].get("labels") or {}).get(REPLICA_TYPE) == role.lower()
-    )
-    return sum(_is_ready(pod) for pod in labelled)
-
-
-def _is_ready(pod: Json) -> bool:
-    status = pod.get("status") or {}
-    if status.get("phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
-        return False
-    return any(
-        each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()
     )

@@ -1,5 +1,7 @@
-"""Regular expressions that users write, searched in time that grows with the text alone: an expression that takes
-for ever would hold up every job. They are those of Rust and RE2: no look-around, no back-references.
+"""Regular expressions of users' failure rules, searched in time that grows with the text alone.
+
+An expression that takes for ever would hold up every job. The syntax is that of Rust and RE2: no look-around, no
+back-references.
 """
 
 from functools import lru_cache
@@ -13,14 +15,14 @@ def _searcher(pattern: str) -> SchemaValidator:
 
 
 def check(pattern: str) -> None:
-    """Raises ValueError for what is no regular expression."""
+    """Raise ValueError if the pattern is no regular expression."""
     try:
         _searcher(pattern)
     except SchemaError as error:
-        said = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
-        raise ValueError(said.removeprefix("SchemaError: ").removeprefix("error: ")) from None
+        message = [line.strip() for line in str(error).splitlines() if line.strip()][-1]
+        raise ValueError(message.removeprefix("SchemaError: ").removeprefix("error: ")) from None
 
 
-def found(pattern: str, text: str) -> bool:
-    """Whether the expression matches somewhere in the text."""
+def matches(pattern: str, text: str) -> bool:
+    """Whether the pattern matches somewhere in the text."""
     return _searcher(pattern).isinstance_python(text)

@@ -1,14 +1,14 @@
 """Gang scheduling: all Pods of a job get nodes at once, or none does. A PodGroup per job, for Volcano or coscheduling.
 
-Volcano admits a group to its queue before any Pod is made; coscheduling holds the Pods themselves back. Kueue needs
+Volcano admits a group to its queue before any Pod is created; coscheduling holds the Pods themselves back. Kueue needs
 none of this: it suspends and resumes the job (`suspend.py`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
+from steelyard.kube.objects import annotations_of, labels_of, status_of
 from steelyard.kube.resource import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from steelyard.operator.children import Children
 from steelyard.operator.desired import Event
@@ -19,11 +19,11 @@ from steelyard.schema.quantity import amount, quantity
 from steelyard.types import Json
 
 VOLCANO = "volcano"
-_OF_A_GANG = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
+_GANG_FIELDS = ("minAvailable", "minResources", "scheduleTimeoutSeconds")
 
 
 def pod_group(job: TrainingJob) -> Json | None:
-    """The job's PodGroup, where a gang scheduler is set."""
+    """Make the job's PodGroup; None without a gang scheduler."""
     scheduler = job.settings.gang_scheduler
     if not scheduler:
         return None
@@ -39,47 +39,48 @@ def pod_group(job: TrainingJob) -> Json | None:
 
 
 def decorate(pod: Json, job: TrainingJob) -> Json:
-    """The Pod as a member of its group. Another scheduler that the user named stays."""
+    """Make a Pod a member of its group. Another scheduler that the user has named stays."""
     scheduler = job.settings.gang_scheduler
     if not scheduler:
         return pod
     metadata, spec = pod["metadata"], pod["spec"]
     if scheduler == VOLCANO:
-        task = (metadata.get("labels") or {}).get(REPLICA_TYPE, "")
-        mine = {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": task}
-        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **mine}}
+        task = labels_of(pod).get(REPLICA_TYPE, "")
+        group = {"scheduling.k8s.io/group-name": job.name, "volcano.sh/task-spec": task}
+        metadata = {**metadata, "annotations": {**annotations_of(pod), **group}}
     else:
         group = {"scheduling.x-k8s.io/pod-group": job.name}
-        metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **group}}
+        metadata = {**metadata, "labels": {**labels_of(pod), **group}}
     return {**pod, "metadata": metadata, "spec": {"schedulerName": scheduler, **spec}}
 
 
-def admitted(job: TrainingJob, children: Children) -> bool:
-    """Whether Pods may be made: Volcano has taken the group out of Pending."""
+def is_admitted(job: TrainingJob, children: Children) -> bool:
+    """Whether Pods may be created: with Volcano, once the group is no longer Pending."""
     if job.settings.gang_scheduler != VOLCANO:
         return True
     groups = children.of_kind("PodGroup")
-    phase = (groups[0].get("status") or {}).get("phase") if groups else None
+    phase = status_of(groups[0]).get("phase") if groups else None
     return phase not in (None, "", "Pending")
 
 
-def ignored(job: TrainingJob) -> Event | None:
-    """What is said to whoever asks for a gang where the operator makes none: its Pods may start one by one.
+def ignored_policy_event(job: TrainingJob) -> Event | None:
+    """Warn if a job asks for a gang and the operator makes none, because its Pods may start one by one.
 
-    A priority class or a queue alone may be meant for Kueue.
+    A priority class or a queue alone may be meant for Kueue, and makes no event.
     """
-    asked = [name for name in _OF_A_GANG if job.policy.scheduling.get(name) is not None]
-    if job.settings.gang_scheduler or not asked:
+    given = [name for name in _GANG_FIELDS if job.policy.scheduling.get(name) is not None]
+    if job.settings.gang_scheduler or not given:
         return None
-    fields = ", ".join(f"spec.runPolicy.schedulingPolicy.{name}" for name in asked)
+    fields = ", ".join(f"spec.runPolicy.schedulingPolicy.{name}" for name in given)
     message = f"{fields}: without effect, because the operator's setting training.gang_scheduler is empty"
     return Event("Warning", "SchedulingPolicyIgnored", message)
 
 
 def minimum(job: TrainingJob) -> int:
-    """How many Pods must get nodes at once, as the job says: v1 passes on 0, and more than there are replicas.
+    """Return how many Pods must get nodes at once: the job's own number, or all.
 
-    An elastic job counts on replicas that an autoscaler is yet to ask for.
+    As in v1, the number may be 0, or more than there are replicas: an elastic job may count on replicas that an
+    autoscaler will add.
     """
     given = job.policy.scheduling.get("minAvailable")
     return job.total if given is None else int(given)
@@ -101,32 +102,24 @@ def _coscheduling(job: TrainingJob) -> Json:
 
 
 def _resources(job: TrainingJob) -> Json:
-    """What the policy says, else what the first `minimum` replicas ask for, in the framework's order."""
+    """Return the policy's minimal resources, else the requests of the first `minimum` replicas."""
     given = job.policy.scheduling.get("minResources")
     if given:
         return {"minResources": given}
-    asked = Counter[str]()
-    wanted: dict[str, Decimal] = {}
-    for place in job.places[: minimum(job)]:
-        asked[place.role] += 1
-    for role, count in asked.items():
+    counts = Counter(replica_id.role for replica_id in job.replica_ids[: minimum(job)])
+    total: dict[str, Decimal] = {}
+    for role, count in counts.items():
         for name, number in _requests(job.roles[role].template).items():
-            wanted[name] = wanted.get(name, Decimal(0)) + number * count
-    return (
-        {"minResources": {name: quantity(number) for name, number in sorted(wanted.items())}}
-        if wanted
-        else {}
-    )
+            total[name] = total.get(name, Decimal(0)) + number * count
+    return {"minResources": {name: quantity(total[name]) for name in sorted(total)}} if total else {}
 
 
 def _requests(template: Json) -> Mapping[str, Decimal]:
-    found: dict[str, Decimal] = {}
+    """Add up the requests of a template's containers; a limit alone counts as request."""
+    total: dict[str, Decimal] = {}
     for container in template["spec"]["containers"]:
-        for name, text in _asked(container.get("resources") or {}):
-            found[name] = found.get(name, Decimal(0)) + amount(str(text))
-    return found
-
-
-def _asked(resources: Json) -> Iterable[tuple[str, Any]]:
-    """Requests; of what has only a limit, that."""
-    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items()
+        resources = container.get("resources") or {}
+        requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name, text in requests.items():
+            total[name] = total.get(name, Decimal(0)) + amount(str(text))
+    return total

@@ -1,7 +1,8 @@
-"""Main ports of replicas on their hosts' network, taken from a range that the job names.
+"""Main ports of replicas on their hosts' network, taken from a range that the job gives.
 
 On a host's network a container port is a port of the node, so the scheduler keeps two Pods with one port apart; within
-a job no two replicas get the same one. Where a job begins in its range depends on its uid: two jobs rarely meet.
+a job no two replicas get the same port. The job's uid decides where in the range it begins, so that two jobs rarely
+meet.
 """
 
 import hashlib
@@ -9,38 +10,40 @@ import re
 from dataclasses import replace
 
 from steelyard.operator.training.labels import PORT_RANGE
-from steelyard.operator.training.model import Invalid, Memory, Place, TrainingJob
+from steelyard.operator.training.model import Invalid, JobStatus, ReplicaId, TrainingJob
 
 FIELD = f"metadata.annotations[{PORT_RANGE}]"
 
 
-def assign(job: TrainingJob, memory: Memory) -> Memory:
-    """The memory with a port for each replica that needs one. What was given once stays."""
+def assign(job: TrainingJob, status: JobStatus) -> JobStatus:
+    """Add a port for each replica that needs one and has none. Raises Invalid for a wrong range."""
     text = job.annotations.get(PORT_RANGE)
     if not text:
-        return memory
-    low, high = _bounds(text)
-    places = [place for place in job.places if _on_host(job, place)]
-    if len(places) > high - low + 1:
-        raise Invalid(FIELD, f"{text} has {high - low + 1} ports, and {len(places)} replicas need one each")
-    ports = {place: port for place, port in memory.ports.items() if low <= port <= high}
-    missing = [place for place in places if place not in ports]
-    if not missing and ports == memory.ports:
-        return memory
+        return status
+    low, high = _parse_range(text)
+    replica_ids = [replica_id for replica_id in job.replica_ids if _on_host(job, replica_id)]
+    if len(replica_ids) > high - low + 1:
+        raise Invalid(
+            FIELD, f"{text} has {high - low + 1} ports, and {len(replica_ids)} replicas need one each"
+        )
+    ports = {replica_id: port for replica_id, port in status.ports.items() if low <= port <= high}
+    missing = [replica_id for replica_id in replica_ids if replica_id not in ports]
+    if not missing and ports == status.ports:
+        return status
     free = _free(job.uid, low, high, frozenset(ports.values()), len(missing))
-    return replace(memory, ports={**ports, **dict(zip(missing, free, strict=True))})
+    return replace(status, ports={**ports, **dict(zip(missing, free, strict=True))})
 
 
-def _bounds(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", text)
-    low, high = (int(found[1]), int(found[2])) if found else (0, 0)
+def _parse_range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*(\d{1,5})\s*-\s*(\d{1,5})\s*", text)
+    low, high = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= low <= high <= 65535:
         raise Invalid(FIELD, f"{text!r} is no range of ports such as 20000-20999")
     return low, high
 
 
-def _on_host(job: TrainingJob, place: Place) -> bool:
-    return bool(job.roles[place.role].template["spec"].get("hostNetwork"))
+def _on_host(job: TrainingJob, replica_id: ReplicaId) -> bool:
+    return bool(job.roles[replica_id.role].template["spec"].get("hostNetwork"))
 
 
 def _free(uid: str, low: int, high: int, taken: frozenset[int], count: int) -> list[int]:

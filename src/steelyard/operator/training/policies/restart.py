@@ -1,7 +1,8 @@
-"""What is done about replicas that failed or were ended: restart what, and whether it counts; fail; or go on without.
+"""What the operator does about replicas that failed or were ended: restart which, count it or not, fail, or go on.
 
-The first that matches decides: the job's rules, then whether it was a disruption, then the restart policy of the
-replica type. Of several the earliest comes first, and what its restart starts anew anyway is its consequence.
+The first that applies decides: the job's rules, then whether it was a disruption, then the restart policy of the
+replica type. Of several failures the earliest comes first; a failure of a replica that it restarts anyway is its
+consequence.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,43 +15,46 @@ from steelyard.operator.training.model import (
     SHELL_SIGNAL,
     UNKNOWN_EXIT,
     Action,
-    Memory,
-    Place,
+    JobStatus,
     Replica,
+    ReplicaId,
     Role,
     Rule,
     Scope,
     TrainingJob,
 )
-from steelyard.operator.training.observed.pods import Ended
-from steelyard.operator.training.policies import back_off
-from steelyard.operator.training.policies import failure_patterns as patterns
+from steelyard.operator.training.observed.pods import Termination
+from steelyard.operator.training.policies import back_off, failure_patterns
 from steelyard.types import Json
 
-REMEMBERED = 10
-"""Failures that stay in the status: the first, and the newest."""
-NO_END = Ended(UNKNOWN_EXIT)
-"""Of a replica whose container told nothing of its end."""
+MAX_FAILURES = 10
+"""Number of failures that stay in the status: the first, and the newest."""
+UNKNOWN_END = Termination(UNKNOWN_EXIT)
+"""End of a container that left no termination."""
 
 
 @dataclass(frozen=True)
-class Fall:
+class ReplicaFailure:
     """A replica that failed or was ended, and is not on record yet."""
 
-    place: Place
+    replica_id: ReplicaId
     attempt: int
     pod: str
     uid: str
     at: datetime
-    ended: Ended = NO_END
+    termination: Termination = UNKNOWN_END
     disruption: str = ""
     in_place: int = 0
-    """How often the kubelet has started it again already; 0: it did not."""
+    """Number of restarts by the kubelet so far; 0 if it made none."""
+
+    @property
+    def reason(self) -> str:
+        return self.disruption or self.termination.reason
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a fall leads to. Without a scope the kubelet has done what there is to do."""
+class FailureResponse:
+    """What the operator does about one failure. Without a scope, the kubelet has restarted the container already."""
 
     action: Action
     counted: bool = True
@@ -58,129 +62,152 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What to remember after falls, and what becomes of the job."""
+class RestartDecision:
+    """New status after failures, and what they mean for the job."""
 
-    memory: Memory
+    status: JobStatus
     ends: Literal["", "failed", "spent"] = ""
-    """Whether the job has failed: by a replica, or by having used up its restarts."""
-    fallen: tuple[Place, ...] = ()
-    """Who caused that, or the restart."""
-    restarted: frozenset[Place] = frozenset()
+    """How the job has failed, if it has: by a replica, or by too many restarts."""
+    causes: tuple[ReplicaId, ...] = ()
+    """Replicas that caused the end, or the restart."""
+    restarted: frozenset[ReplicaId] = frozenset()
 
 
-def judge(fall: Fall, role: Role, rules: Iterable[Rule]) -> Verdict:
-    """What one fall leads to by itself."""
+def response_to(failure: ReplicaFailure, role: Role, rules: Iterable[Rule]) -> FailureResponse:
+    """Choose what to do about one failure by itself."""
     for rule in rules:
-        if _matches(rule, fall):
-            scope = rule.scope or (None if fall.in_place else role.scope)
-            return Verdict(rule.action, rule.counted, scope if rule.action == "Restart" else None)
-    if fall.ended.unstartable and not fall.disruption and role.restart != "Always":
-        return Verdict("Fail")
-    if fall.in_place:
-        return Verdict("Restart")
-    if fall.disruption:
-        return Verdict("Restart", counted=False, scope=role.scope)
+        if _matches(rule, failure):
+            scope = rule.scope or (None if failure.in_place else role.scope)
+            return FailureResponse(rule.action, rule.counted, scope if rule.action == "Restart" else None)
+    # A program that does not exist fails each attempt alike; a disruption says nothing about the program.
+    if failure.termination.unstartable and not failure.disruption and role.restart != "Always":
+        return FailureResponse("Fail")
+    if failure.in_place:
+        return FailureResponse("Restart")
+    if failure.disruption:
+        return FailureResponse("Restart", counted=False, scope=role.scope)
     match role.restart:
         case "Always" | "OnFailure":
-            return Verdict("Restart", scope=role.scope)
-        case "ExitCode" if fall.ended.exit_code >= SHELL_SIGNAL:
-            return Verdict("Restart", scope=role.scope)
+            return FailureResponse("Restart", scope=role.scope)
+        case "ExitCode" if failure.termination.exit_code >= SHELL_SIGNAL:
+            return FailureResponse("Restart", scope=role.scope)
         case _:
-            return Verdict("Fail")
+            return FailureResponse("Fail")
 
 
-def _matches(rule: Rule, fall: Fall) -> bool:
-    ended = fall.ended
+def _matches(rule: Rule, failure: ReplicaFailure) -> bool:
+    termination = failure.termination
     checks = (
-        (rule.exit_codes, ended.exit_code in rule.exit_codes),
-        (rule.signals, ended.signal in rule.signals),
-        (rule.reasons, bool({ended.reason, fall.disruption} & set(rule.reasons))),
-        (rule.pattern, bool(rule.pattern) and patterns.found(rule.pattern, ended.message)),
-        (rule.roles, fall.place.role in rule.roles),
+        (rule.exit_codes, termination.exit_code in rule.exit_codes),
+        (rule.signals, termination.signal in rule.signals),
+        (rule.reasons, bool({termination.reason, failure.disruption} & set(rule.reasons))),
+        (rule.pattern, bool(rule.pattern) and failure_patterns.matches(rule.pattern, termination.message)),
+        (rule.roles, failure.replica_id.role in rule.roles),
     )
-    return all(holds for given, holds in checks if given)
+    return all(holds for criterion, holds in checks if criterion)
 
 
-def decide(job: TrainingJob, falls: Sequence[Fall], memory: Memory, now: datetime) -> Decision:
-    """What all falls of one look lead to together."""
-    # The replicas are a dictionary of this decision's own, which `_with` writes to: a copy for each of ten thousand
-    # that fall at once would hold the loop for many seconds.
-    decision = Decision(replace(memory, replicas=dict(memory.replicas)))
-    judged = [(fall, judge(fall, job.roles[fall.place.role], job.rules)) for fall in falls]
-    for fall, verdict in sorted(
-        judged, key=lambda each: (each[0].at, each[1].action == "Fail", each[0].place)
-    ):
-        if fall.place in decision.restarted:
-            consequence = _noted(decision.memory, fall, Verdict("Restart", counted=False), consequence=True)
-            decision = replace(decision, memory=consequence)
-        elif not decision.ends or (decision.ends, verdict.action) == ("failed", "Fail"):
-            decision = _after(job, decision, fall, verdict, now)
+def decide(
+    job: TrainingJob, failures: Sequence[ReplicaFailure], status: JobStatus, now: datetime
+) -> RestartDecision:
+    """Decide about all failures of one reconciliation together."""
+    # The replicas are a dictionary of this decision's own, which `_with_replica` writes to: a copy for each of ten
+    # thousand that fail at once would hold the event loop for many seconds.
+    decision = RestartDecision(replace(status, replicas=dict(status.replicas)))
+    responses = [
+        (failure, response_to(failure, job.roles[failure.replica_id.role], job.rules)) for failure in failures
+    ]
+    responses.sort(key=lambda pair: (pair[0].at, pair[1].action == "Fail", pair[0].replica_id))
+    for failure, response in responses:
+        if failure.replica_id in decision.restarted:
+            consequence = FailureResponse("Restart", counted=False)
+            recorded = _recorded(decision.status, failure, consequence, consequence=True)
+            decision = replace(decision, status=recorded)
+        elif not decision.ends or (decision.ends, response.action) == ("failed", "Fail"):
+            decision = _apply(job, decision, failure, response, now)
     return decision
 
 
-def _after(job: TrainingJob, so_far: Decision, fall: Fall, verdict: Verdict, now: datetime) -> Decision:
-    match verdict.action:
-        case "Ignore" if fall.in_place:
-            return _counted_in_place(job, so_far, fall, replace(verdict, counted=False))
-        case "Restart" if verdict.scope is None:
-            return _counted_in_place(job, so_far, fall, verdict)
+def _apply(
+    job: TrainingJob,
+    decision: RestartDecision,
+    failure: ReplicaFailure,
+    response: FailureResponse,
+    now: datetime,
+) -> RestartDecision:
+    match response.action:
+        case "Ignore" if failure.in_place:
+            return _count_in_place(job, decision, failure, replace(response, counted=False))
+        case "Restart" if response.scope is None:
+            return _count_in_place(job, decision, failure, response)
         case "Restart":
-            return _restarted(job, so_far, fall, verdict, now)
+            return _restart(job, decision, failure, response, now)
         case "Ignore":
-            return replace(so_far, memory=_failed(_noted(so_far.memory, fall, verdict), fall))
+            return replace(decision, status=_failed(decision.status, failure, response))
         case "Fail":
-            memory = _failed(_noted(so_far.memory, fall, verdict), fall)
-            same = tuple(each for each in so_far.fallen if each.role == fall.place.role)
-            return replace(so_far, memory=memory, ends="failed", fallen=(*same, fall.place))
+            same = (cause for cause in decision.causes if cause.role == failure.replica_id.role)
+            return replace(
+                decision,
+                status=_failed(decision.status, failure, response),
+                ends="failed",
+                causes=(*same, failure.replica_id),
+            )
 
 
-def _counted_in_place(job: TrainingJob, so_far: Decision, fall: Fall, verdict: Verdict) -> Decision:
-    """The kubelet was quicker: what it did is counted."""
-    memory = _noted(so_far.memory, fall, verdict)
-    replica = memory.replicas[fall.place]
-    more = fall.in_place - replica.in_place
-    replica = replace(replica, restarts=replica.restarts + more, in_place=fall.in_place)
-    restarts = memory.restarts + (more if verdict.counted else 0)
-    memory = _with(memory, replica)
-    if back_off.spent(job, restarts):
+def _count_in_place(
+    job: TrainingJob, decision: RestartDecision, failure: ReplicaFailure, response: FailureResponse
+) -> RestartDecision:
+    """Count restarts that the kubelet has made before the operator could."""
+    status = _recorded(decision.status, failure, response)
+    replica = status.replicas[failure.replica_id]
+    more = failure.in_place - replica.in_place
+    replica = replace(replica, restarts=replica.restarts + more, in_place=failure.in_place)
+    restarts = status.restarts + (more if response.counted else 0)
+    status = _with_replica(status, replica)
+    if back_off.is_spent(job, restarts):
         allowed = back_off.limit(job) or 0
-        return replace(so_far, memory=replace(memory, restarts=allowed), ends="spent", fallen=(fall.place,))
-    return replace(so_far, memory=replace(memory, restarts=restarts))
+        status = replace(status, restarts=allowed)
+        return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
+    return replace(decision, status=replace(status, restarts=restarts))
 
 
-def _restarted(job: TrainingJob, so_far: Decision, fall: Fall, verdict: Verdict, now: datetime) -> Decision:
-    """A new attempt of every replica in the scope; it counts one, however many they are."""
-    memory = so_far.memory
-    if verdict.counted and back_off.spent(job, memory.restarts + 1):
-        memory = _failed(_noted(memory, fall, replace(verdict, action="Fail")), fall)
-        return replace(so_far, memory=memory, ends="spent", fallen=(fall.place,))
-    memory = _noted(memory, fall, verdict)
-    scope = within(job, fall.place, verdict.scope or "Pod") - so_far.restarted
-    for place in sorted(scope):
-        memory = _with(memory, _again(memory.replicas[place], fall))
-    restarts, disruptions = memory.restarts + verdict.counted, memory.disruptions + (not verdict.counted)
-    memory = replace(memory, restarts=restarts, disruptions=disruptions)
-    memory = replace(memory, restart_at=back_off.restart_at(job, memory, verdict.counted, now))
-    return replace(
-        so_far, memory=memory, fallen=(*so_far.fallen, fall.place), restarted=so_far.restarted | scope
-    )
+def _restart(
+    job: TrainingJob,
+    decision: RestartDecision,
+    failure: ReplicaFailure,
+    response: FailureResponse,
+    now: datetime,
+) -> RestartDecision:
+    """Begin a new attempt of every replica in the scope. It counts once, however many replicas there are."""
+    status = decision.status
+    if response.counted and back_off.is_spent(job, status.restarts + 1):
+        status = _failed(status, failure, replace(response, action="Fail"))
+        return replace(decision, status=status, ends="spent", causes=(failure.replica_id,))
+    status = _recorded(status, failure, response)
+    scope = replicas_in_scope(job, failure.replica_id, response.scope or "Pod") - decision.restarted
+    for replica_id in sorted(scope):
+        status = _with_replica(status, _next_attempt(status.replicas[replica_id], failure))
+    restarts, disruptions = status.restarts + response.counted, status.disruptions + (not response.counted)
+    status = replace(status, restarts=restarts, disruptions=disruptions)
+    status = replace(status, restart_at=back_off.restart_at(job, status, response.counted, now))
+    causes = (*decision.causes, failure.replica_id)
+    return replace(decision, status=status, causes=causes, restarted=decision.restarted | scope)
 
 
-def within(job: TrainingJob, place: Place, scope: Scope) -> frozenset[Place]:
-    """The replicas that start again together with one."""
+def replicas_in_scope(job: TrainingJob, replica_id: ReplicaId, scope: Scope) -> frozenset[ReplicaId]:
+    """Return the replicas that restart together with one."""
     match scope:
         case "Job":
-            return frozenset(job.places)
+            return frozenset(job.replica_ids)
         case "ReplicaType":
-            return frozenset(each for each in job.places if each.role == place.role)
+            return frozenset(other for other in job.replica_ids if other.role == replica_id.role)
         case "Pod":
-            return frozenset({place})
+            return frozenset({replica_id})
 
 
-def _again(replica: Replica, fall: Fall) -> Replica:
-    """Its next attempt. Who fell shows how, until it ends again."""
-    fell = replica.place == fall.place
+def _next_attempt(replica: Replica, failure: ReplicaFailure) -> Replica:
+    """Begin the next attempt. The replica that failed keeps exit code and reason until it ends again."""
+    failed = replica.replica_id == failure.replica_id
     return replace(
         replica,
         attempt=replica.attempt + 1,
@@ -188,50 +215,50 @@ def _again(replica: Replica, fall: Fall) -> Replica:
         phase="Pending",
         restarts=replica.restarts + 1,
         in_place=0,
-        exit_code=fall.ended.exit_code if fell else None,
-        reason=_reason(fall) if fell else "",
+        exit_code=failure.termination.exit_code if failed else None,
+        reason=failure.reason if failed else "",
         node="",
         started=None,
     )
 
 
-def _failed(memory: Memory, fall: Fall) -> Memory:
-    """The replica has failed, and stays so."""
-    replica = memory.replicas[fall.place]
-    ended = replace(replica, phase="Failed", exit_code=fall.ended.exit_code, reason=_reason(fall))
-    return _with(memory, ended)
+def _failed(status: JobStatus, failure: ReplicaFailure, response: FailureResponse) -> JobStatus:
+    """Put a failure on record, and let its replica stay failed."""
+    status = _recorded(status, failure, response)
+    replica = status.replicas[failure.replica_id]
+    exit_code = failure.termination.exit_code
+    return _with_replica(status, replace(replica, phase="Failed", exit_code=exit_code, reason=failure.reason))
 
 
-def _with(memory: Memory, replica: Replica) -> Memory:
-    assert isinstance(memory.replicas, dict)
-    memory.replicas[replica.place] = replica
-    return memory
+def _with_replica(status: JobStatus, replica: Replica) -> JobStatus:
+    assert isinstance(status.replicas, dict)
+    status.replicas[replica.replica_id] = replica
+    return status
 
 
-def _reason(fall: Fall) -> str:
-    return fall.disruption or fall.ended.reason
-
-
-def _noted(memory: Memory, fall: Fall, verdict: Verdict, consequence: bool = False) -> Memory:
-    """On record in the status: why, with the last log lines; and whether it followed from an earlier one."""
+def _recorded(
+    status: JobStatus, failure: ReplicaFailure, response: FailureResponse, consequence: bool = False
+) -> JobStatus:
+    """Put a failure on record, with its last log lines, and whether it is the consequence of an earlier one."""
+    exit_code = failure.termination.exit_code
     entry: Json = {
-        "pod": fall.pod,
-        "type": fall.place.role,
-        "index": fall.place.index,
-        "attempt": fall.attempt,
-        "uid": fall.uid,
-        "exitCode": None if fall.ended.exit_code == UNKNOWN_EXIT else fall.ended.exit_code,
-        "signal": fall.ended.signal,
-        "reason": _reason(fall),
-        "message": fall.ended.message,
-        "time": time_text(fall.at),
-        "action": verdict.action,
-        "counted": verdict.counted,
-        **({"disruption": True} if fall.disruption else {}),
+        "pod": failure.pod,
+        "type": failure.replica_id.role,
+        "index": failure.replica_id.index,
+        "attempt": failure.attempt,
+        "uid": failure.uid,
+        "exitCode": None if exit_code == UNKNOWN_EXIT else exit_code,
+        "signal": failure.termination.signal,
+        "reason": failure.reason,
+        "message": failure.termination.message,
+        "time": time_text(failure.at),
+        "action": response.action,
+        "counted": response.counted,
+        **({"disruption": True} if failure.disruption else {}),
         **({"consequence": True} if consequence else {}),
-        **({"inPlace": True} if fall.in_place else {}),
+        **({"inPlace": True} if failure.in_place else {}),
     }
-    failures = (*memory.failures, {name: value for name, value in entry.items() if value not in (None, "")})
-    if len(failures) > REMEMBERED:
-        failures = (failures[0], *failures[1 - REMEMBERED :])
-    return replace(memory, failures=failures)
+    failures = (*status.failures, {name: value for name, value in entry.items() if value not in (None, "")})
+    if len(failures) > MAX_FAILURES:
+        failures = (failures[0], *failures[1 - MAX_FAILURES :])
+    return replace(status, failures=failures)

@@ -1,35 +1,43 @@
-"""`runPolicy.suspend`: nothing of the job runs, until it is taken back. Kueue admits jobs this way.
+"""Suspension, `runPolicy.suspend`: no Pod of the job runs until it is resumed. Kueue admits jobs this way.
 
-What ran before runs anew afterwards: every replica gets a new attempt when the suspension is recorded, so that the
-Pods which are still there are of an earlier one. Counters stay.
+Every replica gets a new attempt when the suspension is recorded, so that Pods which still exist are outdated and the
+job starts from new Pods when it resumes. Counters stay.
 """
 
 from dataclasses import replace
 from datetime import datetime
 
-from steelyard.operator.training import status
-from steelyard.operator.training.model import Memory, Replica, TrainingJob
+from steelyard.operator.training import conditions
+from steelyard.operator.training.model import JobStatus, Replica, TrainingJob
 
 
-def wanted(job: TrainingJob) -> bool:
+def is_requested(job: TrainingJob) -> bool:
     return job.policy.suspend
 
 
-def is_on(memory: Memory) -> bool:
-    """Whether the suspension is on record."""
-    return status.holds(memory.conditions, "Suspended")
+def is_recorded(status: JobStatus) -> bool:
+    """Whether the status says that the job is suspended."""
+    return conditions.holds(status.conditions, "Suspended")
 
 
-def begun(job: TrainingJob, memory: Memory) -> tuple[Memory, tuple[status.Change, ...]]:
-    """A suspension that is not on record yet: what to write. The Pods are deleted in the next sync."""
-    known = {place: Replica(place, pod=job.replica_name(place)) for place in job.places}
-    replicas = {
-        place: Replica(place, attempt=each.attempt + 1, pod=each.pod, restarts=each.restarts)
-        for place, each in (known | dict(memory.replicas)).items()
+def suspended(
+    job: TrainingJob, status: JobStatus
+) -> tuple[JobStatus, tuple[conditions.ConditionChange, ...]]:
+    """Record a new suspension. Its Pods are deleted by the next reconciliation."""
+    known = {
+        replica_id: Replica(replica_id, pod=job.replica_name(replica_id)) for replica_id in job.replica_ids
     }
-    return replace(memory, replicas=replicas, restart_at=None), status.suspended(job)
+    replicas = {
+        replica_id: Replica(
+            replica_id, attempt=replica.attempt + 1, pod=replica.pod, restarts=replica.restarts
+        )
+        for replica_id, replica in (known | dict(status.replicas)).items()
+    }
+    return replace(status, replicas=replicas, restart_at=None), conditions.suspended(job)
 
 
-def ended(job: TrainingJob, memory: Memory, now: datetime) -> tuple[Memory, tuple[status.Change, ...]]:
-    """A suspension that was taken back: the clocks begin now."""
-    return replace(memory, started=now, restart_at=None), (status.resumed(job),)
+def resumed(
+    job: TrainingJob, status: JobStatus, now: datetime
+) -> tuple[JobStatus, tuple[conditions.ConditionChange, ...]]:
+    """Record the end of a suspension. Deadlines count from now."""
+    return replace(status, started=now, restart_at=None), (conditions.resumed(job),)

@@ -202,9 +202,9 @@ def test_a_gang_without_a_scheduler_is_told_once() -> None:
 
     assert messages("volcano", minAvailable=2) == messages("", queue="q", priorityClass="p") == []
     assert messages("") == []
-    (words,) = messages("", minAvailable=0, scheduleTimeoutSeconds=9)
+    (message,) = messages("", minAvailable=0, scheduleTimeoutSeconds=9)
     assert (
-        "schedulingPolicy.minAvailable, spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds: wi" in words
+        "schedulingPolicy.minAvailable, spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds: wi" in message
     )
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.operator.training.model import Place, RestartPolicy, Role, Rule
-from steelyard.operator.training.observed.pods import Ended
-from steelyard.operator.training.policies.restart import Fall, Verdict, judge
+from steelyard.operator.training.model import ReplicaId, RestartPolicy, Role, Rule
+from steelyard.operator.training.observed.pods import Termination
+from steelyard.operator.training.policies.restart import FailureResponse, ReplicaFailure, response_to
 from steelyard.operator.training.simulation.job_simulation import BEGIN
 
 
@@ -14,111 +14,138 @@ def role(restart: RestartPolicy = "Never") -> Role:
     return Role("Worker", 2, {}, restart, "ReplicaType")
 
 
-def fall(code: int = 1, reason: str = "Error", message: str = "", **more: Any) -> Fall:
-    return Fall(Place("Worker", 0), 0, "job-worker-0", "uid", BEGIN, Ended(code, reason, message), **more)
+def failure(code: int = 1, reason: str = "Error", message: str = "", **more: Any) -> ReplicaFailure:
+    return ReplicaFailure(
+        ReplicaId("Worker", 0), 0, "job-worker-0", "uid", BEGIN, Termination(code, reason, message), **more
+    )
 
 
-AGAIN = Verdict("Restart", scope="ReplicaType")
-FREE = Verdict("Restart", counted=False, scope="ReplicaType")
+AGAIN = FailureResponse("Restart", scope="ReplicaType")
+FREE = FailureResponse("Restart", counted=False, scope="ReplicaType")
 
 
 @pytest.mark.parametrize(
-    ("fallen", "rules", "verdict"),
+    ("failed", "rules", "response"),
     [
-        pytest.param(fall(3), [Rule("Restart", exit_codes=(3,))], AGAIN, id="an exit code"),
-        pytest.param(fall(4), [Rule("Restart", exit_codes=(3,))], Verdict("Fail"), id="another exit code"),
-        pytest.param(fall(137), [Rule("Restart", signals=(9,))], AGAIN, id="a signal"),
-        pytest.param(fall(137, "OOMKilled"), [Rule("Restart", reasons=("OOMKilled",))], AGAIN, id="a reason"),
+        pytest.param(failure(3), [Rule("Restart", exit_codes=(3,))], AGAIN, id="an exit code"),
         pytest.param(
-            fall(disruption="Evicted"),
+            failure(4), [Rule("Restart", exit_codes=(3,))], FailureResponse("Fail"), id="another exit code"
+        ),
+        pytest.param(failure(137), [Rule("Restart", signals=(9,))], AGAIN, id="a signal"),
+        pytest.param(
+            failure(137, "OOMKilled"), [Rule("Restart", reasons=("OOMKilled",))], AGAIN, id="a reason"
+        ),
+        pytest.param(
+            failure(disruption="Evicted"),
             [Rule("Fail", reasons=("Evicted",))],
-            Verdict("Fail"),
+            FailureResponse("Fail"),
             id="an eviction",
         ),
         pytest.param(
-            fall(message="RuntimeError: NCCL timeout"),
+            failure(message="RuntimeError: NCCL timeout"),
             [Rule("Restart", pattern=r"NCCL .*out")],
             AGAIN,
             id="words",
         ),
-        pytest.param(fall(), [Rule("Restart", roles=("Server",))], Verdict("Fail"), id="another's type"),
         pytest.param(
-            fall(3),
+            failure(), [Rule("Restart", roles=("Server",))], FailureResponse("Fail"), id="another's type"
+        ),
+        pytest.param(
+            failure(3),
             [Rule("Restart", exit_codes=(3,), reasons=("OOMKilled",))],
-            Verdict("Fail"),
+            FailureResponse("Fail"),
             id="all must match",
         ),
-        pytest.param(fall(), [Rule("Restart", counted=False)], FREE, id="not counted"),
+        pytest.param(failure(), [Rule("Restart", counted=False)], FREE, id="not counted"),
         pytest.param(
-            fall(), [Rule("Restart", scope="Job")], Verdict("Restart", scope="Job"), id="the rule's scope"
-        ),
-        pytest.param(
-            fall(), [Rule("Ignore"), Rule("Restart")], Verdict("Ignore"), id="the first that matches"
-        ),
-        pytest.param(fall(in_place=1), [], Verdict("Restart"), id="in place already"),
-        pytest.param(
-            fall(in_place=1),
+            failure(),
             [Rule("Restart", scope="Job")],
-            Verdict("Restart", scope="Job"),
+            FailureResponse("Restart", scope="Job"),
+            id="the rule's scope",
+        ),
+        pytest.param(
+            failure(),
+            [Rule("Ignore"), Rule("Restart")],
+            FailureResponse("Ignore"),
+            id="the first that matches",
+        ),
+        pytest.param(failure(in_place=1), [], FailureResponse("Restart"), id="in place already"),
+        pytest.param(
+            failure(in_place=1),
+            [Rule("Restart", scope="Job")],
+            FailureResponse("Restart", scope="Job"),
             id="in place, and more",
         ),
         pytest.param(
-            fall(3, in_place=1), [Rule("Fail", exit_codes=(3,))], Verdict("Fail"), id="in place, for good"
+            failure(3, in_place=1),
+            [Rule("Fail", exit_codes=(3,))],
+            FailureResponse("Fail"),
+            id="in place, for good",
         ),
-        pytest.param(fall(disruption="Deleted"), [], FREE, id="a disruption"),
+        pytest.param(failure(disruption="Deleted"), [], FREE, id="a disruption"),
     ],
 )
-def test_the_first_rule_that_matches_decides(fallen: Fall, rules: list[Rule], verdict: Verdict) -> None:
-    assert judge(fallen, role(), rules) == verdict
+def test_the_first_rule_that_matches_decides(
+    failed: ReplicaFailure, rules: list[Rule], response: FailureResponse
+) -> None:
+    assert response_to(failed, role(), rules) == response
 
 
 @pytest.mark.parametrize(
-    ("restart", "code", "verdict"),
+    ("restart", "code", "response"),
     [
         ("Always", 1, AGAIN),
         ("OnFailure", 1, AGAIN),
-        ("ExitCode", 127, Verdict("Fail")),
+        ("ExitCode", 127, FailureResponse("Fail")),
         ("ExitCode", 128, AGAIN),
         ("ExitCode", 0xBEEF, AGAIN),
-        ("Never", 137, Verdict("Fail")),
+        ("Never", 137, FailureResponse("Fail")),
     ],
 )
-def test_else_the_restart_policy_does(restart: RestartPolicy, code: int, verdict: Verdict) -> None:
-    assert judge(fall(code), role(restart), ()) == verdict
+def test_else_the_restart_policy_does(restart: RestartPolicy, code: int, response: FailureResponse) -> None:
+    assert response_to(failure(code), role(restart), ()) == response
 
 
 MISSING = 'exec: "pythn": executable file not found in $PATH: unknown'
 
 
 @pytest.mark.parametrize(
-    ("fallen", "verdict"),
+    ("failed", "response"),
     [
-        pytest.param(fall(128, "StartError", MISSING), Verdict("Fail"), id="containerd"),
+        pytest.param(failure(128, "StartError", MISSING), FailureResponse("Fail"), id="containerd"),
         pytest.param(
-            fall(128, "StartError", "executable file `pythn` not found in $PATH: No such file or directory"),
-            Verdict("Fail"),
+            failure(
+                128, "StartError", "executable file `pythn` not found in $PATH: No such file or directory"
+            ),
+            FailureResponse("Fail"),
             id="crun",
         ),
         pytest.param(
-            fall(128, "StartError", "pythn: No such file or directory 'pythn'"), Verdict("Fail"), id="ours"
+            failure(128, "StartError", "pythn: No such file or directory 'pythn'"),
+            FailureResponse("Fail"),
+            id="ours",
         ),
         pytest.param(
-            fall(127, "ContainerCannotRun", 'exec: "/x": permission denied'), Verdict("Fail"), id="docker"
+            failure(127, "ContainerCannotRun", 'exec: "/x": permission denied'),
+            FailureResponse("Fail"),
+            id="docker",
         ),
         pytest.param(
-            fall(128, "StartError", "exec /run.sh: exec format error"), Verdict("Fail"), id="format"
+            failure(128, "StartError", "exec /run.sh: exec format error"),
+            FailureResponse("Fail"),
+            id="format",
         ),
-        pytest.param(fall(126), Verdict("Fail"), id="a shell that may not"),
-        pytest.param(fall(127), Verdict("Fail"), id="a shell that finds nothing"),
-        pytest.param(fall(127, in_place=1), Verdict("Fail"), id="in place"),
-        pytest.param(fall(127, disruption="Deleted"), FREE, id="disrupted"),
+        pytest.param(failure(126), FailureResponse("Fail"), id="a shell that may not"),
+        pytest.param(failure(127), FailureResponse("Fail"), id="a shell that finds nothing"),
+        pytest.param(failure(127, in_place=1), FailureResponse("Fail"), id="in place"),
+        pytest.param(failure(127, disruption="Deleted"), FREE, id="disrupted"),
         pytest.param(
-            fall(128, "StartError", "failed to create shim task: context deadline exceeded"),
+            failure(128, "StartError", "failed to create shim task: context deadline exceeded"),
             AGAIN,
             id="a node in trouble",
         ),
         pytest.param(
-            fall(128, "StartError", "OCI runtime create failed: cgroup: no such file or directory"),
+            failure(128, "StartError", "OCI runtime create failed: cgroup: no such file or directory"),
             AGAIN,
             id="a runtime in trouble",
         ),
@@ -126,26 +153,26 @@ MISSING = 'exec: "pythn": executable file not found in $PATH: unknown'
 )
 @pytest.mark.parametrize("restart", ["OnFailure", "ExitCode"])
 def test_a_program_that_cannot_be_started_is_not_tried_again(
-    fallen: Fall, verdict: Verdict, restart: RestartPolicy
+    failed: ReplicaFailure, response: FailureResponse, restart: RestartPolicy
 ) -> None:
-    assert judge(fallen, role(restart), ()) == verdict
+    assert response_to(failed, role(restart), ()) == response
 
 
 def test_who_wants_to_start_a_missing_program_again_may() -> None:
-    missing = fall(128, "StartError", MISSING)
-    assert judge(missing, role("Always"), ()) == AGAIN
-    assert judge(missing, role(), [Rule("Restart", reasons=("StartError",))]) == AGAIN
+    missing = failure(128, "StartError", MISSING)
+    assert response_to(missing, role("Always"), ()) == AGAIN
+    assert response_to(missing, role(), [Rule("Restart", reasons=("StartError",))]) == AGAIN
 
 
 @pytest.mark.parametrize(
     ("code", "signal"), [(0, None), (1, None), (128, None), (137, 9), (143, 15), (255, None)]
 )
 def test_an_exit_code_tells_the_signal(code: int, signal: int | None) -> None:
-    assert Ended(code).signal == signal
+    assert Termination(code).signal == signal
 
 
 def test_no_expression_takes_for_ever() -> None:
     """Searching this one by trying all ways takes longer than the universe is old."""
-    assert judge(fall(message="a" * 4000 + "b"), role(), [Rule("Restart", pattern="(a+)+$")]) == Verdict(
-        "Fail"
-    )
+    assert response_to(
+        failure(message="a" * 4000 + "b"), role(), [Rule("Restart", pattern="(a+)+$")]
+    ) == FailureResponse("Fail")

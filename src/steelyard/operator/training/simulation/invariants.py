@@ -9,8 +9,8 @@ from steelyard.kube.store import Stored
 from steelyard.operator.simulation.exploration import Actor
 from steelyard.operator.simulation.lagging_caches import peek
 from steelyard.operator.simulation.simulator import Bench, State, differing
+from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, RESTART_SCOPE
-from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
 Objects = Mapping[StoreKey, Stored]
@@ -119,9 +119,9 @@ def _goes(key: StoreKey, old: Objects, new: Objects) -> bool:
 
 def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
     replicas = {(each["type"].lower(), str(each["index"])): each for each in status.get("replicas") or ()}
-    name, place = pod["metadata"]["name"], _place(pod)
-    if place in replicas:
-        wanted = replicas[place]
+    name, replica_id = pod["metadata"]["name"], _replica_id(pod)
+    if replica_id in replicas:
+        wanted = replicas[replica_id]
         if _attempt(pod) != wanted["attempt"]:
             return f"{name} is attempt {_attempt(pod)}, and {wanted['attempt']} is on record"
         if wanted.get("phase") == "Succeeded":
@@ -130,13 +130,13 @@ def _attempt_fault(pod: Json, status: Json, there: Iterable[Json]) -> str:
         owner = controller_of(each) or {}
         if each["kind"] != "Pod" or owner.get("uid") != (controller_of(pod) or {}).get("uid"):
             continue
-        known = replicas.get(_place(each))
+        known = replicas.get(_replica_id(each))
         if known and _attempt(each) < known["attempt"]:
             return f"{name} was made beside {each['metadata']['name']}, which is of the past"
     return ""
 
 
-def _place(pod: Json) -> tuple[str, str]:
+def _replica_id(pod: Json) -> tuple[str, str]:
     labels = pod["metadata"].get("labels") or {}
     return labels.get(REPLICA_TYPE, ""), labels.get(REPLICA_INDEX, "")
 

@@ -16,12 +16,12 @@ from steelyard.operator.settings import OperatorSettings
 from steelyard.operator.simulation.exploration import RESUMED, Actor, Move
 from steelyard.operator.simulation.lagging_caches import LaggingCaches, peek
 from steelyard.operator.simulation.simulator import Bench, State
+from steelyard.operator.training.conditions import finished, holds
 from steelyard.operator.training.labels import JOB_NAME
 from steelyard.operator.training.observed.caches import slim, slim_job, slim_pod
 from steelyard.operator.training.simulation.invariants import change_fault, end_fault
 from steelyard.operator.training.simulation.job_simulation import NAMESPACE, SETTINGS, StoreCaches
 from steelyard.operator.training.simulation.pods import ignored, own_pods, pod_moves, remove
-from steelyard.operator.training.status import finished, holds
 from steelyard.types import Json
 
 OPERATOR = frozenset(
@@ -116,12 +116,12 @@ class JobWorld:
         caches = TrainingCaches(self.key)
         bench = Bench(self.key, caches)
         caches.store, caches.remembers = bench.store, self._remembers
-        self.place(bench)
+        self.set_up(bench)
         self._foreign(bench, f"{self.key.name}-decoy", {JOB_NAME: self.key.name})
         bench.catch_up("resource", "children", "pods")
         return bench
 
-    def place(self, bench: Bench) -> None:
+    def set_up(self, bench: Bench) -> None:
         if self._job["spec"]["runPolicy"].get("ttlSecondsAfterFinished") is not None:
             bench.fact("to be deleted")
         metadata = {
@@ -180,7 +180,7 @@ class JobWorld:
     def _made_again(self, bench: Bench) -> None:
         bench.store.remove(self.key.resource, self.key.name, NAMESPACE)
         bench.facts = frozenset(fact for fact in bench.facts if fact in {"foreign", "to be deleted"})
-        self.place(bench)
+        self.set_up(bench)
 
     def _suspend(self, bench: Bench, on: bool) -> None:
         _change_spec(bench, lambda spec: {**spec, "runPolicy": {**spec["runPolicy"], "suspend": on}})

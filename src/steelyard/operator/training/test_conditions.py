@@ -5,18 +5,20 @@ from datetime import UTC, datetime
 import pytest
 
 from steelyard.operator.conditions import time_text
-from steelyard.operator.training.status import Change, Condition, conditions, follows
+from steelyard.operator.training.conditions import ConditionChange, ConditionType, apply_change, follows
 from steelyard.types import Json
 
 THEN, NOW = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2))
 
 
-def after(*changes: Change | Condition) -> tuple[Json, ...]:
+def after(*changes: ConditionChange | ConditionType) -> tuple[Json, ...]:
     """All but the last an hour before it."""
     listed: tuple[Json, ...] = ()
     for number, each in enumerate(changes, 1):
-        change = each if isinstance(each, Change) else Change(each, f"Job{each}", each.lower())
-        listed = conditions(listed, change, NOW if number == len(changes) else THEN)
+        change = (
+            each if isinstance(each, ConditionChange) else ConditionChange(each, f"Job{each}", each.lower())
+        )
+        listed = apply_change(listed, change, NOW if number == len(changes) else THEN)
     return listed
 
 
@@ -24,8 +26,8 @@ def short(listed: tuple[Json, ...]) -> str:
     return " ".join(each["type"] if each["status"] == "True" else f"!{each['type']}" for each in listed)
 
 
-def no(condition: Condition) -> Change:
-    return Change(condition, f"JobNo{condition}", "", holds=False)
+def no(condition: ConditionType) -> ConditionChange:
+    return ConditionChange(condition, f"JobNo{condition}", "", holds=False)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +48,19 @@ def no(condition: Condition) -> Change:
         (("Running", "Created"), "Running Created"),
     ],
 )  # fmt: skip
-def test_the_last_change_stands_last(changes: tuple[Change | Condition, ...], listed: str) -> None:
+def test_the_last_change_stands_last(
+    changes: tuple[ConditionChange | ConditionType, ...], listed: str
+) -> None:
     assert short(after(*changes)) == listed
 
 
 def test_the_same_for_the_same_reason_changes_nothing() -> None:
-    (entry,) = after("Running", Change("Running", "JobRunning", "said otherwise"))
+    (entry,) = after("Running", ConditionChange("Running", "JobRunning", "said otherwise"))
     assert (entry["message"], entry["lastUpdateTime"]) == ("running", time_text(THEN))
 
 
 def test_another_reason_is_no_transition() -> None:
-    (entry,) = after("Suspended", Change("Suspended", "Another", "why"))
+    (entry,) = after("Suspended", ConditionChange("Suspended", "Another", "why"))
     assert (entry["lastTransitionTime"], entry["lastUpdateTime"]) == (time_text(THEN), time_text(NOW))
 
 
