@@ -391,6 +391,5 @@ MADE_BY: dict[str, tuple[str, ...]] = {
 }
 NO_INTERVALS_OF_THEIR_OWN = {
     "report.audit_numbers.estimate": "reads a report's",
-    "runs.dry_run.estimate": "an estimate of costs",
     "runs.lm_eval.results._estimate": "lm-eval's own standard error",
 }

@@ -1,97 +1,194 @@
-"""What a run would cost, without a call: every prompt is made and measured."""
+"""What a run would cost, without a call: every prompt is made and measured, those of the judges too.
+
+`eval run --dry-run` calls `expected_calls` for the model and `expected_judging` for its judges.
+"""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from steelyard.errors import UsageError
 from steelyard.evaluation.caps import Prices, Usage
 from steelyard.evaluation.indexes import IndexMap
-from steelyard.evaluation.plan import BadInput
+from steelyard.evaluation.plan import BadInput, Plan
 from steelyard.evaluation.resume import resume
 from steelyard.evaluation.shape import INDEX
 from steelyard.evaluation.source import open_source
+from steelyard.runs.folder import RunRow, open_run
+from steelyard.runs.judge.judge import check_specs, request_to
+from steelyard.runs.judge.questions import lines_about
+from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.plan import plan_of
 from steelyard.runs.prompts.inputs import selected_batches
-from steelyard.runs.resolve import ResolvedRequest, check_unchanged
+from steelyard.runs.request import RunRequest
+from steelyard.runs.resolve import ResolvedRequest, check_unchanged, resolve
+from steelyard.runs.spending.accounts import MODEL
+from steelyard.runs.spending.prices import PriceSpec
 from steelyard.types import JsonValue
 
 BYTES_PER_TOKEN = 4
-"""Of English; other languages and code take more tokens. No tokenizer is asked: it would be another model's."""
+"""Bytes of English in a token; other languages and code take more tokens. No tokenizer is asked: it would be another
+model's.
+"""
+PLACEHOLDER = "x"
+"""The text that stands for an answer which does not exist yet, where a judge's prompt is made of it."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What is left to be paid for."""
+class ExpectedCalls:
+    """The calls to one model that are still to be paid for, and what they may cost."""
 
+    name: str
+    """`model`, or the judge's name."""
+    model: str
     calls: int
     done: int
-    """Calls that were answered in earlier attempts."""
+    """Number of calls that were answered in earlier attempts."""
     faults: tuple[str, ...]
-    """Rows that cannot be asked, the first of them."""
+    """The first of the rows that cannot be asked."""
     fault_count: int
     prompt_tokens: int
     completion_tokens: int | None
-    """At most; None where the request sets no max_tokens."""
-    cost: float | None
-    """At most; None without prices or without max_tokens."""
+    """An upper bound; None where the request sets no max_tokens."""
+    prices: PriceSpec | None
+    unbounded_answers: bool = False
+    """Whether a judge's prompts are to quote answers whose length has no limit: `prompt_tokens` are without them."""
+
+    @property
+    def cost(self) -> float | None:
+        """An upper bound; None where prices or numbers of tokens are unknown."""
+        if self.prices is None or self.completion_tokens is None or self.unbounded_answers:
+            return None
+        prices = Prices(self.prices.prompt, self.prices.completion)
+        return prices.cost(Usage(self.prompt_tokens, self.completion_tokens))
 
 
-def estimate(resolved: ResolvedRequest, *, fresh: bool = False) -> Estimate:
-    """Blocking; UsageError as the run itself would raise it."""
+def expected_calls(resolved: ResolvedRequest, *, name: str = MODEL, fresh: bool = False) -> ExpectedCalls:
+    """Count the calls that a run has left. Blocking; UsageError as the run itself would raise it."""
     request = resolved.request
     plan = plan_of(request, resolved.identity, resolved.columns, None)
     done = (
         asyncio.run(_done(resolved, plan.replications)) if not fresh and check_unchanged(resolved) else None
     )
     faults: list[str] = []
-    calls = size = fault_count = ordinal = 0
+    calls = size = fault_count = 0
+    for ordinal, (index, row) in enumerate(_rows(resolved)):
+        left = request.replications - (0 if done is None else int(done[ordinal].sum()))
+        try:
+            size += left * len(plan.request(row))
+        except BadInput as error:
+            fault_count += 1
+            if len(faults) < 3:
+                faults.append(f"row {index}: {error}")
+            continue
+        calls += left
+    most = _most_tokens(request)
+    return ExpectedCalls(
+        name=name,
+        model=request.model,
+        calls=calls,
+        done=0 if done is None else int(done.sum()),
+        faults=tuple(faults),
+        fault_count=fault_count,
+        prompt_tokens=size // BYTES_PER_TOKEN,
+        completion_tokens=None if most is None else calls * most,
+        prices=request.limits.prices,
+    )
+
+
+def expected_judging(resolved: ResolvedRequest, *, fresh: bool = False) -> tuple[ExpectedCalls, ...]:
+    """Count the calls to each judge. Blocking; UsageError as judging itself would raise it.
+
+    Where every row is answered, the judges' prompts are the very ones. Before, they are made with a placeholder, and
+    the answers in them count as long as `max_tokens` lets them be.
+    """
+    check_specs(resolved.request.judges)
+    answered = not fresh and resolved.folder.verified and check_unchanged(resolved)
+    with tempfile.TemporaryDirectory(prefix="steelyard-dry-run-") as scratch:
+        return tuple(_of_judge(resolved, spec, Path(scratch), answered) for spec in resolved.request.judges)
+
+
+def _of_judge(resolved: ResolvedRequest, spec: JudgeSpec, scratch: Path, answered: bool) -> ExpectedCalls:
+    request, location = resolved.request, resolved.request.source.location
+    rows = open_run(resolved.folder.path).rows() if answered else _unanswered_rows(resolved)
+    questions = scratch / f"{spec.name}.jsonl"
+    with questions.open("wb") as file:
+        file.writelines(lines_about(rows, request.prompt, spec, location))
+        if file.tell() == 0:
+            return ExpectedCalls(spec.name, spec.model, 0, 0, (), 0, 0, 0, spec.prices)
+    folder = resolved.folder.judge(spec.name) if answered else None
+    try:
+        judging = resolve(
+            request_to(spec, request, questions), scratch / spec.name if folder is None else folder.path
+        )
+        expected = expected_calls(judging, name=spec.name, fresh=not answered)
+    except UsageError as error:
+        raise UsageError(f"judge {spec.name}: {error}") from error
+    if answered:
+        return expected
+    most = _most_tokens(request)
+    quoted = expected.calls * (most or 0)
+    return replace(expected, prompt_tokens=expected.prompt_tokens + quoted, unbounded_answers=most is None)
+
+
+def _rows(resolved: ResolvedRequest) -> Iterator[tuple[int, dict[str, JsonValue]]]:
+    """Yield the index and the columns of each row that is to be asked."""
     for batch in selected_batches(resolved.rows, resolved.source):
         indexes = batch.column(0).to_pylist()
-        for index, row in zip(indexes, batch.drop_columns([INDEX]).to_pylist(), strict=True):
-            left = request.replications - (0 if done is None else int(done[ordinal].sum()))
-            ordinal += 1
-            try:
-                size += left * len(plan.request(row))
-            except BadInput as error:
-                fault_count += 1
-                if len(faults) < 3:
-                    faults.append(f"row {index}: {error}")
-                continue
-            calls += left
-    most = request.prompt.sampling.get("max_tokens") or request.prompt.sampling.get("max_completion_tokens")
-    completion = calls * int(most) if isinstance(most, int) else None
-    prompt = size // BYTES_PER_TOKEN
-    prices = request.limits.prices
-    cost = None
-    if prices is not None and completion is not None:
-        cost = Prices(prices.prompt, prices.completion).cost(Usage(prompt, completion))
-    finished = 0 if done is None else int(done.sum())
-    return Estimate(calls, finished, tuple(faults), fault_count, prompt, completion, cost)
+        yield from zip(indexes, batch.drop_columns([INDEX]).to_pylist(), strict=True)
+
+
+def _unanswered_rows(resolved: ResolvedRequest) -> Iterator[RunRow]:
+    """Yield the rows that can be asked, as if each had an answer."""
+    plan = plan_of(resolved.request, resolved.identity, resolved.columns, None)
+    for index, row in _rows(resolved):
+        if not _can_be_asked(plan, row):
+            continue
+        for replication in range(resolved.request.replications):
+            yield RunRow(index, replication, row, [{"text": PLACEHOLDER}])
+
+
+def _can_be_asked(plan: Plan, row: Mapping[str, JsonValue]) -> bool:
+    try:
+        plan.request(dict(row))
+    except BadInput:
+        return False
+    return True
+
+
+def _most_tokens(request: RunRequest) -> int | None:
+    """Return the limit of tokens of one answer."""
+    sampling = request.prompt.sampling
+    most = sampling.get("max_tokens") or sampling.get("max_completion_tokens")
+    return most if isinstance(most, int) else None
 
 
 async def _done(
     resolved: ResolvedRequest, replications: tuple[str, ...]
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Of each question and replication, whether it is answered."""
+    """Return whether each question and replication is answered."""
     source = await open_source(resolved.folder.inputs)
     indexes = await asyncio.to_thread(IndexMap, source)
     total = source.rows * len(replications)
-    found = await resume(resolved.folder.outputs, indexes, replications, total)
+    resumed = await resume(resolved.folder.outputs, indexes, replications, total)
     done = np.zeros(total, dtype=np.bool_)
-    for start, stop in found.rows.ranges():
+    for start, stop in resumed.rows.ranges():
         done[start:stop] = True
     return done.reshape(-1, len(replications))
 
 
-def as_json(found: Estimate) -> Mapping[str, JsonValue]:
+def as_json(expected: ExpectedCalls) -> dict[str, JsonValue]:
+    """The numbers for programs."""
     return {
-        "calls": found.calls,
-        "answered": found.done,
-        "rowsThatCannotBeAsked": found.fault_count,
-        "promptTokens": found.prompt_tokens,
-        "completionTokensAtMost": found.completion_tokens,
-        "costAtMost": found.cost,
+        "calls": expected.calls,
+        "answered": expected.done,
+        "rowsThatCannotBeAsked": expected.fault_count,
+        "promptTokens": expected.prompt_tokens,
+        "completionTokensAtMost": expected.completion_tokens,
+        "costAtMost": expected.cost,
     }

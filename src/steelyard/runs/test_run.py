@@ -15,7 +15,7 @@ from steelyard.errors import SteelyardError, UsageError
 from steelyard.evaluation.doubles import until
 from steelyard.runs.context import Interrupted, RunContext, RunFailed
 from steelyard.runs.doubles import echo, endpoint, make_request, stopping, write_prompts
-from steelyard.runs.dry_run import estimate
+from steelyard.runs.dry_run import expected_calls
 from steelyard.runs.export import exported
 from steelyard.runs.folder import Run, RunFolder, open_run
 from steelyard.runs.judge.spec import JudgeSpec
@@ -336,7 +336,7 @@ async def test_a_rubric_that_fits_no_row_is_told_while_calls_are_made(
         request = make_request(prompts, server.url, rubrics=(RubricSpec("slow.Slow?target=answr"),))
         with pytest.raises(UsageError, match=r"--rubric .* reads the column 'answr'; .* has prompt, target"):
             await asyncio.wait_for(run(request, tmp_path / "run"), timeout=60)
-    kept = await asyncio.to_thread(estimate, resolve(request, tmp_path / "run"))
+    kept = await asyncio.to_thread(expected_calls, resolve(request, tmp_path / "run"))
     assert 5 <= kept.done <= 8
     assert len(server.bodies) <= 12
 
@@ -363,7 +363,7 @@ def test_a_dry_run_counts_calls_and_bytes_and_writes_nothing(tmp_path: Path) -> 
     prompts = write_prompts(tmp_path / "p.parquet", [{"prompt": "x" * 400}, {"prompt": None}])
     prompt = PromptSpec(sampling={"max_tokens": 50})
     request = make_request(prompts, "http://127.0.0.1:1/v1", replications=2, prompt=prompt)
-    found = estimate(resolve(request, tmp_path / "run"))
+    found = expected_calls(resolve(request, tmp_path / "run"))
     assert (found.calls, found.fault_count, found.completion_tokens) == (2, 1, 100)
     assert 200 <= found.prompt_tokens <= 250
     assert not (tmp_path / "run").exists()

@@ -53,29 +53,15 @@ def execute(
 
 def print_estimate(request: RunRequest, folder: Path | None, form: str | None, *, fresh: bool = False) -> int:
     """Print what the run would cost, and make no call; return the exit status."""
-    from steelyard.runs.dry_run import BYTES_PER_TOKEN, as_json, estimate
+    from steelyard.cli.eval.dry_run_text import dry_run_json, dry_run_lines
+    from steelyard.runs.dry_run import expected_calls, expected_judging
     from steelyard.runs.resolve import resolve
 
     display = open_display(form)
     resolved = resolve(request, folder)
-    estimated = estimate(resolved, fresh=fresh)
-    lines = [f"{resolved.folder.path}: {count(estimated.calls, 'call')} to make, none was made"]
-    if estimated.done:
-        lines.append(f"{count(estimated.done)} of {count(resolved.total)} are answered already")
-    if estimated.fault_count:
-        lines += [f"{count(estimated.fault_count, 'row')} cannot be asked:", *estimated.faults]
-    lines.append(
-        f"about {count(estimated.prompt_tokens, 'token')} of requests (their bytes, at {BYTES_PER_TOKEN} a token)"
-    )
-    most = estimated.completion_tokens
-    lines.append(
-        "tokens of answers: unknown without --max-tokens"
-        if most is None
-        else f"at most {count(most, 'token')} of answers (--max-tokens)"
-    )
-    if estimated.cost is not None:
-        lines.append(f"about {estimated.cost:.4g} at most")
-    display.ends({"exit": 0, "dryRun": dict(as_json(estimated))}, "\n".join(lines))
+    model, judges = expected_calls(resolved, fresh=fresh), expected_judging(resolved, fresh=fresh)
+    lines = dry_run_lines(resolved, model, judges)
+    display.ends({"exit": 0, "dryRun": dry_run_json(model, judges)}, "\n".join(lines))
     return 0
 
 

@@ -315,6 +315,12 @@ class JudgeOptions:
             help="Number of times that each answer, or each order of a pair, is judged. Default: 1.",
         ),
     ] = None
+    judge_max_tokens: Annotated[
+        Number,
+        typer.Option(
+            min=1, metavar="N", help="Maximum tokens per answer of a judge. Default: the endpoint's."
+        ),
+    ] = None
     judge_api_key_env: Annotated[
         Text,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import get_args
 from steelyard.cli.eval import option_values
 from steelyard.errors import UsageError
 from steelyard.runs.folder import RUN_FILE, RunFolder
-from steelyard.runs.judge.spec import CRITERIA, JudgeSpec
+from steelyard.runs.judge.spec import CRITERIA, SAMPLING, JudgeSpec
 from steelyard.runs.request import (
     KIND,
     Format,
@@ -86,6 +86,7 @@ JUDGING = (
     "judge_prompt",
     "judge_against",
     "judge_times",
+    "judge_max_tokens",
     "judge_api_key_env",
 )
 
@@ -102,6 +103,8 @@ def judges_of(flags: Flags, request: RunRequest) -> dict[str, JsonValue]:
     changes: dict[str, JsonValue] = {}
     if "judge_prompt" in flags.given:
         changes["template"] = option_values.read("--judge-prompt", flags.given["judge_prompt"])
+    if "judge_max_tokens" in flags.given:
+        changes["sampling"] = {**SAMPLING, "max_tokens": flags.given["judge_max_tokens"]}
     changes |= flags.take(against="judge_against", times="judge_times")
     urls = option_values.urls(flags.given.get("judge_url", []), "--judge-url") or request.urls
     criteria = option_values.text_of("--judge-criteria", flags.given.get("judge_criteria", CRITERIA))

@@ -1,6 +1,7 @@
 """Judges named by flags."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,32 @@ async def test_judges_of_a_finished_run_spend_from_its_budget(tmp_path: Path) ->
         assert done.exit_code == 0, done.output
     assert len(server.prompts) == 40
     assert "Used in total" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_dry_run_names_the_calls_of_model_and_judge_apart(tmp_path: Path) -> None:
+    rows = [{"prompt": f"say {n}", "target": "1", "other": "no"} for n in range(10)]
+    prompts = write_prompts(tmp_path / "p.parquet", rows)
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("m: {prompt: 1, completion: 1}\nj: {prompt: 100, completion: 100}")
+    where = ["--url", "http://127.0.0.1:1/v1", "--output", str(tmp_path / "run"), "--prices", str(prices)]
+    model = ["--model", "m", "--max-tokens", "5"]
+    judge = [
+        "--judge-model",
+        "j",
+        "--judge-against",
+        "other",
+        "--judge-times",
+        "2",
+        "--judge-max-tokens",
+        "9",
+    ]
+    command = ["eval", "run", str(prompts), *where, *model, *judge, "--dry-run"]
+    lines = CliRunner().invoke(app, command).output.splitlines()
+    assert lines[0].endswith("/run: 50 calls to make, none was made")
+    assert lines[1] == "model m: 10 calls"
+    assert "  at most 50 tokens of answers (--max-tokens)" in lines[2:5]
+    assert lines[5] == "judge j: 40 calls (each pair in both orders, 2 times each)"
+    assert "  at most 360 tokens of answers (--judge-max-tokens)" in lines[6:9]
+    assert lines[-1].startswith("together about ")
+    document = json.loads(CliRunner().invoke(app, [*command, "--display", "json"]).output)["dryRun"]
+    assert (document["calls"], document["judges"][0]["calls"]) == (10, 40)

@@ -7,6 +7,7 @@ the verdicts in it, laid out as an output is, for the rubric `judge.Verdict`.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from steelyard.errors import UsageError
 from steelyard.evaluation.lean import seldom_collecting
@@ -68,22 +69,27 @@ def check_specs(specs: Sequence[JudgeSpec]) -> None:
         Template(spec.settled().template, f"judge {spec.name}, template")
 
 
+def request_to(spec: JudgeSpec, asked: RunRequest, questions: Path) -> RunRequest:
+    """Return the request of the judge's own run, about the answers of the run that `asked` describes."""
+    urls = spec.urls or asked.urls
+    return RunRequest(
+        source=SourceSpec(str(questions)),
+        model=spec.model,
+        urls=urls,
+        same_model_at=asked.same_model_at if urls == asked.urls else (),
+        prompt=PromptSpec(sampling=spec.sampling),
+        api_key_env=spec.api_key_env,
+        limits=replace(asked.limits, prices=spec.prices),
+        policy="Skip",
+        replications=spec.times,
+    )
+
+
 async def _ask(run: Run, spec: JudgeSpec, context: RunContext) -> str | None:
     """Bring the judge's own run to its end; return the cap that stopped it, or None."""
     folder = run.folder.judge(spec.name)
     path = await asyncio.to_thread(write_questions, run, spec, folder)
-    urls = spec.urls or run.request.urls
-    request = RunRequest(
-        source=SourceSpec(str(path)),
-        model=spec.model,
-        urls=urls,
-        same_model_at=run.request.same_model_at if urls == run.request.urls else (),
-        prompt=PromptSpec(sampling=spec.sampling),
-        api_key_env=spec.api_key_env,
-        limits=replace(run.request.limits, prices=spec.prices),
-        policy="Skip",
-        replications=spec.times,
-    )
+    request = request_to(spec, run.request, path)
     try:
         with storage_failures(str(folder.path)), seldom_collecting():
             resolved = await asyncio.to_thread(resolve, request, folder.path)

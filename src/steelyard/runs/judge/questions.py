@@ -4,7 +4,7 @@ The same answers give the same bytes, so that a report can be checked against th
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -14,7 +14,7 @@ from steelyard.runs.folder import Run, RunFolder, RunRow
 from steelyard.runs.judge.spec import JudgeSpec
 from steelyard.runs.prompts.render import renderer
 from steelyard.runs.prompts.template import Template
-from steelyard.runs.request import TARGETS
+from steelyard.runs.request import TARGETS, PromptSpec
 from steelyard.types import JsonValue
 
 QUESTIONS = "questions.jsonl"
@@ -39,21 +39,29 @@ def write_questions(run: Run, spec: JudgeSpec, folder: RunFolder) -> Path:
 
 def question_lines(run: Run, spec: JudgeSpec) -> Iterator[bytes]:
     """Yield the questions about the answers of `run`, as lines of JSON."""
-    return (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in _questions(run, spec))
+    return lines_about(run.rows(), run.request.prompt, spec, str(run.folder.path))
 
 
-def _questions(run: Run, spec: JudgeSpec) -> Iterator[dict[str, JsonValue]]:
+def lines_about(rows: Iterable[RunRow], asked: PromptSpec, spec: JudgeSpec, location: str) -> Iterator[bytes]:
+    """Yield the questions about the answers of `rows`, which the prompts of `asked` got; `location` has the rows."""
+    for question in _questions(rows, asked, spec, location):
+        yield orjson.dumps(question, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _questions(
+    rows: Iterable[RunRow], asked: PromptSpec, spec: JudgeSpec, location: str
+) -> Iterator[dict[str, JsonValue]]:
     spec = spec.settled()
     template = Template(spec.template, f"judge {spec.name}, template")
     names = sorted(spec.grades, key=lambda name: (-spec.grades[name], name))
     grades = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
     render = None
-    for row in run.rows():
+    for row in rows:
         response = (row.responses or [{}])[0].get("text")
         if response is None:
             continue
         if render is None:
-            render = renderer(run.request.prompt, list(row.row), str(run.folder.path))
+            render = renderer(asked, list(row.row), location)
         variables: dict[str, JsonValue] = {
             **row.row,
             "row": row.row,

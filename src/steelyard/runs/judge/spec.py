@@ -52,6 +52,7 @@ PAIR_CRITERIA = (
     "The better answer is the more correct one, then the more helpful one. Equally good answers are a tie."
 )
 CRITERIA = "The answer is correct: it says the same as the reference answer, whatever its wording."
+SAMPLING: Mapping[str, JsonValue] = {"temperature": 0}
 PARSE = r"(?im)^\W*verdict\W+(?P<verdict>[\w.+-]+)\W*$"
 
 
@@ -82,7 +83,7 @@ class JudgeSpec:
     """What a verdict may be, in any case, and what it is worth from 0 to 1."""
     parse: str = PARSE
     """A regular expression with a group `verdict`; of several matches the last one counts."""
-    sampling: Mapping[str, JsonValue] = field(default_factory=lambda: {"temperature": 0})
+    sampling: Mapping[str, JsonValue] = field(default_factory=lambda: dict(SAMPLING))
     prices: PriceSpec | None = None
     """What its tokens cost: they come from the budget of the run."""
     against: str | None = None
