@@ -1,4 +1,6 @@
-"""What a write must pass besides its own rules: its namespace lives, its definition stays, its address is free."""
+"""Admission checks of a write besides its own rules: its namespace lives, its definition stays, its address
+is free.
+"""
 
 import ipaddress
 
@@ -88,7 +90,7 @@ class Addresses:
 
     def _used(self) -> set[str]:
         items = self._store.bucket("services").items()
-        return {field_of(each.parsed(), "spec", "clusterIP") or "" for each in items}
+        return {field_of(item.parsed(), "spec", "clusterIP") or "" for item in items}
 
     def _free(self) -> str:
         """The next one that no Service has; those lately given back come last."""

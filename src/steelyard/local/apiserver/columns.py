@@ -25,7 +25,7 @@ class Column:
 
 
 def age(moment: str | None, now: datetime) -> str:
-    """How long ago, in the one or two units that kubectl shows."""
+    """Format the time since `moment` in the one or two units that kubectl shows."""
     if not moment:
         return UNKNOWN
     return duration((now - parse_stamp(moment)).total_seconds())
@@ -54,8 +54,8 @@ def duration(seconds: float) -> str:
 
 def at(*path: str, absent: Any = NONE) -> Cell:
     def cell(obj: Json, now: datetime) -> Any:
-        found = field_of(obj, *path)
-        return absent if found in (None, "") else found
+        value = field_of(obj, *path)
+        return absent if value in (None, "") else value
 
     return cell
 
@@ -73,7 +73,7 @@ def containers(*path: str) -> list[Column]:
 
     def joined(field: str) -> Cell:
         return lambda obj, now: ",".join(
-            each.get(field) or "" for each in field_of(obj, *path, "containers") or ()
+            container.get(field) or "" for container in field_of(obj, *path, "containers") or ()
         )
 
     return [
@@ -85,7 +85,7 @@ def containers(*path: str) -> list[Column]:
 def selector_text(selector: Json) -> str:
     """A label selector as text."""
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    parts += [expression_text(each) for each in selector.get("matchExpressions") or ()]
+    parts += [expression_text(expression) for expression in selector.get("matchExpressions") or ()]
     return ",".join(parts)
 
 
@@ -102,7 +102,7 @@ def _statuses(pod: Json) -> list[Json]:
 
 
 def pod_ready(pod: Json, now: datetime) -> str:
-    ready = sum(bool(each.get("ready")) for each in _statuses(pod))
+    ready = sum(bool(status.get("ready")) for status in _statuses(pod))
     return f"{ready}/{len(field_of(pod, 'spec', 'containers') or ())}"
 
 
@@ -118,11 +118,11 @@ def pod_status(pod: Json, now: datetime) -> str:
 
 
 def _starting(pod: Json) -> str | None:
-    """What the first init container that is not done is at."""
+    """Return the state of the first init container that is not done."""
     every = field_of(pod, "status", "initContainerStatuses") or []
     total = len(field_of(pod, "spec", "initContainers") or ())
-    for index, each in enumerate(every):
-        state = each.get("state") or {}
+    for index, entry in enumerate(every):
+        state = entry.get("state") or {}
         if "terminated" in state:
             if state["terminated"].get("exitCode") == 0:
                 continue
@@ -136,17 +136,19 @@ def _starting(pod: Json) -> str | None:
 
 def _running(pod: Json, reason: str) -> str:
     running = False
-    for each in reversed(_statuses(pod)):
-        state = each.get("state") or {}
+    for status in reversed(_statuses(pod)):
+        state = status.get("state") or {}
         if waiting := field_of(state, "waiting", "reason"):
             reason = waiting
         elif "terminated" in state:
             reason = _ended(state["terminated"])
-        elif "running" in state and each.get("ready"):
+        elif "running" in state and status.get("ready"):
             running = True
     if reason == "Completed" and running:
         conditions = field_of(pod, "status", "conditions") or ()
-        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+        )
         return "Running" if ready else "NotReady"
     return reason
 
@@ -160,9 +162,10 @@ def _ended(terminated: Json) -> str:
 
 
 def pod_restarts(pod: Json, now: datetime) -> str:
-    total = sum(each.get("restartCount") or 0 for each in _statuses(pod))
+    total = sum(status.get("restartCount") or 0 for status in _statuses(pod))
     last = max(
-        (field_of(each, "lastState", "terminated", "finishedAt") or "" for each in _statuses(pod)), default=""
+        (field_of(status, "lastState", "terminated", "finishedAt") or "" for status in _statuses(pod)),
+        default="",
     )
     return f"{total} ({age(last, now)} ago)" if total and last else str(total)
 
@@ -171,9 +174,14 @@ def pod_restarts(pod: Json, now: datetime) -> str:
 
 
 def job_status(job: Json, now: datetime) -> str:
-    for each in field_of(job, "status", "conditions") or ():
-        if each["status"] == "True" and each["type"] in ("Complete", "Failed", "Suspended", "FailureTarget"):
-            return str(each["type"])
+    for condition in field_of(job, "status", "conditions") or ():
+        if condition["status"] == "True" and condition["type"] in (
+            "Complete",
+            "Failed",
+            "Suspended",
+            "FailureTarget",
+        ):
+            return str(condition["type"])
     return "Terminating" if "deletionTimestamp" in job["metadata"] else "Running"
 
 
@@ -195,16 +203,20 @@ def job_duration(job: Json, now: datetime) -> str:
 
 def service_ports(service: Json, now: datetime) -> str:
     ports = field_of(service, "spec", "ports") or ()
-    return ",".join(f"{each['port']}/{each.get('protocol', 'TCP')}" for each in ports) or NONE
+    return ",".join(f"{port['port']}/{port.get('protocol', 'TCP')}" for port in ports) or NONE
 
 
 def service_selector(service: Json, now: datetime) -> str:
-    found = field_of(service, "spec", "selector") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(found.items())) or NONE
+    selector = field_of(service, "spec", "selector") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
 
 
 def node_status(node: Json, now: datetime) -> str:
-    ready = [each for each in field_of(node, "status", "conditions") or () if each["type"] == "Ready"]
+    ready = [
+        condition
+        for condition in field_of(node, "status", "conditions") or ()
+        if condition["type"] == "Ready"
+    ]
     status = "Unknown" if not ready else "Ready" if ready[0]["status"] == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if field_of(node, "spec", "unschedulable") else status
 
@@ -212,13 +224,15 @@ def node_status(node: Json, now: datetime) -> str:
 def node_roles(node: Json, now: datetime) -> str:
     prefix = "node-role.kubernetes.io/"
     labels = field_of(node, "metadata", "labels") or {}
-    return ",".join(sorted(each.removeprefix(prefix) for each in labels if each.startswith(prefix))) or NONE
+    return (
+        ",".join(sorted(label.removeprefix(prefix) for label in labels if label.startswith(prefix))) or NONE
+    )
 
 
 def node_address(kind: str) -> Cell:
     def cell(node: Json, now: datetime) -> str:
         every = field_of(node, "status", "addresses") or ()
-        return next((each["address"] for each in every if each["type"] == kind), NONE)
+        return next((address["address"] for address in every if address["type"] == kind), NONE)
 
     return cell
 
@@ -247,9 +261,10 @@ def subjects(kind: str) -> Cell:
     """The names of a binding's subjects of one kind; accounts with their namespaces."""
 
     def cell(binding: Json, now: datetime) -> str:
-        found = [each for each in binding.get("subjects") or () if each.get("kind") == kind]
+        subjects = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
         names = [
-            f"{e.get('namespace', '')}/{e['name']}" if kind == "ServiceAccount" else e["name"] for e in found
+            f"{e.get('namespace', '')}/{e['name']}" if kind == "ServiceAccount" else e["name"]
+            for e in subjects
         ]
         return ", ".join(names)
 
@@ -262,21 +277,23 @@ def scale_target(autoscaler: Json, now: datetime) -> str:
 
 
 def metric_target(metric: Json) -> str:
-    """What a metric should be; nothing here measures what it is."""
-    found = metric.get((metric.get("type") or "").lower()) or {}
-    target = found.get("target") or {}
+    """Return the target value of a metric; nothing here measures the actual one."""
+    source = metric.get((metric.get("type") or "").lower()) or {}
+    target = source.get("target") or {}
     value = target.get("averageValue") or target.get("value")
     if (share := target.get("averageUtilization")) is not None:
-        return f"{found.get('name')}: {UNKNOWN}/{share}%"
+        return f"{target.get('name')}: {UNKNOWN}/{share}%"
     return f"{UNKNOWN}/{value or '<auto>'}"
 
 
 def slice_ports(obj: Json, now: datetime) -> str:
-    ports = [str(each.get("port", "*")) for each in obj.get("ports") or ()]
+    ports = [str(port.get("port", "*")) for port in obj.get("ports") or ()]
     return ",".join(ports) or "<unset>"
 
 
 def slice_endpoints(obj: Json, now: datetime) -> str:
-    every = [address for each in obj.get("endpoints") or () for address in each.get("addresses") or ()]
+    every = [
+        address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses") or ()
+    ]
     shown = ",".join(every[:3])
     return f"{shown} + {len(every) - 3} more..." if len(every) > 3 else shown or "<unset>"

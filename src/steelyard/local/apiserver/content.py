@@ -27,7 +27,7 @@ def decoded(body: bytes) -> Any:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether lists and objects lie in each other deeper than `MAX_DEPTH`."""
+    """Tell whether lists and objects are nested deeper than `MAX_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [below for item in level for below in _below(item)]

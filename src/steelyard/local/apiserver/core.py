@@ -49,8 +49,8 @@ class Core:
     faults: Faults = field(default_factory=Faults)
 
     async def execution(self, request: Request) -> Execution | Response:
-        """What a request of `exec` is to run, or why not."""
-        parts = [each for each in request.path.split("/") if each]
+        """Return what a request of `exec` is to run, or the refusal."""
+        parts = [segment for segment in request.path.split("/") if segment]
         try:
             target = self._target("", "v1", parts[2:])
             item = self.rest.objects.item(target.kind, target.key)

@@ -15,12 +15,18 @@ from steelyard.types import Json
 def kinds_of(crd: Json) -> list[ResourceType]:
     """One per served version."""
     spec = crd["spec"]
-    stored = next(_kind(spec, each) for each in spec["versions"] if each.get("storage"))
+    stored = next(_kind(spec, version) for version in spec["versions"] if version.get("storage"))
     others = [
-        _kind(spec, each) for each in spec["versions"] if each.get("served") and not each.get("storage")
+        _kind(spec, version)
+        for version in spec["versions"]
+        if version.get("served") and not version.get("storage")
     ]
-    served = [stored] if any(each.get("storage") and each.get("served") for each in spec["versions"]) else []
-    return served + [_converted(each, stored) for each in others]
+    served = (
+        [stored]
+        if any(version.get("storage") and version.get("served") for version in spec["versions"])
+        else []
+    )
+    return served + [_converted(older, stored) for older in others]
 
 
 def _converted(kind: ResourceType, stored: ResourceType) -> ResourceType:
@@ -61,7 +67,7 @@ def _kind(spec: Json, version: Json) -> ResourceType:
         scaling=scaling,
         unconditional=False,
         selectable=frozenset(
-            each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
+            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
         ),
         custom=True,
         schema=schema,
@@ -71,7 +77,7 @@ def _kind(spec: Json, version: Json) -> ResourceType:
 
 def _scaling(scale: Json) -> Scaling:
     paths = (scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
-    return Scaling(*(tuple(each.strip(".").split(".")) if each else () for each in paths))
+    return Scaling(*(tuple(path.strip(".").split(".")) if path else () for path in paths))
 
 
 def _same(node: Node) -> Node:

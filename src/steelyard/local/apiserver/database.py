@@ -50,7 +50,7 @@ class DatabaseUnusable(Refused, OSError):
 
 
 class SqliteDatabase:
-    """What the store's `Database` asks; every failure is an OSError that names the file."""
+    """Database of the store on SQLite; every failure is an OSError that names the file."""
 
     def __init__(self, path: Path) -> None:
         refuse_network_file_system(path.parent)
@@ -63,8 +63,8 @@ class SqliteDatabase:
 
     def load(self) -> tuple[int, Iterable[Row]]:
         try:
-            found = self._connection.execute("SELECT value FROM version").fetchone()
-            version = found[0] + JUMP if found else 1
+            row = self._connection.execute("SELECT value FROM version").fetchone()
+            version = row[0] + JUMP if row else 1
             self.commit(version, ())  # two starts in a row jump twice
             rows = self._connection.execute("SELECT kind, namespace, name, raw FROM objects").fetchall()
         except sqlite3.Error as error:
@@ -135,7 +135,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> OSError:
-    """What SQLite found, in words; a file that is damaged needs a person."""
+    """Return SQLite's error in words; a damaged file needs a person."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DatabaseUnusable(f"{path}: is damaged ({error}); {_GO_ON}")
     made = OSError(f"{path} cannot be used: {error}")
@@ -163,11 +163,11 @@ def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mou
 
 def file_system(folder: Path, mounts: str) -> str:
     """The type of the file system of an absolute path, by the text of /proc/self/mounts."""
-    found, depth = "", -1
+    name, depth = "", -1
     for line in mounts.splitlines():
         _, where, kind, *_ = line.split(" ")
         where = where.encode().decode("unicode_escape")
         mount = Path(where)
         if folder.is_relative_to(mount) and len(mount.parts) >= depth:
-            found, depth = kind, len(mount.parts)
-    return found
+            name, depth = kind, len(mount.parts)
+    return name

@@ -75,22 +75,26 @@ class Definitions:
             else ("True", "InitialNamesAccepted", "the initial names have been accepted"),
         )
         others = [
-            each
-            for each in status.get("conditions") or ()
-            if each.get("type") not in ("NamesAccepted", "Established")
+            condition
+            for condition in status.get("conditions") or ()
+            if condition.get("type") not in ("NamesAccepted", "Established")
         ]
         status["conditions"] = [accepted, established, *others]
         if not rival:
             status["acceptedNames"] = names
-        stored = [each["name"] for each in definition["spec"]["versions"] if each.get("storage")]
+        stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         status["storedVersions"] = list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored]))
         return status
 
     def _condition(self, definition: Json, kind: str, value: tuple[str, str, str]) -> Json:
         status, reason, message = value
-        for each in field_of(definition, "status", "conditions") or ():
-            if (each.get("type"), each.get("status"), each.get("reason")) == (kind, status, reason):
-                return dict(each)
+        for condition in field_of(definition, "status", "conditions") or ():
+            if (condition.get("type"), condition.get("status"), condition.get("reason")) == (
+                kind,
+                status,
+                reason,
+            ):
+                return dict(condition)
         return {
             "type": kind,
             "status": status,

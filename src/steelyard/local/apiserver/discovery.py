@@ -1,4 +1,4 @@
-"""Which groups, versions and kinds there are, in each form that clients ask for, and the server's version."""
+"""Discovery: groups, versions and kinds in each form that clients ask for, and the server's version."""
 
 import platform
 from collections.abc import Iterable
@@ -66,23 +66,25 @@ class Discovery:
         paths = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
         for group, versions in self._groups().items():
             if group:
-                paths += [f"/apis/{group}", *(f"/apis/{group}/{each}" for each in versions)]
+                paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
         return sorted(paths)
 
     def _group(self, name: str) -> Json:
-        versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in self._groups()[name]]
+        versions = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in self._groups()[name]
+        ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def _kinds(self, group: str, version: str) -> list[ResourceType]:
-        return [each for each in self._registry.kinds() if (each.group, each.version) == (group, version)]
+        return [kind for kind in self._registry.kinds() if (kind.group, kind.version) == (group, version)]
 
     def _resources(self, group: str, version: str) -> Json:
-        found: list[Json] = []
+        entries: list[Json] = []
         for kind in self._kinds(group, version):
-            found.append(_resource(kind))
-            found += [{"name": f"{kind.plural}/{n}", **each} for n, each in _subresources(kind)]
+            entries.append(_resource(kind))
+            entries += [{"name": f"{kind.plural}/{n}", **details} for n, details in _subresources(kind)]
         for plural, name in REVIEW_KINDS.get((group, version), ()):
-            found.append(
+            entries.append(
                 {
                     "name": plural,
                     "singularName": name.lower(),
@@ -96,7 +98,7 @@ class Discovery:
             "kind": "APIResourceList",
             "apiVersion": "v1",
             "groupVersion": api_version,
-            "resources": found,
+            "resources": entries,
         }
 
     # ---- all in one document
@@ -107,7 +109,7 @@ class Discovery:
             "kind": "APIGroupDiscoveryList",
             "apiVersion": f"apidiscovery.k8s.io/{version}",
             "metadata": {},
-            "items": [self._discovered_group(each) for each in groups],
+            "items": [self._discovered_group(group) for group in groups],
         }
         response = json_response(content)
         response.content_type = _AGGREGATED.format(version)
@@ -115,14 +117,14 @@ class Discovery:
 
     def _discovered_group(self, name: str) -> Json:
         versions = [
-            {"version": each, "resources": list(self._discovered(name, each)), "freshness": "Current"}
-            for each in self._groups()[name]
+            {"version": version, "resources": list(self._discovered(name, version)), "freshness": "Current"}
+            for version in self._groups()[name]
         ]
         return {"metadata": {"name": name, "creationTimestamp": None} if name else {}, "versions": versions}
 
     def _discovered(self, group: str, version: str) -> Iterable[Json]:
         for kind in self._kinds(group, version):
-            found = {
+            entry = {
                 "resource": kind.plural,
                 "responseKind": _response_kind(kind),
                 "scope": "Namespaced" if kind.namespaced else "Cluster",
@@ -130,18 +132,18 @@ class Discovery:
                 "verbs": list(VERBS),
             }
             if kind.short_names:
-                found["shortNames"] = list(kind.short_names)
+                entry["shortNames"] = list(kind.short_names)
             if kind.categories:
-                found["categories"] = list(kind.categories)
+                entry["categories"] = list(kind.categories)
             below = [
                 {
                     "subresource": name,
                     "responseKind": SCALE if name == "scale" else _response_kind(kind),
-                    "verbs": each["verbs"],
+                    "verbs": details["verbs"],
                 }
-                for name, each in _subresources(kind)
+                for name, details in _subresources(kind)
             ]
-            yield found | ({"subresources": below} if below else {})
+            yield entry | ({"subresources": below} if below else {})
         for plural, name in REVIEW_KINDS.get((group, version), ()):
             yield {
                 "resource": plural,
@@ -155,7 +157,7 @@ class Discovery:
 def _aggregated_form(request: Request) -> str:
     """The version of aggregated discovery that the client asks for; empty for none."""
     for part in request.headers.get("accept", "").split(","):
-        fields = {each.strip() for each in part.split(";")}
+        fields = {parameter.strip() for parameter in part.split(";")}
         if "as=APIGroupDiscoveryList" in fields and fields & {"v=v2", "v=v2beta1"} and JSON in fields:
             return "v2" if "v=v2" in fields else "v2beta1"
     return ""
@@ -166,13 +168,13 @@ def _response_kind(kind: ResourceType) -> Json:
 
 
 def _resource(kind: ResourceType) -> Json:
-    found: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
-    found |= {"kind": kind.kind, "verbs": list(VERBS)}
+    entry: Json = {"name": kind.plural, "singularName": kind.named, "namespaced": kind.namespaced}
+    entry |= {"kind": kind.kind, "verbs": list(VERBS)}
     if kind.short_names:
-        found["shortNames"] = list(kind.short_names)
+        entry["shortNames"] = list(kind.short_names)
     if kind.categories:
-        found["categories"] = list(kind.categories)
-    return found
+        entry["categories"] = list(kind.categories)
+    return entry
 
 
 def _subresources(kind: ResourceType) -> Iterable[tuple[str, Json]]:

@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is wrong with one field."""
+    """Fault of one field."""
 
     field: str
     message: str
@@ -45,7 +45,7 @@ def forbidden_field(path: str, detail: str) -> Cause:
 
 
 def unsupported(path: str, value: object, supported: list[str]) -> Cause:
-    choices = ", ".join(f'"{each}"' for each in supported)
+    choices = ", ".join(f'"{choice}"' for choice in supported)
     text = f"Unsupported value: {shown(value)}: supported values: {choices}"
     return Cause(path, text, "FieldValueNotSupported")
 
@@ -96,7 +96,7 @@ def forbidden(group: str, plural: str, name: str, detail: str, cause: Cause | No
 
 
 def is_invalid(group: str, kind: str, name: str, causes: list[Cause]) -> Refusal:
-    lines = [f"{each.field}: {each.message}" for each in causes]
+    lines = [f"{cause.field}: {cause.message}" for cause in causes]
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     details: Json = {"name": name, "kind": kind} | ({"group": group} if group else {})
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
@@ -116,7 +116,7 @@ def unsupported_media(message: str) -> Refusal:
 
 
 def not_implemented(message: str) -> Refusal:
-    """For what Kubernetes has and this server does not serve."""
+    """Refuse what Kubernetes has and this server does not serve."""
     return Refusal(501, "NotImplemented", message)
 
 

@@ -105,7 +105,7 @@ async def _last_words(output: "asyncio.Future[list[None]]", sent: Sent) -> None:
 
 
 def status_of(code: int) -> Json:
-    """How a command ended, as clients read it; a signal's number is told as shells do."""
+    """Return how a command ended, as clients read it; a signal becomes 128 plus its number, as in shells."""
     code = 128 - code if code < 0 else code
     if code == 0:
         return {"metadata": {}, "status": "Success"}
@@ -150,7 +150,7 @@ def _kill(process: Process) -> None:
 
 @asynccontextmanager
 async def _ending_with(pid: int, process: Process) -> AsyncIterator[None]:
-    """While the container's first process lives."""
+    """Run the body while the container's first process lives."""
     loop = asyncio.get_running_loop()
     try:
         fd = os.pidfd_open(pid)
@@ -182,7 +182,7 @@ async def _copy(reader: asyncio.StreamReader | None, channel: int, send: Send) -
 
 
 async def _feed(messages: AsyncIterator[bytes], process: Process, terminal: int | None) -> None:
-    """What the caller sends, until it is gone."""
+    """Forward what the caller sends, until the caller is gone."""
     async for message in messages:
         channel, content = message[0] if message else CLOSE, message[1:]
         if channel == STDIN and terminal is not None:

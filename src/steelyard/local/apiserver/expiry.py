@@ -1,4 +1,4 @@
-"""What goes by itself: events an hour after they were last written, and Pods that nobody is left to end.
+"""Expiry of objects: events an hour after they were last written, and Pods that nobody is left to end.
 
 A folder lives for years. `server.serve` runs `Expiry.run` as a task; tests call `expire` and `collect` with a clock.
 """
@@ -93,7 +93,9 @@ class Expiry:
         return free and (not node or self._store.get(NODES, ("", node)) is None)
 
     async def _settled(self) -> bool:
-        """Whether the removals are durable: a commit that failed took them back, and they come again."""
+        """Wait until the removals are durable; False after a failed commit, which took them back: they come
+        again.
+        """
         try:
             await self._store.settled()
         except OSError:
@@ -103,7 +105,7 @@ class Expiry:
 
 
 def _written(item: Item, now: datetime) -> datetime:
-    """When a stored event was last written, as far as it says so."""
+    """Return when a stored event was last written, as far as it says so."""
     event = item.parsed()
     made = field_of(event, "metadata", "creationTimestamp")
     times = [

@@ -41,6 +41,6 @@ def item_of(obj: Json) -> Item:
         metadata["name"],
         metadata["uid"],
         metadata.get("labels") or _NONE,
-        tuple(each["uid"] for each in metadata.get("ownerReferences") or ()),
+        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         "deletionTimestamp" in metadata,
     )

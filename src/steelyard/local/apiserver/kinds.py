@@ -1,4 +1,4 @@
-"""What is served of each kind, and where its rules are. The built-in kinds; `custom.py` makes the others."""
+"""Kinds that are served, and the rules of each. These are the built-in kinds; `custom.py` makes the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ def no_causes(obj: Json, old: Json | None) -> list[Cause]:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the objects of a kind are made whole and checked."""
+    """Functions that complete and check the objects of a kind."""
 
     prepare: Callable[[Json], None] = nothing  # a new object: what clients may not set
     default: Callable[[Json], None] = nothing  # every write: what clients may leave out
@@ -32,7 +32,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Where a kind keeps how many replicas there should be, how many there are, and which they are."""
+    """Paths at which a kind keeps the wanted and the present number of replicas, and their selector."""
 
     replicas: tuple[str, ...]
     current: tuple[str, ...]

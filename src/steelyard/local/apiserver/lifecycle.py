@@ -1,4 +1,4 @@
-"""What follows from deletions: dependents of owners that are gone, contents of namespaces and of definitions.
+"""Consequences of deletions: dependents of owners that are gone, contents of namespaces and of definitions.
 
 Follows the store's commits through a queue, in a task of the server; everything that it does is a write like any
 other, with the uid as its condition.
@@ -59,7 +59,7 @@ class Lifecycle:
             self._look_at(reference)
 
     async def run(self) -> None:
-        """Everything once at the start, for what was left undone; then what changes."""
+        """Handle everything once at the start, for what was left undone; then every change."""
         for bucket in self._store.kinds():
             for item in self._store.bucket(bucket).items():
                 if item.deleting or item.owners:
@@ -128,7 +128,9 @@ class Lifecycle:
 
     def _drop_finalizer(self, kind: ResourceType, item: Item, name: str) -> None:
         def change(metadata: Json) -> None:
-            metadata["finalizers"] = [each for each in metadata.get("finalizers") or () if each != name]
+            metadata["finalizers"] = [
+                finalizer for finalizer in metadata.get("finalizers") or () if finalizer != name
+            ]
 
         self._change(kind, item, change)
 
@@ -137,32 +139,34 @@ class Lifecycle:
     def _collect(self, kind: ResourceType, item: Item) -> None:
         """Delete what has no owner left; forget owners that are gone where another is there."""
         owners = item.parsed()["metadata"]["ownerReferences"]
-        gone = [each for each in owners if self._is_gone(each, item)]
+        gone = [owner for owner in owners if self._is_gone(owner, item)]
         if len(gone) == len(owners):
             self._delete((kind.bucket, item.key))
             return
-        waiting = [each for each in owners if each not in gone and self._waits_for_dependents(each)]
+        waiting = [owner for owner in owners if owner not in gone and self._waits_for_dependents(owner)]
         if waiting and len(waiting) + len(gone) == len(owners):
             self._delete(
                 (kind.bucket, item.key), "Foreground" if self._store.dependents(item.uid) else "Background"
             )
         elif gone:
-            uids = {each["uid"] for each in gone}
+            uids = {owner["uid"] for owner in gone}
             self._forget_owners(kind, item, uids)
 
     def _is_gone(self, owner: Json, item: Item) -> bool:
-        """Not there by its uid, where such an owner could be; one of an unknown kind may live elsewhere."""
+        """Tell whether an owner is gone by its uid, where such an owner could be; one of an unknown kind may
+        live elsewhere.
+        """
         kind = self._registry.named(owner["apiVersion"], owner["kind"])
         if kind is None:
             return False
-        found = self._store.owner(owner["uid"])
-        if found is None or found[0] != kind.bucket or found[1][1] != owner["name"]:
+        parent = self._store.owner(owner["uid"])
+        if parent is None or parent[0] != kind.bucket or parent[1][1] != owner["name"]:
             return True
-        return kind.namespaced and found[1][0] != item.namespace
+        return kind.namespaced and parent[1][0] != item.namespace
 
     def _waits_for_dependents(self, owner: Json) -> bool:
-        found = self._store.owner(owner["uid"])
-        item = self._store.get(*found) if found else None
+        parent = self._store.owner(owner["uid"])
+        item = self._store.get(*parent) if parent else None
         return bool(
             item and item.deleting and FOREGROUND in (item.parsed()["metadata"].get("finalizers") or ())
         )
@@ -204,10 +208,10 @@ class Lifecycle:
     def _empty_namespace(self, kind: ResourceType, item: Item) -> None:
         left = False
         for bucket in self._store.kinds():
-            for each in self._store.bucket(bucket).items(item.name):
-                if not each.deleting:
-                    self._delete((bucket, each.key))
-                left |= self._store.get(bucket, each.key) is not None
+            for content in self._store.bucket(bucket).items(item.name):
+                if not content.deleting:
+                    self._delete((bucket, content.key))
+                left |= self._store.get(bucket, content.key) is not None
         if not left:
             obj = item.parsed()
             obj["spec"] = {}
@@ -216,10 +220,10 @@ class Lifecycle:
 
     def _empty_definition(self, kind: ResourceType, item: Item) -> None:
         left = False
-        for each in self._store.bucket(item.name).items():
-            if not each.deleting:
-                self._delete((item.name, each.key))
-            left |= self._store.get(item.name, each.key) is not None
+        for dependent in self._store.bucket(item.name).items():
+            if not dependent.deleting:
+                self._delete((item.name, dependent.key))
+            left |= self._store.get(item.name, dependent.key) is not None
         if not left:
             self._drop_finalizer(kind, item, CLEANUP)
 
@@ -230,4 +234,4 @@ def _new_owners(change: Change) -> bool:
 
 def _blocks(dependent: Item, uid: str) -> bool:
     owners = dependent.parsed()["metadata"].get("ownerReferences") or ()
-    return any(each["uid"] == uid and each.get("blockOwnerDeletion") for each in owners)
+    return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)

@@ -20,7 +20,7 @@ from steelyard.types import Json
 
 @dataclass(frozen=True)
 class Page:
-    """Where a list goes on: after this object, in the state of (at least) this version."""
+    """Position at which a list continues: after this object, in the state of (at least) this version."""
 
     version: int
     after: Key
@@ -48,8 +48,8 @@ def list_response(store: Store, kind: ResourceType, namespace: str | None, reque
                 "The provided continue parameter is too old to display a consistent list result. You must start a "
                 "new list without the continue parameter."
             )
-        items = (each for each in items if each.key > page.after)
-    chosen = [each for each in items if selects(each)]
+        items = (item for item in items if item.key > page.after)
+    chosen = [item for item in items if selects(item)]
     limit = integer(request, "limit")
     # Of every page that of the first: whoever watches from it misses nothing that came between two pages.
     version = page.version if page else store.version

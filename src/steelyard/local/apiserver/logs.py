@@ -65,13 +65,13 @@ class PodLogs:
             if lines and not lines[-1].endswith(b"\n"):
                 rest = lines.pop()
             if lines:
-                yield b"".join(_text(each, options) for each in lines)
+                yield b"".join(_text(line, options) for line in lines)
             while True:
                 ended = self._ended(item, container)  # asked before reading: what was written by then is read
                 rest += file.read(_BLOCK)
                 whole, _, rest = rest.rpartition(b"\n")
                 if whole:
-                    yield b"".join(_text(each + b"\n", options) for each in whole.split(b"\n"))
+                    yield b"".join(_text(line + b"\n", options) for line in whole.split(b"\n"))
                 elif ended:
                     return
                 else:
@@ -88,8 +88,8 @@ class PodLogs:
 
 def container_of(pod: Json, name: str) -> str:
     spec = pod["spec"]
-    names = [each["name"] for each in spec["containers"]]
-    every = names + [each["name"] for each in spec.get("initContainers") or ()]
+    names = [listed["name"] for listed in spec["containers"]]
+    every = names + [listed["name"] for listed in spec.get("initContainers") or ()]
     if name and name not in every:
         raise errors.bad_request(f"container {name} is not valid for pod {pod['metadata']['name']}")
     if not name and len(names) > 1:
@@ -102,8 +102,10 @@ def container_of(pod: Json, name: str) -> str:
 def _status(pod: Json, container: str) -> Json | None:
     status = pod.get("status") or {}
     every = (status.get("containerStatuses") or []) + (status.get("initContainerStatuses") or [])
-    found: Json | None = next((each for each in every if each["name"] == container), None)
-    return found
+    container_spec: Json | None = next(
+        (candidate for candidate in every if candidate["name"] == container), None
+    )
+    return container_spec
 
 
 def _restarts(pod: Json, container: str) -> int:
@@ -130,13 +132,13 @@ def _options(request: Request) -> LogOptions:
 
 def _whole(path: Path, options: LogOptions) -> bytes:
     lines = _select(path.read_bytes().splitlines(keepends=True), options)
-    text = b"".join(_text(each, options) for each in lines)
+    text = b"".join(_text(line, options) for line in lines)
     return text[: options.limit] if options.limit else text
 
 
 def _select(lines: list[bytes], options: LogOptions) -> list[bytes]:
     if options.since:
-        lines = [each for each in lines if each.partition(b" ")[0].decode().rstrip("Z") >= options.since]
+        lines = [line for line in lines if line.partition(b" ")[0].decode().rstrip("Z") >= options.since]
     if options.tail is None:
         return lines
     return list(_tail(lines, options.tail))
@@ -159,7 +161,7 @@ def _part(line: bytes) -> bool:
 
 
 def _text(line: bytes, options: LogOptions) -> bytes:
-    """What the container wrote; a part of a line has no end."""
+    """Return the container's output of one line; a part of a line has no end."""
     fields = line.split(b" ", 3)
     if len(fields) < 4:
         return line

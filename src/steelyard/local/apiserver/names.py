@@ -1,4 +1,4 @@
-"""Which names, labels and keys the API takes, in the real server's words."""
+"""Names, labels and keys that the API accepts, refused in the real server's words."""
 
 import re
 
@@ -77,7 +77,7 @@ def labels_causes(labels: Json, path: str) -> list[Cause]:
 
 
 def metadata_causes(metadata: Json, kind: str) -> list[Cause]:
-    """What is wrong with an object's metadata, whatever its kind."""
+    """Return the faults of an object's metadata, whatever its kind."""
     name = metadata.get("name") or ""
     if not name:
         return [required("metadata.name", "name or generateName is required")]

@@ -32,7 +32,7 @@ _SERVER_SET = [
 
 @dataclass
 class Options:
-    """How a write is to be done; warnings are collected for its answer."""
+    """Options of a write; warnings are collected for its answer."""
 
     dry_run: bool = False
     validation: Literal["Strict", "Warn", "Ignore"] = "Warn"
@@ -46,10 +46,10 @@ class Objects:
         self.store, self.clock, self.admission = store, clock, admission
 
     def item(self, kind: ResourceType, key: Key) -> Item:
-        found = self.store.get(kind.bucket, key)
-        if found is None:
+        stored = self.store.get(kind.bucket, key)
+        if stored is None:
             raise errors.not_found(kind.group, kind.plural, key[1])
-        return found
+        return stored
 
     # ---- create
 
@@ -73,7 +73,7 @@ class Objects:
         return self._put(kind, obj, options)
 
     def _new_metadata(self, kind: ResourceType, namespace: str, metadata: Json) -> bool:
-        """What the server sets; whether that was the name, too."""
+        """Set the server's own metadata, and tell whether the name was generated."""
         if kind.namespaced:
             if metadata.get("namespace", namespace) != namespace:
                 text = "the namespace of the provided object does not match the namespace sent on the request"
@@ -149,7 +149,7 @@ class Objects:
             raise errors.conflict(kind.group, kind.plural, item.name, text)
 
     def _keep(self, kind: ResourceType, old: Json, new: Json) -> None:
-        """What a replacement of the whole object may not change stays as it was."""
+        """Keep the fields that a replacement of the whole object may not change."""
         before, metadata = old["metadata"], new["metadata"]
         for name in _SERVER_SET:
             metadata.pop(name, None)
@@ -167,15 +167,19 @@ class Objects:
             return kind.rules.status_check(new, old)
         causes = metadata_causes(new["metadata"], kind.name_check)
         finalizers = old["metadata"].get("finalizers") or []
-        added = [each for each in new["metadata"].get("finalizers") or [] if each not in finalizers]
+        added = [
+            finalizer for finalizer in new["metadata"].get("finalizers") or [] if finalizer not in finalizers
+        ]
         if added and "deletionTimestamp" in old["metadata"]:
-            names = ", ".join(f'"{each}"' for each in added)
+            names = ", ".join(f'"{finalizer}"' for finalizer in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers "
             causes.append(errors.forbidden_field("metadata.finalizers", text + "[]string{" + names + "}"))
         return causes + self._new_causes(kind, new, old)
 
     def _new_causes(self, kind: ResourceType, new: Json, old: Json) -> list[Cause]:
-        """What is wrong now and was not before: what was stored before a rule came can be mended, and deleted."""
+        """Return the faults that the old object did not have: an object stored before a rule came can be
+        mended, and deleted.
+        """
         causes = kind.rules.check(new, old)
         if not causes or kind.custom:
             return causes
@@ -258,7 +262,7 @@ class Objects:
 
 @dataclass(frozen=True)
 class Deletion:
-    """How an object is to be deleted."""
+    """Options of a deletion."""
 
     grace: int | None = None
     propagation: str = ""
@@ -267,7 +271,7 @@ class Deletion:
 
 
 class Admission:
-    """What a write must pass besides its own rules; `admission.py` has the server's."""
+    """Checks of a write besides its kind's own rules; `admission.py` has the server's."""
 
     def admit(self, kind: ResourceType, obj: Json, old: Json | None, dry_run: bool) -> None: ...
 
@@ -291,9 +295,9 @@ def decode(kind: ResourceType, obj: Json, options: Options) -> None:
     if options.validation == "Ignore":
         drop_unknown(kind.node(), obj)
     if unknown and options.validation == "Strict":
-        listed = ", ".join(f'unknown field "{each}"' for each in unknown)
+        listed = ", ".join(f'unknown field "{field}"' for field in unknown)
         raise _undecodable(kind, f"strict decoding error: {listed}")
-    options.warnings += [f'unknown field "{each}"' for each in unknown]
+    options.warnings += [f'unknown field "{field}"' for field in unknown]
     try:
         _check_decoded(kind, obj)
     except WrongType as error:
@@ -361,7 +365,9 @@ def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> No
     if not propagation and kind.bucket == "jobs.batch":
         propagation = "Orphan"
     finalizers = [
-        each for each in metadata.get("finalizers") or [] if each not in ("orphan", "foregroundDeletion")
+        finalizer
+        for finalizer in metadata.get("finalizers") or []
+        if finalizer not in ("orphan", "foregroundDeletion")
     ]
     if not propagation:
         return
@@ -374,14 +380,14 @@ def _set_propagation(kind: ResourceType, metadata: Json, propagation: str) -> No
         metadata["finalizers"] = finalizers
 
 
-def _grace(kind: ResourceType, obj: Json, asked: int | None) -> int | None:
+def _grace(kind: ResourceType, obj: Json, requested: int | None) -> int | None:
     """Seconds that a Pod gets to end; None for kinds without such."""
     if kind.bucket != "pods":
         return None
     spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    wanted = int(spec.get("terminationGracePeriodSeconds", 30)) if asked is None else asked
+    wanted = int(spec.get("terminationGracePeriodSeconds", 30)) if requested is None else requested
     return min(max(wanted, 0), LONGEST_GRACE)
 
 

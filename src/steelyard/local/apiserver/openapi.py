@@ -47,7 +47,9 @@ class OpenApi:
         return list(dict.fromkeys(kind.group_version for kind in self._registry.kinds()))
 
     def _index(self) -> Response:
-        """What clients cache is named by its hash: of the kinds in it, so that the index needs no documents."""
+        """Return the index of documents. Clients cache a document by its hash, which is of the kinds in it,
+        so the index needs no documents.
+        """
         paths = {}
         for name in self._names():
             served = [[kind.plural, kind.schema, bool(kind.scaling)] for kind in self._kinds(name)]
@@ -175,7 +177,10 @@ def _object(kind: ResourceType) -> Json:
 
 
 def _in_path(*names: str) -> list[Json]:
-    return [{"name": each, "in": "path", "required": True, "schema": {"type": "string"}} for each in names]
+    return [
+        {"name": parameter, "in": "path", "required": True, "schema": {"type": "string"}}
+        for parameter in names
+    ]
 
 
 def _operation(kind: ResourceType, action: str, answer: str, body: Iterable[str] = ()) -> Json:
@@ -190,7 +195,10 @@ def _operation(kind: ResourceType, action: str, answer: str, body: Iterable[str]
     }
     if media := tuple(body):
         sent = {"type": "object"} if action == "patch" else _reference(answer)
-        operation["requestBody"] = {"required": True, "content": {each: {"schema": sent} for each in media}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {media_type: {"schema": sent} for media_type in media},
+        }
         operation["parameters"] = [
             {"name": name, "in": "query", "schema": {"type": kind_}} for name, kind_ in _OPTIONS.items()
         ]

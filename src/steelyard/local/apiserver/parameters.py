@@ -113,7 +113,7 @@ def deletion_of(request: Request) -> Deletion:
 
 
 def watch_options(request: Request, current: int) -> WatchOptions:
-    """How to watch; refuses a version that is not yet."""
+    """Return the options of a watch; refuse a version that does not exist yet."""
     version = request.query.get("resourceVersion", "")
     check_version(version, current)
     initial = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None

@@ -17,7 +17,9 @@ from steelyard.types import Json
 
 _log = logging.getLogger(__name__)
 VALID = timedelta(days=3650)
-"""Also backwards: a certificate that begins now would be refused by everybody once the clock is set back."""
+"""Validity of certificates, also backwards: one that begins now would be refused by everybody once the clock
+is set back.
+"""
 RENEW = timedelta(days=30)
 
 
@@ -61,13 +63,13 @@ def _read(path: Path) -> x509.Certificate | None:
 
 
 def _belong(certificate: Path, key: Path) -> bool:
-    """Whether both can be read, and the key is the certificate's."""
-    found = _read(certificate)
+    """Tell whether both can be read, and the key is the certificate's."""
+    loaded = _read(certificate)
     try:
         private = serialization.load_pem_private_key(key.read_bytes(), None)
     except (OSError, ValueError, TypeError):
         return False
-    return found is not None and found.public_key() == private.public_key()
+    return loaded is not None and loaded.public_key() == private.public_key()
 
 
 def _say_anew(*paths: Path) -> None:
@@ -78,26 +80,26 @@ def _say_anew(*paths: Path) -> None:
 
 
 def _is_due(path: Path, now: datetime) -> bool:
-    """Whether the certificate is not there, is about to end, or is of a clock that was ahead."""
-    found = _read(path)
-    return found is None or found.not_valid_after_utc < now + RENEW or found.not_valid_before_utc > now
+    """Tell whether the certificate is missing, ends soon, or was made while the clock was ahead."""
+    loaded = _read(path)
+    return loaded is None or loaded.not_valid_after_utc < now + RENEW or loaded.not_valid_before_utc > now
 
 
 def _serves(path: Path, host: str, now: datetime) -> bool:
-    found = _read(path)
+    loaded = _read(path)
     authority = _read(path.with_name("ca.crt"))
     if (
-        found is None
+        loaded is None
         or authority is None
         or _is_due(path, now)
         or not _belong(path, path.with_suffix(".key"))
     ):
         return False
     try:
-        found.verify_directly_issued_by(authority)
+        loaded.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return _alternative(host) in list(names)
 
 
@@ -125,7 +127,7 @@ def _make_server(folder: Path, host: str, now: datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name("steelyard-kubernetes"), authority.subject, key.public_key(), now)
     hosts = dict.fromkeys(["localhost", "127.0.0.1", host])
-    alternative = x509.SubjectAlternativeName([_alternative(each) for each in hosts])
+    alternative = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = builder.add_extension(alternative, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

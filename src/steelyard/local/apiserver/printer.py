@@ -22,17 +22,17 @@ _STEP = re.compile(
 def custom_columns(kind: ResourceType) -> list[Column]:
     if not kind.columns:
         return [NAME, AGE]
-    return [NAME, *(_column(each) for each in kind.columns)]
+    return [NAME, *(_column(column) for column in kind.columns)]
 
 
 def _column(spec: Json) -> Column:
     path, kind = spec["jsonPath"], spec["type"]
 
     def cell(obj: Json, now: datetime) -> Any:
-        found = list(json_path(path, obj))
-        if not found:
+        values = list(json_path(path, obj))
+        if not values:
             return None
-        return age(str(found[0]), now) if kind == "date" else _shown(found, kind)
+        return age(str(values[0]), now) if kind == "date" else _shown(values, kind)
 
     return Column(
         spec["name"],
@@ -44,25 +44,25 @@ def _column(spec: Json) -> Column:
     )
 
 
-def _shown(found: list[Any], kind: str) -> Any:
-    first = found[0]
+def _shown(values: list[Any], kind: str) -> Any:
+    first = values[0]
     if kind in ("integer", "number"):
         return first if isinstance(first, int | float) else None
-    if len(found) == 1:
+    if len(values) == 1:
         return first if isinstance(first, str | bool) and kind in ("string", "boolean") else str(first)
-    return ",".join(str(each) for each in found)
+    return ",".join(str(value) for value in values)
 
 
 def json_path(path: str, obj: Any) -> Iterator[Any]:
     """The values at a path of names, indexes and simple filters; nothing for a path of other parts."""
-    found, position = [obj], 0
+    values, position = [obj], 0
     while position < len(path):
         step = _STEP.match(path, position)
         if step is None:
             return
-        found = [each for one in found for each in _step(one, step.groupdict())]
+        values = [value for one in values for value in _step(one, step.groupdict())]
         position = step.end()
-    yield from (each for each in found if each is not None)
+    yield from (value for value in values if value is not None)
 
 
 def _step(value: Any, step: dict[str, str | None]) -> Iterator[Any]:
@@ -73,9 +73,9 @@ def _step(value: Any, step: dict[str, str | None]) -> Iterator[Any]:
     elif not isinstance(value, list):
         return
     elif key := step["key"]:
-        for each in value:
-            if next(json_path(f".{key}", each), None) == step["value"]:
-                yield each
+        for child in value:
+            if next(json_path(f".{key}", child), None) == step["value"]:
+                yield child
     elif step["from"] is not None:
         yield from value[slice(_number(step["from"]), _number(step["to"]))]
     elif step["index"] == "*":

@@ -13,16 +13,18 @@ CLASSES = "priorityclasses.scheduling.k8s.io"
 def assign_priority(store: Store, pod: Json) -> None:
     spec = pod["spec"]
     name = spec.get("priorityClassName") or ""
-    found = _by_name(store, pod, name) if name else _global_default(store)
-    if found and not name:
-        spec["priorityClassName"] = found["metadata"]["name"]
-    value = found["value"] if found else 0
+    priority_class = _by_name(store, pod, name) if name else _global_default(store)
+    if priority_class and not name:
+        spec["priorityClassName"] = priority_class["metadata"]["name"]
+    value = priority_class["value"] if priority_class else 0
     if spec.get("priority") not in (None, value):
         text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
         text += f"priority admission controller computed {value} from the given PriorityClass name"
         raise errors.forbidden("", "pods", pod["metadata"]["name"], text)
     spec["priority"] = value
-    spec["preemptionPolicy"] = found["preemptionPolicy"] if found else "PreemptLowerPriority"
+    spec["preemptionPolicy"] = (
+        priority_class["preemptionPolicy"] if priority_class else "PreemptLowerPriority"
+    )
 
 
 def _by_name(store: Store, pod: Json, name: str) -> Json:
@@ -34,15 +36,17 @@ def _by_name(store: Store, pod: Json, name: str) -> Json:
 
 
 def _global_default(store: Store) -> Json | None:
-    """Of several the lowest, as on a real server."""
-    classes = [each.parsed() for each in store.bucket(CLASSES).items()]
+    """Return the default class; the lowest of several, as a real server does."""
+    classes = [item.parsed() for item in store.bucket(CLASSES).items()]
     return min(
-        (each for each in classes if each.get("globalDefault")), key=lambda c: int(c["value"]), default=None
+        (priority_class for priority_class in classes if priority_class.get("globalDefault")),
+        key=lambda c: int(c["value"]),
+        default=None,
     )
 
 
 def add_system_classes(objects: Objects, kind: ResourceType) -> None:
-    """Those that every server has."""
+    """Add the priority classes that every server has."""
     for name, value in SYSTEM_CLASSES.items():
         if objects.store.get(CLASSES, ("", name)) is None:
             objects.create(kind, "", {"metadata": {"name": name}, "value": value}, Options())

@@ -33,12 +33,12 @@ def _names() -> dict[tuple[str, str, str], str]:
 
 @cache
 def _index() -> tuple[tuple[tuple[tuple[str, str, str], str], ...], dict[str, Json]]:
-    schemas = {name: _without_descriptions(each) for name, each in read_schemas().items()}
-    found = []
-    for name, each in schemas.items():
-        for gvk in each.get("x-kubernetes-group-version-kind") or ():
-            found.append(((gvk["group"], gvk["version"], gvk["kind"]), name))
-    return tuple(found), schemas
+    schemas = {name: _without_descriptions(schema) for name, schema in read_schemas().items()}
+    merged = []
+    for name, schema in schemas.items():
+        for gvk in schema.get("x-kubernetes-group-version-kind") or ():
+            merged.append(((gvk["group"], gvk["version"], gvk["kind"]), name))
+    return tuple(merged), schemas
 
 
 def schema_name(group: str, version: str, kind: str) -> str:
@@ -66,23 +66,23 @@ def metadata_node() -> Node:
 
 def closure(schemas: Json, roots: list[str]) -> Json:
     """The named schemas and all that they refer to."""
-    found: Json = {}
+    schema: Json = {}
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = schemas[name]
+        if name not in schema:
+            schema[name] = schemas[name]
             waiting += _REFERENCE.findall(orjson.dumps(schemas[name]).decode())
-    return found
+    return schema
 
 
 def _without_descriptions(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_descriptions(each) for each in value]
+        return [_without_descriptions(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _without_descriptions(each)
-        for key, each in value.items()
-        if not (key == "description" and isinstance(each, str))
+        key: _without_descriptions(child)
+        for key, child in value.items()
+        if not (key == "description" and isinstance(child, str))
     }

@@ -1,4 +1,4 @@
-"""Which kinds are served: the built-in ones, and those of the established definitions."""
+"""Registry of the served kinds: the built-in ones, and those of the established definitions."""
 
 from collections.abc import Iterable
 
@@ -44,12 +44,12 @@ class Registry:
 
     def groups(self) -> dict[str, list[str]]:
         """Versions by group, in the order in which they came; the core group is the empty name."""
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for group, version, _ in self._kinds:
-            versions = found.setdefault(group, [])
+            versions = names.setdefault(group, [])
             if version not in versions:
                 versions.append(version)
-        return found
+        return names
 
     def define(self, crd: Json) -> None:
         """Serve what a definition says."""
@@ -74,7 +74,9 @@ class Registry:
             self.generation += 1
 
     def rival(self, crd: Json) -> str:
-        """Which name of a definition another kind of its group has already; empty where none."""
+        """Return the name of a definition that another kind of its group has already; empty where there is
+        none.
+        """
         spec, name = crd["spec"], crd["metadata"]["name"]
         wanted = spec["names"]
         words = {wanted["plural"], wanted["singular"], *(wanted.get("shortNames") or ())}

@@ -23,7 +23,7 @@ _ACCEPTED = ("application/json", "application/*", "*/*", "")
 
 @dataclass(frozen=True)
 class Renderer:
-    """How one request sees objects."""
+    """Form in which one request sees objects."""
 
     kind: ResourceType
     one: Callable[[Item], bytes]
@@ -31,13 +31,13 @@ class Renderer:
     many: Callable[[Iterable[Item], Json], bytes]
 
     def raw(self, raw: bytes) -> bytes:
-        """What a write answers; plain whatever was asked, as kubectl reads both."""
+        """Return the answer to a write; plain JSON whatever was requested, as kubectl reads both."""
         convert = self.kind.convert_out
         return orjson.dumps(convert(orjson.loads(raw))) if convert else raw
 
 
 def renderer(kind: ResourceType, request: Request) -> Renderer:
-    """By the first media type of Accept that is served."""
+    """Choose the renderer by the first media type of Accept that is served."""
     for part in request.headers.get("accept", "").split(","):
         media = part.partition(";")[0].strip().lower()
         if media not in _ACCEPTED:
@@ -73,7 +73,7 @@ def _partial(kind: ResourceType) -> Renderer:
 
     def many(items: Iterable[Item], metadata: Json) -> bytes:
         content = {**own, "kind": "PartialObjectMetadataList", "metadata": metadata}
-        return orjson.dumps({**content, "items": [orjson.Fragment(one(each)) for each in items]})
+        return orjson.dumps({**content, "items": [orjson.Fragment(one(item)) for item in items]})
 
     return Renderer(kind, one, one, many)
 

@@ -33,7 +33,7 @@ from steelyard.types import Json
 
 @dataclass(frozen=True)
 class Target:
-    """What a path names."""
+    """Object or collection that a path names."""
 
     kind: ResourceType
     namespace: str | None  # None for all, or for what has none
@@ -51,7 +51,7 @@ class Rest:
     monotonic: Callable[[], float] = time.monotonic
 
     def handle(self, request: Request, target: Target) -> Response:
-        """Everything but what `core.py` does itself; the answer goes out once the store has settled."""
+        """Handle all requests but those of `core.py`; the answer is sent once the store has settled."""
         match request.method, bool(target.name):
             case "GET", True if not target.subresource or target.subresource == "status":
                 return self._get(request, target)
@@ -136,7 +136,7 @@ class Rest:
             raise errors.bad_request(text)
 
     def _in(self, target: Target, obj: Json) -> Json:
-        """As it is stored, where another form is served."""
+        """Return the object as it is stored, where another form is served."""
         return target.kind.convert_in(obj) if target.kind.convert_in else obj
 
     def _out(self, target: Target, obj: Json) -> Json:
@@ -173,7 +173,7 @@ class Rest:
         selects = selection(kind, labels, fields)
         limit = integer(request, "limit")
         items = [
-            each for each in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(each)
+            item for item in self.objects.store.bucket(kind.bucket).items(target.namespace) if selects(item)
         ]
         done: list[Any] = []
         for item in items[: limit or None]:
@@ -212,7 +212,7 @@ def _success(kind: ResourceType, item: Item) -> bytes:
 
 
 def _check_uid(target: Target, item: Item, new: Json) -> None:
-    """In a replacement another uid is a conflict; to patch it is a mistake."""
+    """Check the uid. In a replacement another uid is a conflict; to patch it is a mistake."""
     metadata = new.get("metadata")
     uid = metadata.get("uid") if isinstance(metadata, dict) else None
     if uid not in (None, "", item.uid):
@@ -221,7 +221,7 @@ def _check_uid(target: Target, item: Item, new: Json) -> None:
 
 
 def of_patch(refusal: Refusal) -> Refusal:
-    """What a patch makes of an object is the patch's fault: invalid, not undecodable."""
+    """Turn a refusal of the patched object into one of the patch: invalid, not undecodable."""
     if refusal.code != 400 or "cannot be handled as" not in refusal.message:
         return refusal
     detail = refusal.message.partition(": ")[2]

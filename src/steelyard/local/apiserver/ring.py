@@ -1,4 +1,4 @@
-"""What has lately changed in one kind, bounded by count and by bytes; every watch reads it at its own pace.
+"""Recent changes of one kind, bounded by count and by bytes; every watch reads them at its own pace.
 
 The store appends committed changes; watches keep a cursor, which is a position, so that a slow one costs nothing.
 """
@@ -25,7 +25,7 @@ class Change:
 
 
 class Compacted(Exception):
-    """What was asked for is forgotten."""
+    """Error for a version that is forgotten."""
 
 
 class Ring:

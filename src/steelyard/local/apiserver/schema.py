@@ -1,4 +1,4 @@
-"""What a kind's fields are, compiled from its OpenAPI schema: drops unknown fields, checks types, fills in defaults.
+"""Fields of a kind, compiled from its OpenAPI schema: drops unknown fields, checks types, fills in defaults.
 
 For built-in kinds (schemas of `published.py`) and custom ones alike (structural schemas of their definitions).
 """
@@ -61,8 +61,8 @@ def fill(node: Node, schema: Json, resolve: Resolve) -> None:
         node.values = compile_schema(extra, resolve)
     if "properties" in schema:
         node.properties = {}
-        for name, each in schema["properties"].items():
-            node.properties[name] = compile_schema(each, resolve)
+        for name, property_schema in schema["properties"].items():
+            node.properties[name] = compile_schema(property_schema, resolve)
     kept = schema.get("x-kubernetes-preserve-unknown-fields") or extra is True
     node.preserve = bool(kept) or (node.properties is None and node.values is None)
 
@@ -100,8 +100,8 @@ def drop_unknown(node: Node, value: Any, path: str = "") -> list[str]:
 def _drop(node: Node, value: Any, path: str, unknown: list[str]) -> None:
     if isinstance(value, list):
         if node.items is not None:
-            for index, each in enumerate(value):
-                _drop(node.items, each, f"{path}[{index}]", unknown)
+            for index, item in enumerate(value):
+                _drop(node.items, item, f"{path}[{index}]", unknown)
     elif isinstance(value, dict) and (node.properties is not None or node.values is not None):
         _drop_fields(node, value, path, unknown)
 
@@ -124,8 +124,8 @@ def _drop_fields(node: Node, value: Json, path: str, unknown: list[str]) -> None
 def fill_defaults(node: Node, value: Any) -> None:
     """Sets absent fields that have a default, in place; null where it is not allowed counts as absent."""
     if isinstance(value, list) and node.items is not None:
-        for each in value:
-            fill_defaults(node.items, each)
+        for item in value:
+            fill_defaults(node.items, item)
     elif isinstance(value, dict):
         for name, below in (node.properties or {}).items():
             if below.default is not _MISSING and _absent(below, value.get(name, _MISSING)):
@@ -135,9 +135,9 @@ def fill_defaults(node: Node, value: Any) -> None:
             if name in value:
                 fill_defaults(below, value[name])
         if node.values is not None:
-            for name, each in value.items():
+            for name, member in value.items():
                 if name not in (node.properties or {}):
-                    fill_defaults(node.values, each)
+                    fill_defaults(node.values, member)
 
 
 def _absent(node: Node, value: Any) -> bool:
@@ -170,8 +170,8 @@ def check_types(node: Node, value: Any, path: str = "") -> None:
     if node.type in ("time", "quantity"):
         _check_text(node.type, value, path)
     if isinstance(value, list) and node.items is not None:
-        for index, each in enumerate(value):
-            check_types(node.items, each, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            check_types(node.items, item, f"{path}[{index}]")
     elif isinstance(value, dict):
         _check_fields(node, value, path)
 

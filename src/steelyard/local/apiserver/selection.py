@@ -1,4 +1,6 @@
-"""Which objects a list or a watch is about: label and field selectors over items, parsing them only where needed."""
+"""Selection of objects for a list or a watch: label and field selectors over items, which are parsed only
+where needed.
+"""
 
 from collections.abc import Callable
 
@@ -23,28 +25,28 @@ def selection(kind: ResourceType, labels: str, fields: str, namespace: str | Non
         label_tests, field_tests = parse_labels(labels), parse_fields(fields)
     except ApiError as error:
         raise errors.bad_request(error.message) from error
-    asked = (
+    requirements = (
         [part.replace("!=", "=").partition("=")[0].strip() for part in fields.split(",")]
         if fields.strip()
         else []
     )
-    for name in asked:
+    for name in requirements:
         if name not in _NAMES and name not in kind.selectable:
             raise errors.bad_request(f"field label not supported: {name}")
     if namespace is None and not label_tests and not field_tests:
         return everything
-    shallow = all(name in _NAMES for name in asked)
+    shallow = all(name in _NAMES for name in requirements)
 
     def selects(item: Item) -> bool:
         if namespace is not None and item.namespace != namespace:
             return False
-        if not all(each(item.labels) for each in label_tests):
+        if not all(test(item.labels) for test in label_tests):
             return False
         if not field_tests:
             return True
         obj: Json = (
             {"metadata": {"name": item.name, "namespace": item.namespace}} if shallow else item.parsed()
         )
-        return all(each(obj) for each in field_tests)
+        return all(test(obj) for test in field_tests)
 
     return selects

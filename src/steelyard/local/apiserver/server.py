@@ -32,7 +32,7 @@ NAMESPACES = ("default", "kube-system")
 
 @dataclass(frozen=True)
 class ApiServerConfig:
-    """What a server needs to know; without a database it forgets everything at its end."""
+    """Configuration of a server; without a database it forgets everything at its end."""
 
     database: Path | None
     pki: Path
@@ -46,7 +46,7 @@ class ApiServerConfig:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Where a server answers, and which certificate authority vouches for it."""
+    """Address of a running server, and the certificate authority that vouches for it."""
 
     url: str
     ca: Path

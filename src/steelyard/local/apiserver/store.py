@@ -22,7 +22,7 @@ Listener = Callable[[list[Change]], None]
 
 
 class Database(Protocol):
-    """Where objects outlive the process."""
+    """Store in which objects outlive the process."""
 
     def load(self) -> tuple[int, Iterable[Row]]:
         """The version to go on from, and every object."""
@@ -45,13 +45,13 @@ class Bucket:
         return self.namespaces.get(key[0], {}).get(key[1])
 
     def items(self, namespace: str | None = None) -> list[Item]:
-        """In the order of namespace and name; None is all namespaces."""
+        """Return the items in the order of namespace and name; None means all namespaces."""
         names = sorted(self.namespaces) if namespace is None else [namespace]
-        found: list[Item] = []
-        for each in names:
-            objects = self.namespaces.get(each, {})
-            found.extend(objects[name] for name in sorted(objects))
-        return found
+        selected: list[Item] = []
+        for namespace_name in names:
+            objects = self.namespaces.get(namespace_name, {})
+            selected.extend(objects[name] for name in sorted(objects))
+        return selected
 
     def set(self, key: Key, item: Item | None) -> None:
         objects = self.namespaces.setdefault(key[0], {})
@@ -91,10 +91,10 @@ class Store:
     # ---- reading
 
     def bucket(self, kind: str) -> Bucket:
-        found = self._buckets.get(kind)
-        if found is None:
-            found = self._buckets[kind] = Bucket(Ring(self._floors.get(kind, self.start)))
-        return found
+        contents = self._buckets.get(kind)
+        if contents is None:
+            contents = self._buckets[kind] = Bucket(Ring(self._floors.get(kind, self.start)))
+        return contents
 
     def kinds(self) -> list[str]:
         return list(self._buckets)
@@ -209,6 +209,6 @@ def _rows(changes: list[Change]) -> Iterable[Row]:
 
 
 def _retrieved(turn: asyncio.Future[None]) -> None:
-    """Nobody may be waiting for a turn; its failure was told to whoever was."""
+    """Retrieve the exception of a turn that nobody waits for; the writer that failed has it already."""
     if not turn.cancelled():
         turn.exception()

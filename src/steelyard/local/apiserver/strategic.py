@@ -30,24 +30,24 @@ def strategic_merge(node: Node, obj: Json, patch: Json) -> Json:
 
 
 def _merged(node: Node, obj: Json, patch: Json) -> Json:
-    found = dict(obj)
+    merged = dict(obj)
     if (kept := patch.pop(_RETAIN, None)) is not None:
-        found = {key: value for key, value in found.items() if key in kept}
+        merged = {key: value for key, value in merged.items() if key in kept}
     orders = {key.removeprefix(_ORDER): patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     for key in [key for key in patch if key.startswith(_REMOVE)]:
         name, gone = key.removeprefix(_REMOVE), patch.pop(key)
-        found[name] = [each for each in found.get(name) or () if each not in gone]
+        merged[name] = [item for item in merged.get(name) or () if item not in gone]
     for name, value in patch.items():
         if value is None:
-            found.pop(name, None)
+            merged.pop(name, None)
         else:
-            found[name] = _value(_below(node, name), found.get(name), value)
+            merged[name] = _value(_below(node, name), merged.get(name), value)
     for name in dict.fromkeys([*patch, *orders]):
         merge_key = _below(node, name).merge_key
-        if merge_key is not None and isinstance(found.get(name), list):
+        if merge_key is not None and isinstance(merged.get(name), list):
             order = orders.get(name) or patch.get(name) or []
-            found[name] = _ordered(found[name], order, obj.get(name) or [], merge_key)
-    return found
+            merged[name] = _ordered(merged[name], order, obj.get(name) or [], merge_key)
+    return merged
 
 
 def _below(node: Node, name: str) -> Node:
@@ -60,31 +60,31 @@ def _value(node: Node, old: Any, new: Any) -> Any:
     if isinstance(new, list) and node.merge_key is not None:
         before = old if isinstance(old, list) else []
         if not node.merge_key:
-            return before + [each for each in new if each not in before]
+            return before + [item for item in new if item not in before]
         return _items(node.items or _ANY, node.merge_key, before, new)
     return new
 
 
 def _items(node: Node, key: str, old: list[Json], new: list[Json]) -> list[Json]:
     """Items of the same key merged, others appended; `$patch` says what to delete or that all is replaced."""
-    replaced = any(each.get(_PATCH) == "replace" for each in new)
-    found = [] if replaced else list(old)
-    for each in new:
-        directive = each.get(_PATCH, "merge")
+    replaced = any(item.get(_PATCH) == "replace" for item in new)
+    merged = [] if replaced else list(old)
+    for element in new:
+        directive = element.get(_PATCH, "merge")
         if directive == "replace":
-            if rest := {name: value for name, value in each.items() if name != _PATCH}:
-                found.append(rest)
+            if rest := {name: value for name, value in element.items() if name != _PATCH}:
+                merged.append(rest)
             continue
-        if key not in each:
-            raise errors.bad_request(f"map: {each} does not contain declared merge key: {key}")
-        place = next((at for at, item in enumerate(found) if item.get(key) == each[key]), None)
+        if key not in element:
+            raise errors.bad_request(f"map: {element} does not contain declared merge key: {key}")
+        place = next((at for at, item in enumerate(merged) if item.get(key) == element[key]), None)
         if directive == "delete":
-            found = [item for item in found if item.get(key) != each[key]]
+            merged = [item for item in merged if item.get(key) != element[key]]
         elif place is None:
-            found.append(strategic_merge(node, {}, each))
+            merged.append(strategic_merge(node, {}, element))
         else:
-            found[place] = strategic_merge(node, found[place], each)
-    return found
+            merged[place] = strategic_merge(node, merged[place], element)
+    return merged
 
 
 def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
@@ -93,15 +93,15 @@ def _ordered(items: list[Any], order: list[Any], before: list[Any], key: str) ->
     def name_of(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    wanted, was = [name_of(each) for each in order], [name_of(each) for each in before]
+    wanted, was = [name_of(item) for item in order], [name_of(item) for item in before]
     known = sorted((e for e in items if name_of(e) in wanted), key=lambda e: wanted.index(name_of(e)))
-    own = [each for each in items if name_of(each) not in wanted]
-    found: list[Any] = []
-    for each in known:
-        while own and _is_before(name_of(own[0]), name_of(each), was):
-            found.append(own.pop(0))
-        found.append(each)
-    return found + own
+    own = [item for item in items if name_of(item) not in wanted]
+    result: list[Any] = []
+    for element in known:
+        while own and _is_before(name_of(own[0]), name_of(element), was):
+            result.append(own.pop(0))
+        result.append(element)
+    return result + own
 
 
 def _is_before(first: Any, second: Any, order: list[Any]) -> bool:

@@ -72,7 +72,7 @@ def _scheduled(objects: Objects, target: Target) -> None:
 def _set_condition(objects: Objects, target: Target, condition: Json) -> None:
     pod = objects.item(target.kind, target.key).parsed()
     status = pod.setdefault("status", {})
-    others = [each for each in status.get("conditions") or () if each["type"] != condition["type"]]
+    others = [other for other in status.get("conditions") or () if other["type"] != condition["type"]]
     times = {"lastProbeTime": None, "lastTransitionTime": objects.clock.stamp()}
     status["conditions"] = [*others, condition | times]
     objects.store.put(target.kind.bucket, pod)

@@ -117,7 +117,10 @@ _COLUMNS: dict[str, list[Column]] = {
         NAME,
         Column("Role", lambda obj, now: f"{obj['roleRef'].get('kind')}/{obj['roleRef'].get('name')}"),
         AGE,
-        *(_wide(f"{each}s", c.subjects(each)) for each in ("User", "Group", "ServiceAccount")),
+        *(
+            _wide(f"{subject_kind}s", c.subjects(subject_kind))
+            for subject_kind in ("User", "Group", "ServiceAccount")
+        ),
     ],
     "horizontalpodautoscalers.autoscaling": [
         NAME,
@@ -150,7 +153,7 @@ def table_of(kind: ResourceType, items: Sequence[Item], metadata: Json, include:
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [_definition(each) for each in columns],
+        "columnDefinitions": [_definition(column) for column in columns],
         "rows": [_row(columns, item.parsed(), include, now) for item in items],
     }
 
@@ -166,7 +169,7 @@ def _definition(column: Column) -> Json:
 
 
 def _row(columns: Sequence[Column], obj: Json, include: str, now: datetime) -> Json:
-    row: Json = {"cells": [each.cell(obj, now) for each in columns]}
+    row: Json = {"cells": [column.cell(obj, now) for column in columns]}
     if include == "Object":
         row["object"] = obj
     elif include != "None":

@@ -44,5 +44,5 @@ OBJ = {
         (".status.conditions[-3].type", []),
     ],
 )
-def test_json_paths(path: str, found: list[Any]) -> None:
-    assert list(json_path(path, OBJ)) == found
+def test_json_paths(path: str, expected: list[Any]) -> None:
+    assert list(json_path(path, OBJ)) == expected

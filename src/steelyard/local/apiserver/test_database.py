@@ -1,4 +1,4 @@
-"""Where the database may lie, who may open it, and what of a damaged one is said."""
+"""Tests of the database file: its place, its permissions, and the message about a damaged one."""
 
 import contextlib
 import sqlite3

@@ -59,8 +59,8 @@ def test_certificates_that_are_not_valid_yet_are_made_anew(tmp_path: Path) -> No
     pki.server_context(tmp_path, "127.0.0.1", NOW)
     authority, own = certificate(tmp_path / "ca.crt"), certificate(tmp_path / "server.crt")
     own.verify_directly_issued_by(authority)
-    for found in (authority, own):
-        assert found.not_valid_before_utc < NOW < found.not_valid_after_utc
+    for pair in (authority, own):
+        assert pair.not_valid_before_utc < NOW < pair.not_valid_after_utc
 
 
 def test_a_broken_certificate_is_replaced(tmp_path: Path) -> None:

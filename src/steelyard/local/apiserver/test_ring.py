@@ -13,14 +13,19 @@ def change(version: int, size: int = 1) -> Change:
 
 
 def versions(ring: Ring, cursor: int) -> list[int]:
-    return [each.version for each in ring.read(cursor)[0]]
+    return [change.version for change in ring.read(cursor)[0]]
 
 
 def test_a_cursor_begins_after_its_version() -> None:
     ring = Ring(5)
     for version in (7, 9, 12):
         ring.append(change(version))
-    assert [versions(ring, ring.cursor(each)) for each in (5, 7, 8, 12)] == [[7, 9, 12], [9, 12], [9, 12], []]
+    assert [versions(ring, ring.cursor(version)) for version in (5, 7, 8, 12)] == [
+        [7, 9, 12],
+        [9, 12],
+        [9, 12],
+        [],
+    ]
     with pytest.raises(Compacted):
         ring.cursor(4)
 
@@ -43,7 +48,7 @@ def test_history_is_bounded_by_bytes() -> None:
     for version in range(1, 101):
         ring.append(change(version, size=100))
         kept = ring.read(ring.cursor(ring.floor))[0]
-        assert sum(len(each.new.raw) for each in kept) <= 1000
+        assert sum(len(change.new.raw) for change in kept) <= 1000
     ring.append(change(101, size=5000))
     assert versions(ring, ring.cursor(100)) == [101], "one that is too large for all is still told"
 
@@ -55,7 +60,7 @@ def test_a_fast_reader_loses_nothing_while_history_is_forgotten() -> None:
         ring.append(change(version))
         if version % 3 == 0:
             changes, cursor = ring.read(cursor)
-            seen += [each.version for each in changes]
+            seen += [change.version for change in changes]
     assert seen == list(range(1, 199))
 
 

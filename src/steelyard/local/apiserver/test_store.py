@@ -17,7 +17,7 @@ KIND = "configmaps"
 
 def obj(name: str, uid: str = "", owners: tuple[str, ...] = (), **data: str) -> Json:
     metadata: Json = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}"}
-    metadata["ownerReferences"] = [{"uid": each} for each in owners]
+    metadata["ownerReferences"] = [{"uid": owner} for owner in owners]
     return {"metadata": metadata, "data": data}
 
 
@@ -63,16 +63,16 @@ async def test_nothing_is_told_before_the_commit() -> None:
     database = Recorder()
     store = Store(database)
     ring = store.bucket(KIND).ring
-    told: list[Change] = []
-    store.listeners.append(told.extend)
+    changes: list[Change] = []
+    store.listeners.append(changes.extend)
     start = store.committed
-    database.ask = lambda: (list(ring.read(0)[0]), list(told), store.committed)
+    database.ask = lambda: (list(ring.read(0)[0]), list(changes), store.committed)
     store.put(KIND, obj("a"))
     waiting = asyncio.create_task(store.settled())
     assert not waiting.done()
     await waiting
     assert database.during == [([], [], start)]
-    assert [each.new.name for each in ring.read(0)[0]] == [each.new.name for each in told] == ["a"]
+    assert [change.new.name for change in ring.read(0)[0]] == [change.new.name for change in changes] == ["a"]
     assert store.committed == store.version
 
 
@@ -109,9 +109,9 @@ async def test_objects_outlive_the_process(tmp_path: Path) -> None:
     last = store.version
     store.close()  # commits what is pending
     again = Store(SqliteDatabase(tmp_path / "db"))
-    found = again.get(KIND, ("ns", "a"))
-    assert found is not None
-    assert orjson.loads(found.raw)["data"] == {"v": "1"}
+    item = again.get(KIND, ("ns", "a"))
+    assert item is not None
+    assert orjson.loads(item.raw)["data"] == {"v": "1"}
     assert again.get(KIND, ("ns", "gone")) is None
     assert again.version >= last + JUMP
     again.close()
@@ -123,9 +123,9 @@ async def test_objects_outlive_the_process(tmp_path: Path) -> None:
 async def test_a_bucket_is_listed_in_order() -> None:
     store = Store(None)
     for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
-        each = obj(name)
-        each["metadata"]["namespace"] = namespace
-        store.put(KIND, each)
+        created = obj(name)
+        created["metadata"]["namespace"] = namespace
+        store.put(KIND, created)
     assert [item.key for item in store.bucket(KIND).items()] == [("a", "y"), ("a", "z"), ("b", "x")]
     assert [item.key for item in store.bucket(KIND).items("b")] == [("b", "x")]
     assert store.bucket(KIND).size == 3

@@ -1,4 +1,4 @@
-"""What lies in the database in spite of every check, by an older version for one: the rest is served."""
+"""Tests of stored objects that no check would accept, as an older version may have left: the rest is served."""
 
 import asyncio
 from pathlib import Path

@@ -17,7 +17,7 @@ from steelyard.local.apiserver.errors import Refusal
 from steelyard.local.apiserver.execution import PROTOCOLS, Execution, execute
 from steelyard.local.apiserver.messages import Request, Response, json_response
 
-_OPEN = frozenset(f"/{each}" for each in HEALTH) | {"/version", "/version/"}
+_OPEN = frozenset(f"/{path}" for path in HEALTH) | {"/version", "/version/"}
 
 _EXEC = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/exec")
 
@@ -41,23 +41,30 @@ class Transport:
             answer.force_close()
             return answer
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = Request(request.method, request.path, dict(request.query), headers, body, user or "")
+        incoming = Request(request.method, request.path, dict(request.query), headers, body, user or "")
         if _is_exec(request):
-            asked = replace(asked, command=tuple(request.query.getall("command", ())))
-            found = await self._core.execution(asked)
-            return await _executed(request, found) if isinstance(found, Execution) else _whole(found)
-        response = await self._core.handle(asked)
+            incoming = replace(incoming, command=tuple(request.query.getall("command", ())))
+            execution = await self._core.execution(incoming)
+            return (
+                await _executed(request, execution) if isinstance(execution, Execution) else _whole(execution)
+            )
+        response = await self._core.handle(incoming)
         if isinstance(response.body, bytes):
             return _whole(response)
         return await _stream(request, response)
 
     def _user(self, request: web.BaseRequest) -> str | None:
-        """Whose token it is; by digest, so that the time of the comparison tells nothing of the token."""
+        """Return the user of a token. It is compared by digest, so that the time of the comparison reveals
+        nothing of the token.
+        """
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         digest = sha256(token.strip().encode()).digest()
         if scheme.lower() != "bearer":
             return None
-        return next((user for each, user in self._users.items() if hmac.compare_digest(each, digest)), None)
+        return next(
+            (user for known_digest, user in self._users.items() if hmac.compare_digest(known_digest, digest)),
+            None,
+        )
 
 
 async def _body(request: web.BaseRequest) -> bytes | None:
@@ -96,8 +103,8 @@ async def _executed(request: web.BaseRequest, wanted: Execution) -> web.StreamRe
 
 def _headers(response: Response) -> list[tuple[str, str]]:
     headers = [("Content-Type", response.content_type), ("Cache-Control", "no-cache, private")]
-    for each in response.warnings:
-        text = each.replace("\\", "\\\\").replace('"', '\\"')
+    for warning in response.warnings:
+        text = warning.replace("\\", "\\\\").replace('"', '\\"')
         headers.append(("Warning", f'299 - "{text}"'))
     if response.retry_after:
         headers.append(("Retry-After", str(response.retry_after)))

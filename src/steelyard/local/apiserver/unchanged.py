@@ -1,4 +1,6 @@
-"""What an update leaves as it was: a schema that became stricter since does not stop the rest from being written."""
+"""Unchanged parts of an update: a schema that became stricter since does not stop the rest from being
+written.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +15,9 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 
 def is_unchanged(schema: Json, new: Any, old: Any, path: Sequence[str | int]) -> bool:
-    """Whether the value there, or something that it lies in, is what it was. Items are told apart by their keys."""
+    """Tell whether the value at `path`, or something that contains it, is unchanged. Items are matched by
+    their keys.
+    """
     if old is _NONE:
         return False
     # To Python true and 1 are the same.
@@ -35,4 +39,4 @@ def _item_before(schema: Json, item: Any, old: list[Any]) -> Any:
     if schema.get("x-kubernetes-list-type") != "map":
         return _NONE
     key = key_of(schema, item)
-    return next((each for each in old if key_of(schema, each) == key), _NONE)
+    return next((item for item in old if key_of(schema, item) == key), _NONE)

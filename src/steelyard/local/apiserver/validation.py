@@ -44,14 +44,14 @@ class Validator:
         self._keyed = _has_keys(schema)
 
     def causes(self, obj: Json, old: Json | None = None) -> list[Cause]:
-        """What is wrong with an object, and was not before; its metadata is not looked at."""
+        """Return the faults of an object that it did not have before; its metadata is not checked."""
         return self.causes_of(_without_metadata(obj), _without_metadata(old) if old else None)
 
     def causes_of(self, value: Any, old: Any = None) -> list[Cause]:
         causes: list[Cause] = []
         if not self._compiled.is_valid(value):
             errors = self._compiled.iter_errors(value)
-            causes += [_cause(each) for each in errors if not self._was_so(value, old, each.instance_path)]
+            causes += [_cause(error) for error in errors if not self._was_so(value, old, error.instance_path)]
         if self._keyed:
             causes += _duplicates(self._schema, value, "")
         return causes
@@ -61,7 +61,7 @@ class Validator:
 
 
 def _without_metadata(obj: Json) -> Json:
-    return {key: each for key, each in obj.items() if key != "metadata"}
+    return {key: member for key, member in obj.items() if key != "metadata"}
 
 
 # ---- lowering
@@ -81,11 +81,15 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
     if isinstance(extra := schema.get("additionalProperties"), dict):
         lowered["additionalProperties"] = _json_schema(extra)
     if properties := schema.get("properties"):
-        own = {key: each for key, each in properties.items() if not (root and key in ("metadata",))}
-        lowered["properties"] = {key: _json_schema(each) for key, each in own.items()}
+        own = {
+            key: property_schema
+            for key, property_schema in properties.items()
+            if not (root and key in ("metadata",))
+        }
+        lowered["properties"] = {key: _json_schema(property_schema) for key, property_schema in own.items()}
     for word in ("allOf", "anyOf", "oneOf"):
         if word in schema and word not in lowered:
-            lowered[word] = [_json_schema(each) for each in schema[word]]
+            lowered[word] = [_json_schema(subschema) for subschema in schema[word]]
     if "not" in schema:
         lowered["not"] = _json_schema(schema["not"])
     return lowered
@@ -96,8 +100,8 @@ def _json_schema(schema: Json, *, root: bool = False) -> Json:
 
 def _field(path: list[str | int]) -> str:
     text = ""
-    for each in path:
-        text += f"[{each}]" if isinstance(each, int) else f".{each}"
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
     return text.removeprefix(".")
 
 
@@ -108,11 +112,11 @@ def _cause(error: "jsonschema_rs.ValidationError") -> Cause:
         case Kind.Required(property=name):
             return required(f"{path}.{name}".removeprefix("."))
         case Kind.Type(types=wanted):
-            found = _JSON_TYPE[type(value).__name__]
-            text = f'Invalid value: "{found}": {body} must be of type {_first(wanted)}: "{found}"'
+            kind_name = _JSON_TYPE[type(value).__name__]
+            text = f'Invalid value: "{kind_name}": {body} must be of type {_first(wanted)}: "{kind_name}"'
             return Cause(path, text, "FieldValueTypeInvalid")
         case Kind.Enum(options=options):
-            return unsupported(path, value, [str(each) for each in options])
+            return unsupported(path, value, [str(option) for option in options])
         case Kind.Pattern(pattern=pattern):
             return invalid(path, value, f"{body} should match '{pattern}'")
         case Kind.Format(format=name):
@@ -155,19 +159,19 @@ def _has_keys(schema: Json) -> bool:
         *(schema.get("properties") or {}).values(),
     ]
     own = schema.get("x-kubernetes-list-type") in ("map", "set")
-    return own or any(_has_keys(each) for each in below if isinstance(each, dict))
+    return own or any(_has_keys(subschema) for subschema in below if isinstance(subschema, dict))
 
 
 def _duplicates(schema: Json, value: Any, path: str) -> list[Cause]:
     causes: list[Cause] = []
     if isinstance(value, list):
         causes += _own_duplicates(schema, value, path)
-        for index, each in enumerate(value):
-            causes += _duplicates(schema.get("items") or {}, each, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            causes += _duplicates(schema.get("items") or {}, item, f"{path}[{index}]")
     elif isinstance(value, dict):
-        for name, each in (schema.get("properties") or {}).items():
+        for name, property_schema in (schema.get("properties") or {}).items():
             if name in value:
-                causes += _duplicates(each, value[name], f"{path}.{name}".removeprefix("."))
+                causes += _duplicates(property_schema, value[name], f"{path}.{name}".removeprefix("."))
     return causes
 
 
@@ -175,8 +179,8 @@ def _own_duplicates(schema: Json, value: list[Any], path: str) -> list[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or []
     seen, causes = [], []
     kind = schema.get("x-kubernetes-list-type")
-    for index, each in enumerate(value if kind in ("map", "set") else ()):
-        own = {key: each.get(key) for key in keys} if kind == "map" and isinstance(each, dict) else each
+    for index, item in enumerate(value if kind in ("map", "set") else ()):
+        own = {key: item.get(key) for key in keys} if kind == "map" and isinstance(item, dict) else item
         if own in seen:
             causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {shown(own)}", "FieldValueDuplicate"))
         seen.append(own)

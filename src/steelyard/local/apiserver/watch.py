@@ -42,11 +42,11 @@ class Watch:
         ring = self.store.bucket(self.kind.bucket).ring
         await self.store.settled()
         version = self.store.committed
-        asked = int(self.options.version or 0)
+        from_version = int(self.options.version or 0)
         if self._begins_with_state():
             yield b"".join(self._state())
         else:
-            version = asked
+            version = from_version
         try:
             cursor = ring.cursor(version)
         except Compacted:
@@ -61,7 +61,7 @@ class Watch:
             except Compacted:
                 yield self._too_old(version)
                 return
-            if events := b"".join(self._event(each) for each in changes):
+            if events := b"".join(self._event(change) for change in changes):
                 yield events
             elif self.options.bookmarks and waited and not changes and not ring.closed:
                 yield self._bookmark()
@@ -77,13 +77,13 @@ class Watch:
 
     def _state(self) -> list[bytes]:
         items = self.store.bucket(self.kind.bucket).items()
-        parts = [_framed(b"ADDED", self.render(each)) for each in items if self.selects(each)]
+        parts = [_framed(b"ADDED", self.render(item)) for item in items if self.selects(item)]
         if self.options.initial:
             parts.append(self._bookmark(initial_end=True))
         return parts
 
     def _event(self, change: Change) -> bytes:
-        """What the change is to whoever sees only selected objects."""
+        """Return the event of a change as a watcher of selected objects sees it."""
         was = change.old is not None and self.selects(change.old)
         now = not change.removed and self.selects(change.new)
         if now:

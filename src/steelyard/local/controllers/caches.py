@@ -26,7 +26,7 @@ class Caches:
     def __init__(self, cluster: Cluster, faults: Faults | None = None) -> None:
         self._listeners: list[Listener] = []
         self._faults = faults or Faults()
-        self._informers = {each: self._informer(cluster, each) for each in FOLLOWED}
+        self._informers = {resource: self._informer(cluster, resource) for resource in FOLLOWED}
         self._settled = asyncio.Event()
 
     def listen(self, listener: Listener) -> None:
@@ -34,7 +34,7 @@ class Caches:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow until `stop`."""
-        tasks = [asyncio.create_task(each.run()) for each in self._informers.values()]
+        tasks = [asyncio.create_task(informer.run()) for informer in self._informers.values()]
         stopping, settling = asyncio.create_task(stop.wait()), asyncio.create_task(self._settle())
         try:
             done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -47,12 +47,14 @@ class Caches:
             self._settled.set()
 
     async def synced(self) -> None:
-        """Once everything is in; or once `run` has ended, so that nobody waits for what will not come."""
+        """Wait until all caches are filled, or until `run` has ended, so that nobody waits for what will not
+        come.
+        """
         await self._settled.wait()
 
     async def _settle(self) -> None:
-        for each in self._informers.values():
-            await each.synced.wait()
+        for informer in self._informers.values():
+            await informer.synced.wait()
         self._settled.set()
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:

@@ -1,4 +1,4 @@
-"""What a controller wants done, as a value: each controller's `decide` makes one, `sync.py` carries it out."""
+"""Decisions of controllers, as values: each controller's `decide` makes one, `sync.py` carries it out."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,9 @@ class Event:
 
 @dataclass(frozen=True)
 class Decision:
-    """Nothing wanted is falsy. The status is written first: what is counted is durable before Pods change."""
+    """Decision of a controller; an empty one is falsy. The status is written first: counts are durable before
+    Pods change.
+    """
 
     status: Json | None = None
     create: tuple[Json, ...] = ()
@@ -45,13 +47,15 @@ def parse_time(text: str) -> datetime:
 
 
 def seconds_left(since: str, seconds: float, now: datetime) -> float:
-    """Until `seconds` after `since`, which may be later than any date that there is."""
+    """Return the seconds until `seconds` after `since`, which may be later than any date that exists."""
     return float(seconds) - (now - parse_time(since)).total_seconds()
 
 
 def batch(there: int) -> int:
-    """How many children an owner with so many is given or loses in one decision: slowly at first, then twice as
-    many as there are. What is not yet made takes no memory, and a template that is refused is refused to few."""
+    """Return how many children one decision makes or deletes for an owner that has `there`: few at first,
+    then twice as many each time. Children not yet made take no memory, and a refused template is refused
+    few times.
+    """
     return min(max(there, FIRST_BATCH), LARGEST_BATCH)
 
 
@@ -61,15 +65,15 @@ def with_condition(
     """The conditions with `wanted` (type, status, reason, message) among them; times move when the status does."""
     at = rfc3339(now)
     fresh = {**wanted, "lastTransitionTime": at, stamp: at}
-    result, found = [], False
-    for each in conditions:
-        if each.get("type") != wanted["type"]:
-            result.append(each)
+    result, replaced = [], False
+    for condition in conditions:
+        if condition.get("type") != wanted["type"]:
+            result.append(condition)
             continue
-        if all(each.get(key) == value for key, value in wanted.items()):
+        if all(condition.get(key) == value for key, value in wanted.items()):
             return conditions
-        if each.get("status") == wanted["status"]:
-            fresh["lastTransitionTime"] = each.get("lastTransitionTime", at)
+        if condition.get("status") == wanted["status"]:
+            fresh["lastTransitionTime"] = condition.get("lastTransitionTime", at)
         result.append(fresh)
-        found = True
-    return result if found else [*result, fresh]
+        replaced = True
+    return result if replaced else [*result, fresh]

@@ -33,12 +33,19 @@ class Sets:
 def decide(
     deployment: Json, replica_sets: list[Json], now: datetime, taken: set[str] | None = None
 ) -> Decision:
-    """What is to be done for `deployment`, whose own ReplicaSets are `replica_sets`."""
+    """Decide what is to be done for `deployment`, whose own ReplicaSets are `replica_sets`."""
     if deployment["metadata"].get("deletionTimestamp"):
         return Decision()
     mark = template_hash(deployment)
-    new = next((each for each in replica_sets if each["metadata"].get("labels", {}).get(HASH) == mark), None)
-    sets = Sets(new, tuple(each for each in replica_sets if each is not new))
+    new = next(
+        (
+            replica_set
+            for replica_set in replica_sets
+            if replica_set["metadata"].get("labels", {}).get(HASH) == mark
+        ),
+        None,
+    )
+    sets = Sets(new, tuple(replica_set for replica_set in replica_sets if replica_set is not new))
     status, wait = _status(deployment, sets, now)
     changed = status if status != (deployment.get("status") or {}) else None
     if deployment["spec"].get("paused"):
@@ -48,9 +55,9 @@ def decide(
     if new is None and not (_recreates(deployment) and _pods_left(sets.old)):
         create = (_replica_set(deployment, mark, sets, scale.pop("", 0)),)
     patches = [
-        (each, {"spec": {"replicas": scale[each["metadata"]["name"]]}})
-        for each in sets.all
-        if scale.get(each["metadata"]["name"], replicas(each)) != replicas(each)
+        (replica_set, {"spec": {"replicas": scale[replica_set["metadata"]["name"]]}})
+        for replica_set in sets.all
+        if scale.get(replica_set["metadata"]["name"], replicas(replica_set)) != replicas(replica_set)
     ]
     revision = _revision_patch(deployment, sets)
     if revision:
@@ -74,7 +81,10 @@ def _recreates(deployment: Json) -> bool:
 
 
 def _pods_left(sets: tuple[Json, ...]) -> int:
-    return sum(max(replicas(each), (each.get("status") or {}).get("replicas") or 0) for each in sets)
+    return sum(
+        max(replicas(replica_set), (replica_set.get("status") or {}).get("replicas") or 0)
+        for replica_set in sets
+    )
 
 
 def _available(replica_set: Json) -> int:
@@ -102,7 +112,7 @@ def _scales(deployment: Json, sets: Sets) -> dict[str, int]:
     wanted = replicas(deployment)
     new_name = sets.new["metadata"]["name"] if sets.new else ""
     if _recreates(deployment):
-        return {new_name: wanted, **{each["metadata"]["name"]: 0 for each in sets.old}}
+        return {new_name: wanted, **{replica_set["metadata"]["name"]: 0 for replica_set in sets.old}}
     surge, unavailable = _bounds(deployment)
     old_total = sum(map(replicas, sets.old))
     new_now = replicas(sets.new) if sets.new else 0
@@ -118,13 +128,15 @@ def _shrunk(sets: Sets, minimum: int, new_now: int) -> dict[str, int]:
     spare = max(sum(map(replicas, sets.old)) + new_available - minimum, 0) if new_now else 0
     lossless = max(new_available + sum(map(_available, sets.old)) - minimum, 0) if new_now else 0
     result = {}
-    for each in sorted(sets.old, key=lambda each: (_available(each), each["metadata"]["name"])):
-        has, available = replicas(each), min(_available(each), replicas(each))
+    for old_set in sorted(
+        sets.old, key=lambda replica_set: (_available(replica_set), replica_set["metadata"]["name"])
+    ):
+        has, available = replicas(old_set), min(_available(old_set), replicas(old_set))
         broken = min(has - available, spare)
         spare -= broken
         whole = min(available, lossless, spare)
         spare, lossless = spare - whole, lossless - whole
-        result[each["metadata"]["name"]] = has - broken - whole
+        result[old_set["metadata"]["name"]] = has - broken - whole
     return result
 
 
@@ -170,7 +182,7 @@ def _revision_patch(deployment: Json, sets: Sets) -> Json | None:
 def _outdated(deployment: Json, sets: Sets) -> tuple[Json, ...]:
     """Empty old ReplicaSets beyond the history that is kept."""
     keep = deployment["spec"].get("revisionHistoryLimit")
-    empty = sorted((each for each in sets.old if not _pods_left((each,))), key=_revision)
+    empty = sorted((replica_set for replica_set in sets.old if not _pods_left((replica_set,))), key=_revision)
     return tuple(empty[: max(len(empty) - (10 if keep is None else int(keep)), 0)])
 
 
@@ -179,7 +191,7 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
     wanted = replicas(deployment)
 
     def total(field: str) -> int:
-        return sum((each.get("status") or {}).get(field) or 0 for each in sets.all)
+        return sum((replica_set.get("status") or {}).get(field) or 0 for replica_set in sets.all)
 
     available = total("availableReplicas")
     updated = int(((sets.new or {}).get("status") or {}).get("replicas") or 0)
@@ -206,11 +218,11 @@ def _status(deployment: Json, sets: Sets, now: datetime) -> tuple[Json, float | 
 
 
 def _failures(deployment: Json, sets: Sets) -> list[Json]:
-    """What keeps a ReplicaSet, or the Deployment itself, from making what it lacks."""
-    found = [failure for replica_set in sets.all if (failure := of.condition(replica_set, FAILURE))]
-    if not found and sets.new is None and (own := of.condition(deployment, FAILURE)):
-        found = [own]
-    return [{"lastUpdateTime": failure.get("lastTransitionTime"), **failure} for failure in found[:1]]
+    """Return what keeps a ReplicaSet, or the Deployment itself, from making what it lacks."""
+    failures = [failure for replica_set in sets.all if (failure := of.condition(replica_set, FAILURE))]
+    if not failures and sets.new is None and (own := of.condition(deployment, FAILURE)):
+        failures = [own]
+    return [{"lastUpdateTime": failure.get("lastTransitionTime"), **failure} for failure in failures[:1]]
 
 
 def _availability(enough: bool) -> Json:

@@ -41,7 +41,9 @@ class Verdict:
 
 
 def decide(job: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
-    """What is to be done for `job`, whose own Pods are `pods`. `taken`: Pod names that are another's."""
+    """Decide what is to be done for `job`, whose own Pods are `pods`. `taken`: Pod names that belong to other
+    objects.
+    """
     counts = count(job, pods)
     few = batch(len(pods))
     release = tuple((pod, without_finalizer(pod)) for pod in counts.release)
@@ -113,14 +115,17 @@ def _backoff_limit(job: Json) -> int:
 
 
 def _restarts_exceed(job: Json, active: list[Json]) -> bool:
-    """With restartPolicy OnFailure the containers' restarts count against the limit."""
+    """Tell whether the containers' restarts exceed the limit; they count with restartPolicy OnFailure."""
     if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0
     for pod in active:
         status = pod.get("status") or {}
-        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            restarts += int(each.get("restartCount") or 0)
+        for container_status in (
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ):
+            restarts += int(container_status.get("restartCount") or 0)
     limit = _backoff_limit(job)
     return restarts > 0 if limit == 0 else restarts >= limit
 
@@ -164,16 +169,16 @@ def _is_stored(job: Json, verdict: Verdict) -> bool:
 
 
 def _events(job: Json, status: Json) -> tuple[Event, ...]:
-    if any(each["type"] == "Complete" for each in status.get("conditions") or ()):
+    if any(condition["type"] == "Complete" for condition in status.get("conditions") or ()):
         return (Event("Completed", "Job completed"),)
-    for each in status.get("conditions") or ():
-        if each["type"] == "FailureTarget" and not of.is_true(job, "FailureTarget"):
-            return (Event(each["reason"], each["message"], "Warning"),)
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "FailureTarget" and not of.is_true(job, "FailureTarget"):
+            return (Event(condition["reason"], condition["message"], "Warning"),)
     return ()
 
 
 def _soonest(*delays: float | None) -> float | None:
-    known = [max(each, 0.0) for each in delays if each is not None]
+    known = [max(delay, 0.0) for delay in delays if delay is not None]
     return min(known) if known else None
 
 
@@ -182,5 +187,7 @@ def expires_in(job: Json, now: datetime) -> float | None:
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     if ttl is None or not _ended(job) or job["metadata"].get("deletionTimestamp"):
         return None
-    ends = [each for each in job["status"]["conditions"] if each["type"] in {"Complete", "Failed"}]
+    ends = [
+        condition for condition in job["status"]["conditions"] if condition["type"] in {"Complete", "Failed"}
+    ]
     return seconds_left(ends[0]["lastTransitionTime"], ttl, now)

@@ -19,7 +19,7 @@ MOST_INDEXES = 1_000_000
 
 @dataclass(frozen=True)
 class Counts:
-    """How many Pods have ended how, the ones not yet in the status' numbers among them."""
+    """Numbers of Pods by how they ended, those not yet in the status included."""
 
     succeeded: int
     failed: int
@@ -90,15 +90,16 @@ def count(job: Json, pods: Iterable[Json]) -> Counts:
 
 
 def _end(pod: Json) -> str | None:
-    """How a Pod ended. One that is being deleted counts as failed at once, unless it had succeeded: it may never
-    get to say more."""
+    """Return how a Pod ended. One that is being deleted counts as failed at once, unless it had succeeded: it
+    may never get to say more.
+    """
     if of.phase(pod) == "Succeeded":
         return "succeeded"
     return "failed" if of.phase(pod) == "Failed" or of.is_deleting(pod) else None
 
 
 def without_finalizer(pod: Json) -> Json:
-    rest = [each for each in pod["metadata"].get("finalizers") or () if each != FINALIZER]
+    rest = [finalizer for finalizer in pod["metadata"].get("finalizers") or () if finalizer != FINALIZER]
     # With the version that was read, so that a finalizer added meanwhile is not lost.
     return {"metadata": {"finalizers": rest, "resourceVersion": pod["metadata"]["resourceVersion"]}}
 
@@ -108,7 +109,7 @@ def is_indexed(job: Json) -> bool:
 
 
 def completions(job: Json) -> int | None:
-    """How many Pods must succeed; None for a work queue, whose Pods know themselves when all is done."""
+    """Return how many Pods must succeed; None for a work queue, whose Pods know themselves when all is done."""
     wanted = job["spec"].get("completions")
     return 1 if wanted is None and job["spec"].get("parallelism") is None else wanted
 

@@ -1,4 +1,4 @@
-"""Which Pods a Job lacks and which it has too many of. `job.decide` is the only caller.
+"""Pods that a Job lacks, and those that it has too many of. `job.decide` is the only caller.
 
 Names come from a fixed series per Job (and index): a create whose answer was lost is repeated under the same name and
 meets the Pod that it made.
@@ -19,7 +19,7 @@ FIRST_DELAY, LONGEST_DELAY = 10.0, 360.0  # seconds between a failure and the ne
 def missing(
     job: Json, pods: list[Json], counts: Counts, now: datetime, taken: set[str], most: int
 ) -> tuple[list[Json], float | None]:
-    """At most so many of the Pods to make now, and the seconds until more may be made."""
+    """Return at most `most` Pods to make now, and the seconds until more may be made."""
     active = [pod for pod in pods if of.is_active(pod)]
     wanted = min(_wanted(job, counts, len(active)) - len(active), most)
     if wanted <= 0:
@@ -77,8 +77,8 @@ def _failed_at(pod: Json) -> datetime | None:
         return None
     ends = [
         ended["finishedAt"]
-        for each in (pod.get("status") or {}).get("containerStatuses") or ()
-        if (ended := (each.get("state") or {}).get("terminated")) and ended.get("finishedAt")
+        for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
+        if (ended := (container_status.get("state") or {}).get("terminated")) and ended.get("finishedAt")
     ]
     return parse_time(max(ends)) if ends else None
 

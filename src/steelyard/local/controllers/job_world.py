@@ -35,7 +35,7 @@ class World:
         raise AssertionError("the Job does not come to rest")
 
     def remove_released(self) -> None:
-        """What the API does with deleted Pods once their finalizers are gone."""
+        """Remove deleted Pods whose finalizers are gone, as the API does."""
         for pod in self.pods:
             if pod["metadata"].get("deletionTimestamp") and not pod["metadata"].get("finalizers"):
                 self.cluster.store.remove(PODS, pod["metadata"]["name"], "default")
@@ -46,9 +46,9 @@ class World:
 
     @property
     def job(self) -> Json:
-        found = self.cluster.store.find(JOBS, "demo", "default")
-        assert found is not None
-        return found
+        stored = self.cluster.store.find(JOBS, "demo", "default")
+        assert stored is not None
+        return stored
 
     @property
     def status(self) -> Json:
@@ -56,14 +56,18 @@ class World:
         return status
 
     def true_conditions(self) -> dict[str, str]:
-        return {each["type"]: each.get("reason", "") for each in self.status.get("conditions", ())}
+        return {
+            condition["type"]: condition.get("reason", "") for condition in self.status.get("conditions", ())
+        }
 
     def end(self, phase: str, *, of: Json | None = None) -> None:
-        pod = of or next(each for each in self.pods if each.get("status", {}).get("phase") not in ENDED)
+        pod = of or next(
+            candidate for candidate in self.pods if candidate.get("status", {}).get("phase") not in ENDED
+        )
         at = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
         self.cluster.store.set_status(PODS, pod["metadata"]["name"], "default", ended(phase, at))
 
     def delete_by_hand(self, pod: Json) -> None:
-        """With the deletion held back by the finalizer, as the API does it."""
+        """Delete a Pod as a user does; the finalizer holds the deletion back."""
         metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
         self.cluster.store.put({**pod, "metadata": metadata})

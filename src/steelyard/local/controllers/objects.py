@@ -75,15 +75,15 @@ class StoreView:
         self._frozen: dict[Resource, list[Json]] = {}
 
     def freeze(self, *resources: Resource) -> None:
-        self._frozen = {each: self._cluster.store.objects(each) for each in resources}
+        self._frozen = {resource: self._cluster.store.objects(resource) for resource in resources}
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        found = [
+        objects = [
             obj
             for obj in self._objects(resource)
             if (obj["metadata"]["namespace"], obj["metadata"]["name"]) == (namespace, name)
         ]
-        return found[0] if found else None
+        return objects[0] if objects else None
 
     def children(self, resource: Resource, owner: Resource, key: Key) -> list[Json]:
         return [obj for obj in self._objects(resource) if owner_key(obj, owner) == key]

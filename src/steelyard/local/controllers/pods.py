@@ -1,4 +1,4 @@
-"""What the controllers ask of Pods and templates: whose they are, how they fare, and new ones from a template."""
+"""Functions over Pods and templates: owners, readiness, and new Pods from a template."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ def controller_uid(obj: Json) -> str | None:
 
 def owned_by(owner: Json, objects: Iterable[Json]) -> list[Json]:
     uid = owner["metadata"]["uid"]
-    return [each for each in objects if controller_uid(each) == uid]
+    return [obj for obj in objects if controller_uid(obj) == uid]
 
 
 def owner_reference(owner: Json) -> Json:
@@ -93,15 +93,15 @@ def is_active(pod: Json) -> bool:
 
 
 def condition(obj: Json, kind: str) -> Json | None:
-    for each in (obj.get("status") or {}).get("conditions") or ():
-        if each.get("type") == kind:
-            return dict(each)
+    for listed in (obj.get("status") or {}).get("conditions") or ():
+        if listed.get("type") == kind:
+            return dict(listed)
     return None
 
 
 def is_true(obj: Json, kind: str) -> bool:
-    found = condition(obj, kind)
-    return found is not None and found.get("status") == "True"
+    match = condition(obj, kind)
+    return match is not None and match.get("status") == "True"
 
 
 def is_ready(pod: Json) -> bool:
@@ -109,11 +109,13 @@ def is_ready(pod: Json) -> bool:
 
 
 def matches(selector: Json | None, labels: Json | None) -> bool:
-    """Whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one selects all."""
+    """Tell whether a label selector (matchLabels and matchExpressions) selects these labels; an empty one
+    selects all.
+    """
     labels, selector = labels or {}, selector or {}
     if not (selector.get("matchLabels") or {}).items() <= labels.items():
         return False
-    return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
+    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def _holds(requirement: Json, labels: Json) -> bool:

@@ -14,7 +14,9 @@ FAILURE = "ReplicaFailure"  # the condition of an owner some of whose children c
 
 
 def decide(replica_set: Json, pods: list[Json], now: datetime, taken: set[str] | None = None) -> Decision:
-    """What is to be done for `replica_set`, whose own Pods are `pods`. `taken`: Pod names that are another's."""
+    """Decide what is to be done for `replica_set`, whose own Pods are `pods`. `taken`: Pod names that belong
+    to other objects.
+    """
     if replica_set["metadata"].get("deletionTimestamp"):
         return Decision()
     active = [pod for pod in pods if of.is_active(pod)]
@@ -48,13 +50,15 @@ def _failures(replica_set: Json, wanted: int, now: datetime) -> list[Json]:
 
 
 def replicas(owner: Json) -> int:
-    """How many are asked for; one when nothing is said."""
+    """Return the wanted number of replicas; one where none is given."""
     wanted = owner["spec"].get("replicas")
     return 1 if wanted is None else int(wanted)
 
 
 def _worth(pod: Json) -> tuple[bool, bool, bool, str]:
-    """What is lost with a Pod: unscheduled ones go first, then Pending ones, then unready ones, then young ones."""
+    """Return a sort key by how little is lost with a Pod: unscheduled ones go first, then Pending ones, then
+    unready ones, then young ones.
+    """
     stamp = pod["metadata"].get("creationTimestamp") or ""
     newest_first = "".join(chr(0x10FFFF - ord(letter)) for letter in stamp)
     return bool(pod["spec"].get("nodeName")), of.phase(pod) == "Running", of.is_ready(pod), newest_first

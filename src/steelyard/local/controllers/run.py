@@ -47,12 +47,12 @@ async def run_controllers(
     slept: SleptSince = never_slept,
     faults: Faults | None = None,
 ) -> None:
-    """Until `stop`; `caches` is run by the caller."""
+    """Run all controllers until `stop`; the caller runs `caches`."""
     queue = work_queue()
 
     def changed(resource: Resource, old: Json | None, new: Json | None) -> None:
-        for each in keys(caches, resource, old, new):
-            queue.add(each)
+        for key in keys(caches, resource, old, new):
+            queue.add(key)
 
     caches.listen(changed)
     await caches.synced()
@@ -93,10 +93,10 @@ def keys(caches: Caches, resource: Resource, old: Json | None, new: Json | None)
         elif resource == ENDPOINT_SLICES and (service := owner_key(obj, SERVICES)):
             yield None, service
         elif resource == PODS:
-            for each in caches.in_namespace(SERVICES, own[0]):
-                selector = each["spec"].get("selector")
+            for near in caches.in_namespace(SERVICES, own[0]):
+                selector = near["spec"].get("selector")
                 if selector and of.matches({"matchLabels": selector}, obj["metadata"].get("labels")):
-                    yield None, (own[0], each["metadata"]["name"])
+                    yield None, (own[0], near["metadata"]["name"])
 
 
 def work_queue() -> WorkQueue[Work]:

@@ -15,14 +15,14 @@ MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controlle
 
 
 def decide(service: Json, pods: Iterable[Json], slices: list[Json]) -> Decision:
-    """What is to be done for `service`, given the namespace's Pods and the Service's own slices."""
+    """Decide what is to be done for `service`, given the namespace's Pods and the Service's own slices."""
     selector = service["spec"].get("selector")
     if service["metadata"].get("deletionTimestamp") or not selector:
         return Decision()
     chosen = [pod for pod in pods if of.matches({"matchLabels": selector}, pod["metadata"].get("labels"))]
-    wanted = {each["metadata"]["name"]: each for each in _slices(service, chosen)}
-    present = {each["metadata"]["name"]: each for each in slices}
-    create = [each for name, each in wanted.items() if name not in present]
+    wanted = {slice_["metadata"]["name"]: slice_ for slice_ in _slices(service, chosen)}
+    present = {slice_["metadata"]["name"]: slice_ for slice_ in slices}
+    create = [slice_ for name, slice_ in wanted.items() if name not in present]
     patch = [
         (old, {"endpoints": wanted[name]["endpoints"], "ports": wanted[name]["ports"]})
         for name, old in present.items()
@@ -54,12 +54,12 @@ def _slices(service: Json, pods: list[Json]) -> list[Json]:
 
 def _ports(service: Json, pod: Json) -> list[Json]:
     ports = []
-    for each in service["spec"].get("ports") or ():
-        target = each.get("targetPort", each["port"])
+    for port in service["spec"].get("ports") or ():
+        target = port.get("targetPort", port["port"])
         number = target if isinstance(target, int) else _named_port(pod, target)
         if number is not None:
             ports.append(
-                {"name": each.get("name", ""), "protocol": each.get("protocol", "TCP"), "port": number}
+                {"name": port.get("name", ""), "protocol": port.get("protocol", "TCP"), "port": number}
             )
     return ports
 

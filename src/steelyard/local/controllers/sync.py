@@ -50,7 +50,7 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Edge:
-    """What a sync works with."""
+    """Dependencies of a sync."""
 
     cluster: Cluster
     view: View
@@ -146,10 +146,10 @@ async def _children(edge: Edge, kind: Kind, owner: Json) -> list[Json]:
     labels = {"batch.kubernetes.io/controller-uid": owner["metadata"]["uid"]}
     if kind is not JOB:
         labels = owner["spec"]["selector"].get("matchLabels") or {}
-    found = await edge.cluster.list(
+    listing = await edge.cluster.list(
         kind.children, owner["metadata"]["namespace"], label_selector=of.selector_text(labels)
     )
-    return of.owned_by(owner, found.items)
+    return of.owned_by(owner, listing.items)
 
 
 async def _carry_out(
@@ -165,19 +165,19 @@ async def _carry_out(
     written = await _write_children(edge, owner, decision, taken)
     if written is None:
         return None
-    by_uid = {each["metadata"]["uid"]: each for each in (*known.children, *written)}
+    by_uid = {child["metadata"]["uid"]: child for child in (*known.children, *written)}
     owner = by_uid.pop(owner["metadata"]["uid"], owner)
     return Known(owner, list(by_uid.values()))
 
 
 async def _write_children(edge: Edge, owner: Json, decision: Decision, taken: set[str]) -> list[Json] | None:
     """The API's answers; None when some object is not what was thought, or is deleted."""
-    answers = [await _create(edge, owner, each, taken) for each in decision.create]
+    answers = [await _create(edge, owner, child, taken) for child in decision.create]
     answers += [await _patch(edge, obj, patch) for obj, patch in decision.patch]
     for obj in decision.delete:
         await _delete(edge, owner, obj)
-    found = [each for each in answers if each is not None]
-    return None if decision.delete or len(found) < len(answers) else found
+    created = [child for child in answers if child is not None]
+    return None if decision.delete or len(created) < len(answers) else created
 
 
 async def _create(edge: Edge, owner: Json, obj: Json, taken: set[str]) -> Json | None:

@@ -24,8 +24,8 @@ class World:
 
     async def sync_all(self) -> None:
         await sync(self.edge, DEPLOYMENT, KEY)
-        for each in self.replica_sets:
-            await sync(self.edge, REPLICA_SET, ("default", each["metadata"]["name"]))
+        for replica_set in self.replica_sets:
+            await sync(self.edge, REPLICA_SET, ("default", replica_set["metadata"]["name"]))
 
     async def settle(self) -> None:
         for _ in range(30):
@@ -69,9 +69,9 @@ class World:
 
     @property
     def deployment(self) -> Json:
-        found = self.cluster.store.find(DEPLOYMENTS, "demo", "default")
-        assert found is not None
-        return found
+        stored = self.cluster.store.find(DEPLOYMENTS, "demo", "default")
+        assert stored is not None
+        return stored
 
     @property
     def replica_sets(self) -> list[Json]:
@@ -138,7 +138,7 @@ async def test_a_rolling_update_stays_within_its_bounds() -> None:
     await world.roll()
     assert {pod["spec"]["containers"][0]["image"] for pod in world.pods} == {"y"}
     assert (len(world.pods), world.fewest_ready >= 3, world.most_pods <= 5) == (4, True, True)
-    assert sorted(each["spec"]["replicas"] for each in world.replica_sets) == [0, 4]
+    assert sorted(replica_set["spec"]["replicas"] for replica_set in world.replica_sets) == [0, 4]
     assert world.deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
 
 

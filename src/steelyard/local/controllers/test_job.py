@@ -219,7 +219,7 @@ async def test_a_finished_job_goes_after_its_time_to_live() -> None:
 async def test_what_is_not_served_fails_and_names_the_field() -> None:
     world = World(suspend=True)
     await world.settle()
-    failed = next(each for each in world.status["conditions"] if each["type"] == "Failed")
+    failed = next(condition for condition in world.status["conditions"] if condition["type"] == "Failed")
     assert (failed["reason"], "spec.suspend" in failed["message"]) == ("NotImplemented", True)
     assert world.pods == []
 

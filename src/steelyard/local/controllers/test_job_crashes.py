@@ -1,4 +1,4 @@
-"""What must not go wrong in spite of crashes, lost answers, caches that lag and names that are taken."""
+"""Tests of Jobs through crashes, lost answers, lagging caches and taken names."""
 
 import pytest
 

@@ -20,8 +20,8 @@ async def settle(cluster: MemoryCluster) -> list[Json]:
 def ready_addresses(slices: list[Json]) -> list[str]:
     return [
         address
-        for each in slices
-        for endpoint in each["endpoints"]
+        for slice_ in slices
+        for endpoint in slice_["endpoints"]
         if endpoint["conditions"]["ready"]
         for address in endpoint["addresses"]
     ]
@@ -37,7 +37,7 @@ async def test_a_service_lists_the_pods_that_it_selects() -> None:
     cluster.store.put(make_pod("d", ready=True))
     (one,) = await settle(cluster)
     assert ready_addresses([one]) == ["127.9.0.1"]
-    assert [each["targetRef"]["name"] for each in one["endpoints"]] == ["a", "b"]
+    assert [endpoint["targetRef"]["name"] for endpoint in one["endpoints"]] == ["a", "b"]
     assert one["ports"] == [{"name": "", "protocol": "TCP", "port": 8000}]
     assert one["metadata"]["labels"]["kubernetes.io/service-name"] == "demo"
 
@@ -70,8 +70,8 @@ async def test_a_named_port_is_each_pods_own() -> None:
         containers = [{"name": "main", "ports": [{"name": "web", "containerPort": number}]}]
         cluster.store.put(make_pod(name, ip, ready=True, containers=containers))
     slices = await settle(cluster)
-    found = {each["endpoints"][0]["addresses"][0]: each["ports"][0]["port"] for each in slices}
-    assert found == {"127.9.0.1": 8000, "127.9.0.2": 9000}
+    ports = {slice_["endpoints"][0]["addresses"][0]: slice_["ports"][0]["port"] for slice_ in slices}
+    assert ports == {"127.9.0.1": 8000, "127.9.0.2": 9000}
 
 
 def test_a_service_without_a_selector_is_left_to_its_user() -> None:

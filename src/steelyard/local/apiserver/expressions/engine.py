@@ -10,7 +10,7 @@ _COMMAND_LINE = "cel.cli"
 
 @cache
 def load() -> None:
-    """From then on `import cel` costs nothing."""
+    """Import the engine; from then on `import cel` costs nothing."""
     if _COMMAND_LINE in sys.modules:
         return
     sys.modules[_COMMAND_LINE] = ModuleType(_COMMAND_LINE)

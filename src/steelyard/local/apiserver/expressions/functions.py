@@ -39,7 +39,7 @@ def functions() -> dict[str, Function]:
 
 
 def known_functions() -> frozenset[str]:
-    """What a rule may call, by the names that the engine reports."""
+    """Return the functions that a rule may call, by the names that the engine reports."""
     return frozenset(_ENGINE.split()) | {name.rpartition(".")[2] for name in functions()}
 
 
@@ -86,8 +86,8 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()*+{]", re.DOTALL)
 
 
 def _repeats(pattern: str) -> int:
-    """How many parts are repeated without a bound of one; too many where such a part holds another."""
-    inside, found = [0], 0
+    """Count the parts that are repeated without a bound; too many where such a part holds another."""
+    inside, count = [0], 0
     for token in _TOKEN.finditer(pattern):
         match token[0]:
             case "(":
@@ -99,15 +99,15 @@ def _repeats(pattern: str) -> int:
                     return MAX_REPEATS + 1
             case "*" | "+" | "{":
                 inside[-1] += 1
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _pattern(text, pattern).search(text)
-    return found[0] if found else ""
+    match = _pattern(text, pattern).search(text)
+    return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in _pattern(text, pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    matches = [match[0] for match in _pattern(text, pattern).finditer(text)]
+    return matches if limit < 0 else matches[:limit]

@@ -9,15 +9,15 @@ _PART = re.compile(r"""\.([A-Za-z_][\w-]*)|\[['"]([^'"]+)['"]\]""")
 
 def parts_of(path: str) -> list[str]:
     """Field names; empty where it is none of the paths that may be written."""
-    found, end = [], 0
+    steps, end = [], 0
     while match := _PART.match(path, end):
-        found.append(match[1] or match[2])
+        steps.append(match[1] or match[2])
         end = match.end()
-    return found if end == len(path) else []
+    return steps if end == len(path) else []
 
 
 def leads_somewhere(schema: Json, path: str) -> bool:
-    """Whether the schema has such a field."""
+    """Tell whether the schema has such a field."""
     parts = parts_of(path)
     for part in parts:
         extra = schema.get("additionalProperties")

@@ -51,7 +51,9 @@ class Program:
             text = str(error).partition("ERROR: ")[2] or str(error)
             raise BadExpression(text.splitlines()[0].replace(SIZE, "size")) from error
         self.variables = frozenset(self._program.variables())
-        self.functions = frozenset(each for each in self._program.functions() if each.isidentifier())
+        self.functions = frozenset(
+            function for function in self._program.functions() if function.isidentifier()
+        )
         own = functions()
         self._functions = {name: own[name] for name in own if name.rpartition(".")[2] in self.functions}
 
@@ -77,12 +79,12 @@ class Program:
 
 
 def nesting_of(code: str) -> int:
-    """How many loops over lists or maps lie in each other in an expression without its texts."""
+    """Count how deep loops over lists or maps are nested in an expression without its texts."""
     depth, most = 0, 0
     opened: list[bool] = []  # of each open parenthesis, whether it is a loop's
     loop = False
-    for found in _LOOP.finditer(code):
-        match found[0]:
+    for token in _LOOP.finditer(code):
+        match token[0]:
             case "(":
                 opened.append(loop)
                 depth += loop
@@ -90,7 +92,7 @@ def nesting_of(code: str) -> int:
             case ")":
                 depth -= opened.pop() if opened else False
             case _:
-                loop = found[1] in _LOOPS
+                loop = token[1] in _LOOPS
     return most
 
 
@@ -98,10 +100,10 @@ def _most_items(value: Any) -> int:
     """The size of the largest list or map in a value."""
     most, waiting = 1, [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict | list):
-            most = max(most, len(each))
-            waiting += each.values() if isinstance(each, dict) else each
+        quote = waiting.pop()
+        if isinstance(quote, dict | list):
+            most = max(most, len(quote))
+            waiting += quote.values() if isinstance(quote, dict) else quote
     return most
 
 

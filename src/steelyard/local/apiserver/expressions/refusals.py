@@ -1,4 +1,5 @@
-"""Which rules a definition may not have: those that are no CEL, that cannot be, or that this engine cannot evaluate.
+"""Rules that a definition may not have: those that are no CEL, that cannot be met, or that this engine cannot
+evaluate.
 
 The engine has no types of its own. Instead fields that the schema does not have are looked for in the text, and
 each rule is tried on an example with every field.
@@ -69,7 +70,7 @@ def _in_go(rule: Json) -> str:
 
 
 def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]) -> str:
-    """What is wrong with an expression; empty where nothing is."""
+    """Return the fault of an expression; empty where there is none."""
     try:
         program = Program(source)
     except BadExpression as error:
@@ -78,11 +79,11 @@ def _fault(source: str, rule: Json, schema: Json, wanted: type[bool] | type[str]
         return f"compilation failed: ERROR: {unknown}"
     values = _examples(program, rule, schema)
     try:
-        found = program.run(values)
+        value = program.run(values)
     except Failed as failure:
         fault = failure.fault and not is_loose(schema)
         return f"compilation failed: ERROR: {failure}" if fault else ""
-    if isinstance(found, wanted):
+    if isinstance(value, wanted):
         return ""
     if wanted is str:
         return "messageExpression must evaluate to a string"
@@ -110,7 +111,7 @@ def _missing(schema: Json, names: list[str]) -> str:
         if isinstance(extra, dict):
             schema = extra
             continue
-        fields = {escaped(each): below for each, below in fields_of(schema).items()}
+        fields = {escaped(field): below for field, below in fields_of(schema).items()}
         if name not in fields:
             return name
         schema = fields[name]

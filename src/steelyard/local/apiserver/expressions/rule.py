@@ -46,7 +46,7 @@ class Rule:
     field_path: str
 
     def cause(self, change: Change, path: str) -> Cause | None:
-        """What breaks the rule."""
+        """Return the cause if the change breaks the rule."""
         if self.reads_old and not self.optional_old and change.is_new:
             return None
         if change.is_none and (not self.reads_old or self.program is None):
@@ -107,7 +107,9 @@ def rule_of(rule: Json) -> Rule:
     program = None if text == IMMUTABLE else Program(text)
     message = (rule.get("messageExpression") or "").strip()
     message_program = Program(message) if message else None
-    used = {name for each in (program, message_program) if each for name in each.variables}
+    used = {
+        name for used_program in (program, message_program) if used_program for name in used_program.variables
+    }
     return Rule(
         text=text,
         program=program,

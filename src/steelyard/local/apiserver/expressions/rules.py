@@ -30,23 +30,23 @@ class Ruled:
 
 def ruled(schema: Json, *, root: bool = True) -> Ruled | None:
     """Raises BadExpression; None for a schema without rules."""
-    found = Ruled(rooted(schema) if root else schema)
-    found.rules = [rule_of(each) for each in schema.get("x-kubernetes-validations") or ()]
-    for name, each in (schema.get("properties") or {}).items():
-        if (not root or name != "metadata") and (below := ruled(each, root=False)):
-            found.properties[name] = below
+    result = Ruled(rooted(schema) if root else schema)
+    result.rules = [rule_of(validation) for validation in schema.get("x-kubernetes-validations") or ()]
+    for name, property_schema in (schema.get("properties") or {}).items():
+        if (not root or name != "metadata") and (below := ruled(property_schema, root=False)):
+            result.properties[name] = below
     if isinstance(items := schema.get("items"), dict):
-        found.items = ruled(items, root=False)
+        result.items = ruled(items, root=False)
     if isinstance(extra := schema.get("additionalProperties"), dict):
-        found.values = ruled(extra, root=False)
-    return found if found.rules or found.properties or found.items or found.values else None
+        result.values = ruled(extra, root=False)
+    return result if result.rules or result.properties or result.items or result.values else None
 
 
-def rule_causes(rules: Ruled | None, obj: Json, old: Json | None, found: list[Cause]) -> list[Cause]:
-    """What breaks rules, unless what the schema `found` already keeps them from being asked."""
+def rule_causes(rules: Ruled | None, obj: Json, old: Json | None, causes: list[Cause]) -> list[Cause]:
+    """Return the causes of broken rules, unless `causes` of the schema already prevent their evaluation."""
     if rules is None:
         return []
-    if any(each.reason in _BLOCKING for each in found):
+    if any(cause.reason in _BLOCKING for cause in causes):
         return [Cause("<nil>", f"Invalid value: null: {UNCHECKED}")]
     return list(_causes(rules, obj, ABSENT if old is None else old, ""))
 
@@ -63,8 +63,8 @@ def _causes(node: Ruled, value: Any, old: Any, path: str) -> Iterator[Cause]:
         yield from _of_fields(node, value, old if isinstance(old, dict) else {}, path)
     elif isinstance(value, list) and node.items is not None:
         before = _items_before(node.schema, value, old)
-        for index, each in enumerate(value):
-            yield from _causes(node.items, each, before[index], f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from _causes(node.items, item, before[index], f"{path}[{index}]")
 
 
 def _of_fields(node: Ruled, value: Json, old: Json, path: str) -> Iterator[Cause]:
@@ -73,14 +73,14 @@ def _of_fields(node: Ruled, value: Json, old: Json, path: str) -> Iterator[Cause
             where = f"{path}.{name}".removeprefix(".")
             yield from _causes(below, value[name], old.get(name, ABSENT), where)
     if node.values is not None:
-        for name, each in value.items():
-            yield from _causes(node.values, each, old.get(name, ABSENT), f"{path}[{name}]")
+        for name, member in value.items():
+            yield from _causes(node.values, member, old.get(name, ABSENT), f"{path}[{name}]")
 
 
 def _items_before(schema: Json, value: list[Any], old: Any) -> list[Any]:
-    """For each item of a list map the one that had its keys; items of other lists have no past."""
+    """Return for each item of a list map the old item with the same keys; items of other lists have no past."""
     if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
         return [ABSENT] * len(value)
-    keys = [key_of(schema, each) for each in old]
-    wanted = [key_of(schema, each) for each in value]
+    keys = [key_of(schema, item) for item in old]
+    wanted = [key_of(schema, item) for item in value]
     return [old[keys.index(key)] if key in keys else ABSENT for key in wanted]

@@ -28,7 +28,7 @@ def escaped(name: str) -> str | None:
         return None
     if name in _RESERVED.split():
         return f"__{name}__"
-    return re.sub(r"__|[./-]", lambda found: _STANDS_FOR[found[0]], name)
+    return re.sub(r"__|[./-]", lambda match: _STANDS_FOR[match[0]], name)
 
 
 def fields_of(schema: Json) -> Json:
@@ -49,7 +49,7 @@ def cel_value(schema: Json, value: Any, like: Any = None) -> Any:
             return _object(schema, value, like)
         case list():
             items = schema.get("items") or {}
-            return [cel_value(items, each) for each in _in_order(schema, value, like)]
+            return [cel_value(items, item) for item in _in_order(schema, value, like)]
         case str():
             return _text(schema.get("format") or "", value)
         case int() if schema.get("type") == "number" and not isinstance(value, bool):
@@ -62,26 +62,26 @@ def _object(schema: Json, value: Json, like: Any) -> Json:
     like = like if isinstance(like, dict) else {}
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict):
-        return {key: cel_value(extra, each, like.get(key)) for key, each in value.items()}
-    found: Json = {}
+        return {key: cel_value(extra, member, like.get(key)) for key, member in value.items()}
+    values: Json = {}
     fields = fields_of(schema)
-    for name, each in value.items():
-        if name in fields and each is not None and (key := escaped(name)):
-            found[key] = cel_value(fields[name], each, like.get(name))
-    return found
+    for name, member in value.items():
+        if name in fields and member is not None and (key := escaped(name)):
+            values[key] = cel_value(fields[name], member, like.get(name))
+    return values
 
 
 def _in_order(schema: Json, value: list[Any], like: Any) -> list[Any]:
     if not isinstance(like, list) or schema.get("x-kubernetes-list-type") not in ("set", "map"):
         return value
-    keys = [key_of(schema, each) for each in like]
+    keys = [key_of(schema, item) for item in like]
     last = len(keys)
-    places = [keys.index(key) if (key := key_of(schema, each)) in keys else last for each in value]
-    return [each for _, each in sorted(zip(places, value, strict=True), key=lambda pair: pair[0])]
+    places = [keys.index(key) if (key := key_of(schema, item)) in keys else last for item in value]
+    return [item for _, item in sorted(zip(places, value, strict=True), key=lambda pair: pair[0])]
 
 
 def key_of(schema: Json, item: Any) -> Any:
-    """What tells an item of a list from the others."""
+    """Return the key that distinguishes an item of a list."""
     keys = schema.get("x-kubernetes-list-map-keys")
     return [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
 
@@ -136,10 +136,10 @@ def example(schema: Json) -> Any:
 
 
 def is_loose(schema: Json) -> bool:
-    """Whether values may differ from the example in their types or keys."""
+    """Tell whether values may differ from the example in their types or keys."""
     if schema.get("x-kubernetes-int-or-string") or isinstance(schema.get("additionalProperties"), dict):
         return True
     below = [*fields_of(schema).values()]
     if isinstance(items := schema.get("items"), dict):
         below.append(items)
-    return any(is_loose(each) for each in below)
+    return any(is_loose(subschema) for subschema in below)

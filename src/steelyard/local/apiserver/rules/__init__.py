@@ -1,1 +1,3 @@
-"""How the built-in kinds are made whole and checked, one module per family of kinds, as the real server does it."""
+"""Rules of the built-in kinds, one module per family of kinds: how objects are completed and checked, as the
+real server does it.
+"""

@@ -29,7 +29,7 @@ def _kept(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
         return []
     text = "field is immutable when `immutable` is set"
     changed = [f for f in (*fields, "immutable") if obj.get(f) != (old or {}).get(f)]
-    return [forbidden_field(each, text) for each in changed]
+    return [forbidden_field(field, text) for field in changed]
 
 
 def _check_config_map(obj: Json, old: Json | None) -> list[Cause]:

@@ -1,4 +1,4 @@
-"""What several kinds' rules share."""
+"""Rules that several kinds share."""
 
 from steelyard.kube.selectors import parse_labels
 from steelyard.local.apiserver.errors import Cause, forbidden_field, invalid, required
@@ -29,15 +29,15 @@ def immutable(obj: Json, old: Json | None, *fields: str) -> list[Cause]:
     if old is None:
         return []
     changed = [f for f in fields if field_of(obj, *f.split(".")) != field_of(old, *f.split("."))]
-    return [invalid(each, field_of(obj, *each.split(".")), "field is immutable") for each in changed]
+    return [invalid(field, field_of(obj, *field.split(".")), "field is immutable") for field in changed]
 
 
 def non_negative(obj: Json, *fields: str) -> list[Cause]:
     causes = []
-    for each in fields:
-        value = field_of(obj, *each.split("."))
+    for field in fields:
+        value = field_of(obj, *field.split("."))
         if isinstance(value, int) and value < 0:
-            causes.append(invalid(each, value, "must be greater than or equal to 0"))
+            causes.append(invalid(field, value, "must be greater than or equal to 0"))
     return causes
 
 
@@ -46,16 +46,16 @@ def selector_causes(selector: Json | None, path: str, *, empty: bool = False) ->
     if selector is None:
         return [required(path)]
     causes = labels_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, each in enumerate(selector.get("matchExpressions") or ()):
-        causes += _expression_causes(each, f"{path}.matchExpressions[{index}]")
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        causes += _expression_causes(expression, f"{path}.matchExpressions[{index}]")
     if not empty and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid(path, selector, "empty selector is invalid for deployment"))
     return causes
 
 
-def _expression_causes(each: Json, path: str) -> list[Cause]:
+def _expression_causes(expression: Json, path: str) -> list[Cause]:
     causes: list[Cause] = []
-    operator, values = each.get("operator") or "", each.get("values") or []
+    operator, values = expression.get("operator") or "", expression.get("values") or []
     if operator in ("In", "NotIn") and not values:
         text = "must be specified when `operator` is 'In' or 'NotIn'"
         causes.append(required(f"{path}.values", text))
@@ -64,19 +64,19 @@ def _expression_causes(each: Json, path: str) -> list[Cause]:
         causes.append(forbidden_field(f"{path}.values", text))
     elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
         causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    causes += key_causes(each.get("key") or "", f"{path}.key")
+    causes += key_causes(expression.get("key") or "", f"{path}.key")
     for number, value in enumerate(values):
         causes += value_causes(value, f"{path}.values[{number}]")
     return causes
 
 
 def labels_match(selector: Json, labels: Json) -> bool:
-    """Whether a label selector of a spec matches."""
+    """Tell whether a label selector of a spec matches."""
     wanted = selector.get("matchLabels") or {}
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         requirement(labels)
-        for each in selector.get("matchExpressions") or ()
-        for requirement in parse_labels(expression_text(each))
+        for expression in selector.get("matchExpressions") or ()
+        for requirement in parse_labels(expression_text(expression))
     )
 
 

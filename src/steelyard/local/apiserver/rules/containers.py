@@ -35,8 +35,8 @@ def complete_container(container: Json) -> None:
     )
     for port in container.get("ports") or ():
         defaults(port, protocol="TCP")
-    for each in container.get("env") or ():
-        if reference := (each.get("valueFrom") or {}).get("fieldRef"):
+    for variable in container.get("env") or ():
+        if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
             defaults(reference, apiVersion="v1")
     for name in PROBES:
         if name in container:
@@ -59,7 +59,7 @@ def container_causes(container: Json, path: str, volumes: set[str], grace: int =
 
 
 def init_container_causes(container: Json, path: str) -> list[Cause]:
-    """What only containers that run on may have."""
+    """Return the faults of fields that only containers that run on may have."""
     if container.get("restartPolicy") == "Always":
         return []
     text = "may not be set for init containers without restartPolicy=Always"

@@ -16,7 +16,9 @@ from steelyard.types import Json
 def _prepare(crd: Json) -> None:
     crd["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     names = field_of(crd, "spec", "versions") or []
-    crd["status"]["storedVersions"] = [each.get("name") for each in names if each.get("storage")]
+    crd["status"]["storedVersions"] = [
+        name_entry.get("name") for name_entry in names if name_entry.get("storage")
+    ]
 
 
 def _default(crd: Json) -> None:
@@ -68,14 +70,14 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
     causes: list[Cause] = []
     if not versions:
         return [required("spec.versions")]
-    if sum(bool(each.get("storage")) for each in versions) != 1:
+    if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
         causes.append(invalid("spec.versions", [v.get("name") for v in versions], text))
-    together = all(each.get("schema") == versions[0].get("schema") for each in versions)
-    for index, each in enumerate(versions):
+    together = all(version.get("schema") == versions[0].get("schema") for version in versions)
+    for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
-        causes += name_causes(each.get("name") or "", f"{path}.name", "service")
-        schema: Any = field_of(each, "schema", "openAPIV3Schema")
+        causes += name_causes(version.get("name") or "", f"{path}.name", "service")
+        schema: Any = field_of(version, "schema", "openAPIV3Schema")
         where = f"{path}.schema.openAPIV3Schema"
         if not isinstance(schema, dict):
             causes.append(required(where, "schemas are required"))
@@ -85,12 +87,12 @@ def _version_causes(versions: list[Json]) -> list[Cause]:
             causes += structural_causes(schema, place) or _unusable_causes(schema, place)
         if not together or index == 0:
             where = "spec.subresources.scale" if together else f"{path}.subresources.scale"
-            causes += _scale_causes((each.get("subresources") or {}).get("scale"), where)
+            causes += _scale_causes((version.get("subresources") or {}).get("scale"), where)
     return causes
 
 
 def _unusable_causes(schema: Json, path: str) -> list[Cause]:
-    """What makes the engines that check objects refuse the schema, before it is stored."""
+    """Return what makes the engines that check objects refuse the schema, before it is stored."""
     try:
         Validator(schema)
         ruled(schema)
@@ -112,7 +114,7 @@ def _scale_causes(scale: Json | None, path: str) -> list[Cause]:
             causes += [required(f"{path}.{name}")] if name in roots else []
         elif not value.startswith("."):
             causes.append(invalid(f"{path}.{name}", value, "must be a simple json path starting with ."))
-        elif not value.startswith(tuple(f"{each}." for each in allowed)):
+        elif not value.startswith(tuple(f"{prefix}." for prefix in allowed)):
             places = f"either {' or '.join(allowed)}" if len(allowed) > 1 else allowed[0]
             text = f"should be a json path under {places}"
             causes.append(invalid(f"{path}.{name}", value, text))

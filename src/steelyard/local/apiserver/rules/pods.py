@@ -122,11 +122,11 @@ def _prepare(pod: Json) -> None:
 def _quality(spec: Json) -> str:
     """The class of service by requests and limits."""
     containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
-    resources = [each.get("resources") or {} for each in containers]
-    if not any((each.get("requests") or each.get("limits")) for each in resources):
+    resources = [container.get("resources") or {} for container in containers]
+    if not any((amounts.get("requests") or amounts.get("limits")) for amounts in resources):
         return "BestEffort"
-    for each in resources:
-        limits, requests = each.get("limits") or {}, each.get("requests") or {}
+    for amounts in resources:
+        limits, requests = amounts.get("limits") or {}, amounts.get("requests") or {}
         if not {"cpu", "memory"} <= limits.keys() or any(requests.get(k, v) != v for k, v in limits.items()):
             return "Burstable"
     return "Guaranteed"
@@ -183,11 +183,11 @@ def _check_status(pod: Json, old: Json | None) -> list[Cause]:
 
 
 def _frozen(spec: Json) -> Json:
-    """What of a Pod's spec never changes."""
+    """Return the part of a Pod's spec that never changes."""
     kept = {key: value for key, value in spec.items() if key not in _MAY_CHANGE}
     for field in ("containers", "initContainers"):
         if field in kept:
-            kept[field] = [{k: v for k, v in each.items() if k != "image"} for each in kept[field]]
+            kept[field] = [{k: v for k, v in item.items() if k != "image"} for item in kept[field]]
     return kept
 
 

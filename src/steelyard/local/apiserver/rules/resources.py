@@ -1,4 +1,4 @@
-"""What a container asks for and may take: names, amounts, and how the two are to each other."""
+"""Requests and limits of a container: names, amounts, and how the two relate."""
 
 from steelyard.local.apiserver.errors import Cause, invalid, required
 from steelyard.local.apiserver.names import key_causes

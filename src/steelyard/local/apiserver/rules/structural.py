@@ -1,4 +1,4 @@
-"""Whether a definition's schema is structural, and what of it this server can enforce."""
+"""Structural schemas: what a definition's schema may hold, and what of it this server can enforce."""
 
 from collections.abc import Iterator
 
@@ -35,10 +35,10 @@ def _causes(schema: Json, path: str, *, root: bool, apart: str) -> Iterator[Caus
         yield from _list_causes(schema, items, path)
     if isinstance(extra := schema.get("additionalProperties"), dict):
         yield from _causes(extra, f"{path}.additionalProperties", root=False, apart=apart)
-    for name, each in (schema.get("properties") or {}).items():
+    for name, property_schema in (schema.get("properties") or {}).items():
         if root and name == "metadata":
             continue
-        yield from _causes(each, f"{path}.properties[{name}]", root=False, apart=apart)
+        yield from _causes(property_schema, f"{path}.properties[{name}]", root=False, apart=apart)
 
 
 def _own_causes(schema: Json, path: str, *, root: bool) -> Iterator[Cause]:
