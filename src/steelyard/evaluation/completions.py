@@ -36,8 +36,8 @@ class Tokenizer:
 
 def likelihood_body(model: str, prompt: str, context: int, *, rolling: bool = False) -> bytes:
     """The row's request: the likelihood of `prompt` from character `context` on, or of every token (`rolling`)."""
-    asked = {"likelihood": "rolling" if rolling else "continuation", "model": model, "prompt": prompt}
-    return orjson.dumps({**asked, "context": context})
+    request = {"likelihood": "rolling" if rolling else "continuation", "model": model, "prompt": prompt}
+    return orjson.dumps({**request, "context": context})
 
 
 def windows(tokens: Sequence[int], prefix: int, longest: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -82,14 +82,14 @@ class CompletionsClient:
             return await self._stopped(*stops.opened(body))
         outcome = await self.inner.call(body)
         if isinstance(outcome, Failure) and outcome.status == 400 and stops.refuses_stops(outcome.body):
-            asked = orjson.loads(body)
-            self._learn(len(stops.stops_of(asked)))
-            return await self._stopped(stops.stops_of(asked), asked)
+            request = orjson.loads(body)
+            self._learn(len(stops.stops_of(request)))
+            return await self._stopped(stops.stops_of(request), request)
         return outcome
 
-    async def _stopped(self, wanted: list[str], asked: Mapping[str, JsonValue]) -> Outcome:
+    async def _stopped(self, wanted: list[str], request: Mapping[str, JsonValue]) -> Outcome:
         """Ask with as many stops as the endpoint takes; the answer goes back beside all of them."""
-        whole = {**asked, "stop": wanted}
+        whole = {**request, "stop": wanted}
         while True:
             most = self.most_stops
             outcome = await self._ask(stops.limited(whole, most))
@@ -108,12 +108,12 @@ class CompletionsClient:
         self.most_stops = min(self.most_stops, max(0, refused - 1))
 
     async def _likelihood(self, body: bytes) -> Outcome:
-        asked = orjson.loads(body)
-        prompt, context = asked["prompt"], asked["context"]
-        if asked["likelihood"] == "rolling" or not context:
-            return await self._of_tokens(body, asked)
+        request = orjson.loads(body)
+        prompt, context = request["prompt"], request["context"]
+        if request["likelihood"] == "rolling" or not context:
+            return await self._of_tokens(body, request)
         if self.tokenizer is None:
-            return await self._of_text(body, asked, None)
+            return await self._of_text(body, request, None)
         before = await self._context(prompt[:context])
         whole = await self._tokens(prompt, special=True)
         if isinstance(before, Failure):
@@ -122,40 +122,40 @@ class CompletionsClient:
             return whole
         count = len(before)
         if whole[:count] == before:
-            return await self._of_text(body, asked, count)
+            return await self._of_text(body, request, count)
         # The border lies inside a token. lm-eval asks for the context's own tokens, then those that the whole has more.
         if len(whole) <= count:
             return (
                 b'{"asked":' + body + b',"answers":[],"fault":"no token is left beside those of the context"}'
             )
-        return await self._of_ids(body, asked, [(before, whole[count:])])
+        return await self._of_ids(body, request, [(before, whole[count:])])
 
-    async def _of_text(self, body: bytes, asked: Mapping[str, JsonValue], count: int | None) -> Outcome:
-        outcome = await self._ask(_echo(asked["model"], asked["prompt"]))
+    async def _of_text(self, body: bytes, request: Mapping[str, JsonValue], count: int | None) -> Outcome:
+        outcome = await self._ask(_echo(request["model"], request["prompt"]))
         if isinstance(outcome, Failure):
             return outcome
         return _answered(body, [outcome], b'"context_tokens":' + orjson.dumps(count))
 
     async def _of_ids(
-        self, body: bytes, asked: Mapping[str, JsonValue], pairs: Sequence[tuple[list[int], list[int]]]
+        self, body: bytes, request: Mapping[str, JsonValue], pairs: Sequence[tuple[list[int], list[int]]]
     ) -> Outcome:
         """Contexts and continuations as token ids, a request each."""
         answers = []
         for before, counted in pairs:
-            outcome = await self._ask(_echo(asked["model"], [*before, *counted]))
+            outcome = await self._ask(_echo(request["model"], [*before, *counted]))
             if isinstance(outcome, Failure):
                 return outcome
             answers.append(outcome)
         sizes = [[len(before) + len(counted), len(counted)] for before, counted in pairs]
         return _answered(body, answers, b'"windows":' + orjson.dumps(sizes))
 
-    async def _of_tokens(self, body: bytes, asked: Mapping[str, JsonValue]) -> Outcome:
+    async def _of_tokens(self, body: bytes, request: Mapping[str, JsonValue]) -> Outcome:
         """A whole text, or one behind nothing: as token ids, in windows that the model takes."""
         tokenizer = self.tokenizer
         if tokenizer is None or tokenizer.prefix is None:  # refused before the run began
             return Failure(Fault.REFUSED, "the endpoint does not tell its tokens (/tokenize)")
-        rolling = asked["likelihood"] == "rolling"
-        tokens = await self._tokens(asked["prompt"], special=rolling)
+        rolling = request["likelihood"] == "rolling"
+        tokens = await self._tokens(request["prompt"], special=rolling)
         if isinstance(tokens, Failure):
             return tokens
         if not tokens:
@@ -165,7 +165,7 @@ class CompletionsClient:
             return Failure(
                 Fault.REFUSED, f"the text has {len(tokens)} tokens; the model takes {most} at once"
             )
-        return await self._of_ids(body, asked, _pairs(tokens, tokenizer, rolling=rolling))
+        return await self._of_ids(body, request, _pairs(tokens, tokenizer, rolling=rolling))
 
     async def _context(self, context: str) -> list[int] | Failure:
         """The tokens of the context alone, with those that the endpoint puts before every text."""
@@ -188,8 +188,8 @@ async def tokenized(
     client: Client, text: str, *, special: bool, model: str | None = None
 ) -> list[int] | Failure:
     """The token ids of a text, as `/tokenize` tells them."""
-    asked = {"prompt": text, "add_special_tokens": special, **({} if model is None else {"model": model})}
-    outcome = await client.call(orjson.dumps(asked))
+    request = {"prompt": text, "add_special_tokens": special, **({} if model is None else {"model": model})}
+    outcome = await client.call(orjson.dumps(request))
     if isinstance(outcome, Failure):
         return outcome
     try:

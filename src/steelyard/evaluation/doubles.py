@@ -115,10 +115,10 @@ def make_world(seed: int = 0, identity_port: int | None = None, **absence: float
 class Fixed:
     """A discovery whose answer a test sets."""
 
-    found: set[str]
+    urls: set[str]
 
     async def addresses(self) -> frozenset[str]:
-        return frozenset(self.found)
+        return frozenset(self.urls)
 
 
 Answer = Callable[[Mapping[str, JsonValue]], Awaitable[web.StreamResponse]]
@@ -236,12 +236,12 @@ def epoch(attempt: int) -> str:
 
 def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, JsonValue]]:
     """What readers see: replication, index and responses of every verified row, sorted."""
-    found: list[tuple[str, int, JsonValue]] = []
+    rows: list[tuple[str, int, JsonValue]] = []
     for entry in manifest.files:
         with sync_reader(output, entry.path) as reader:
             columns = pq.ParquetFile(reader).read().to_pydict()
-        found.extend(zip(columns["_replication_"], columns["_index_"], columns["responses"], strict=True))
-    return sorted(found, key=lambda row: row[:2])
+        rows.extend(zip(columns["_replication_"], columns["_index_"], columns["responses"], strict=True))
+    return sorted(rows, key=lambda row: row[:2])
 
 
 async def write_part(
@@ -288,11 +288,11 @@ async def error_rows(output: Store) -> list[JsonValue]:
 
 async def tried_rows(output: Store) -> list[JsonValue]:
     """Every row that was not answered at once, or not at all, by index."""
-    found: list[JsonValue] = []
+    rows: list[JsonValue] = []
     async for info in output.list(layout.ERRORS):
         with sync_reader(output, info.key) as reader:
-            found.extend(pq.ParquetFile(reader).read().to_pylist())
-    return sorted(found, key=lambda row: (row["_index_"], row["_replication_"]))
+            rows.extend(pq.ParquetFile(reader).read().to_pylist())
+    return sorted(rows, key=lambda row: (row["_index_"], row["_replication_"]))
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -36,10 +36,10 @@ class Vocabulary:
 
     @staticmethod
     def pieces(text: str) -> list[str]:
-        found: list[str] = []
+        parts: list[str] = []
         for part in re.findall(rf"{BOS}|{EOS}|\s?[^\s<]+|\s|<", text):
-            found += [part] if part in (BOS, EOS) else re.findall(rf"(?s).{{1,{PIECE}}}", part)
-        return found
+            parts += [part] if part in (BOS, EOS) else re.findall(rf"(?s).{{1,{PIECE}}}", part)
+        return parts
 
     def encode(self, text: str) -> list[int]:
         with self._lock:

@@ -191,14 +191,14 @@ def _text_choice(choice: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The tokens of a continuation as JSON text, or the fault that keeps them from counting."""
-    asked, bodies = answer["asked"], answer["answers"]
+    request, bodies = answer["asked"], answer["answers"]
     response: dict[str, JsonValue] = {RESPONSE_INDEX: 0, "finish_reason": None}
     try:
         if "fault" in answer:
             raise tokens.NoLikelihood(answer["fault"])
         choices = [body["choices"][0] for body in bodies]
         lists = [tokens.listed(choice) for choice in choices]
-        kept = _continuation(asked, answer, lists)
+        kept = _continuation(request, answer, lists)
         response["finish_reason"] = _text(choices[0].get("finish_reason"))
     except tokens.NoLikelihood as fault:
         kept = {"fault": str(fault)}
@@ -216,7 +216,7 @@ def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _continuation(
-    asked: JsonValue, answer: JsonValue, lists: Sequence[tokens.Listed]
+    request: JsonValue, answer: JsonValue, lists: Sequence[tokens.Listed]
 ) -> dict[str, JsonValue]:
     """What is kept: the tokens that count, in order, with what the endpoint says of each."""
     if "windows" in answer:
@@ -226,7 +226,7 @@ def _continuation(
         ]
         known: dict[str, JsonValue] = {"windows": len(spans)}
     else:
-        prompt, context = asked["prompt"], asked["context"]
+        prompt, context = request["prompt"], request["context"]
         length, count = len(prompt) - context, answer["context_tokens"]
         texts = lists[0].texts
         span = (

@@ -159,7 +159,7 @@ def _errors(failed: Sequence[Finished]) -> bytes:
             "body": row.error.body,
             "attempts": row.error.attempts,
             "replica": row.error.replica,
-            "tries": [asdict(each) for each in row.error.tries],
+            "tries": [asdict(attempt) for attempt in row.error.tries],
         }
         for row in failed
         if row.error is not None

@@ -130,8 +130,8 @@ class PlainClient:
     async def _resolve(self) -> list[str]:
         if is_ip(self._host):
             return [self._host]
-        found = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        resolved = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in resolved))
 
     def _time_out(self) -> None:
         self._alarm = None

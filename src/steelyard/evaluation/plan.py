@@ -110,8 +110,8 @@ def requests_through(pipeline: Adapter) -> Callable[[Item], bytes]:
 
     def request(item: Item) -> bytes:
         try:
-            (asked,) = pipeline([item])
-            return orjson.dumps(asked, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
+            (adapted,) = pipeline([item])
+            return orjson.dumps(adapted, default=str, option=orjson.OPT_SERIALIZE_NUMPY)
         except _ROW_FAULTS as error:
             raise BadInput(f"the input pipeline cannot take the row: {error}") from error
 

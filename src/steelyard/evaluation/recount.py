@@ -41,11 +41,11 @@ class Recount:
 
 async def recount(manifest: Manifest, dataset: Store, output: Store) -> Recount:
     """Count from the files alone. EvaluationFailed for files that cannot be read as rows."""
-    asked, verified = ({entry.path for entry in entries} for entries in (manifest.inputs, manifest.files))
+    listed, verified = ({entry.path for entry in entries} for entries in (manifest.inputs, manifest.files))
     faults = [
         f"the dataset has the file {info.key}, which the manifest does not name"
         async for info in dataset.list()
-        if is_data(info.key) and info.key not in asked
+        if is_data(info.key) and info.key not in listed
     ]
     faults += _otherwise_recorded(manifest, await _identity(output))
     counted = await asyncio.to_thread(_counted, manifest, dataset, output)
@@ -115,21 +115,23 @@ def _counted(manifest: Manifest, dataset: Store, output: Store) -> _Counted:
         total=seen.total, present=len(seen), errors=errors, missing=missing, duplicates=doubles
     )
     times = len(manifest.replications)
-    asked = f"the dataset has {source.rows} rows, asked {times} {'time' if times == 1 else 'times'} each"
-    faults += _differing(counted, manifest.rows, asked)
+    expectation = (
+        f"the dataset has {source.rows} rows, asked {times} {'time' if times == 1 else 'times'} each"
+    )
+    faults += _differing(counted, manifest.rows, expectation)
     return _Counted(counted, source.rows, faults)
 
 
-def _differing(counted: RowCounts, said: RowCounts, asked: str) -> Iterator[str]:
+def _differing(counted: RowCounts, said: RowCounts, expectation: str) -> Iterator[str]:
     if counted.total != said.total:
-        yield f"{asked}, which is {counted.total} rows in all; the manifest says {said.total}"
+        yield f"{expectation}, which is {counted.total} rows in all; the manifest says {said.total}"
     for what, rows, claimed in (
         ("rows are there", counted.present, said.present),
         ("rows are missing", counted.missing, said.missing),
         ("rows have no answer", counted.errors, said.errors),
     ):
         if rows != claimed:
-            yield f"{asked}: {rows} {what}; the manifest says {claimed}"
+            yield f"{expectation}: {rows} {what}; the manifest says {claimed}"
     if counted.duplicates not in {0, said.duplicates}:  # those that were left out are in no file
         yield f"{counted.duplicates} rows stand twice; the manifest says {said.duplicates}"
 

@@ -62,13 +62,13 @@ class Replicas:
 
     async def refresh(self) -> bool:
         """Bring the pool up to date; whether it has grown."""
-        found = await self._discovery.addresses()
-        for address in self._pool.addresses - found:
+        addresses = await self._discovery.addresses()
+        for address in self._pool.addresses - addresses:
             self._pool.drop(address)
             self._log.info("replica vanished", address=address)
-        self._foreign &= found
+        self._foreign &= addresses
         joined = await asyncio.gather(
-            *(self._join(address) for address in sorted(found - self._pool.addresses))
+            *(self._join(address) for address in sorted(addresses - self._pool.addresses))
         )
         return any(joined)
 

@@ -44,16 +44,16 @@ async def resume(
             known = Checkpoint((), RowSet(total))
         unknown = sorted(set(counted) - set(known.parts))
         present = {info.key async for info in store.list(layout.PARTS)}
-        told = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
+        listed = [name for name in unknown if layout.PARTS + name + layout.ROWS_SUFFIX in present]
         tokens, uncounted = known.tokens or Usage(), [] if known.tokens else list(known.parts)
-        keys = [layout.PARTS + name + layout.ROWS_SUFFIX for name in told]
-        for name, data in zip(told, await gather_bounded(store, keys), strict=True):
+        keys = [layout.PARTS + name + layout.ROWS_SUFFIX for name in listed]
+        for name, data in zip(listed, await gather_bounded(store, keys), strict=True):
             ranges, used = read_row_set(data)
             known.rows.add_ranges(ranges)
             tokens += used or Usage()
             if used is None:
                 uncounted.append(name)
-        for name in sorted(set(unknown) - set(told)):
+        for name in sorted(set(unknown) - set(listed)):
             known.rows.add(await _make_row_set(store, name, indexes, replications))
             uncounted.append(name)
         if count is not None:
@@ -77,21 +77,21 @@ def _tokens_of_part(store: Store, key: str, count: Count) -> Usage:
 async def _make_row_set(
     store: Store, name: str, indexes: IndexMap, replications: tuple[str, ...]
 ) -> list[int]:
-    found = await asyncio.to_thread(_positions_of_part, store, layout.PARTS + name, indexes, replications)
+    positions = await asyncio.to_thread(_positions_of_part, store, layout.PARTS + name, indexes, replications)
     with contextlib.suppress(ObjectExists):  # then a writer that is being fenced off finished it after all
-        await store.create(layout.PARTS + name + layout.ROWS_SUFFIX, row_set(found))
-    return found
+        await store.create(layout.PARTS + name + layout.ROWS_SUFFIX, row_set(positions))
+    return positions
 
 
 def _positions_of_part(store: Store, key: str, indexes: IndexMap, replications: tuple[str, ...]) -> list[int]:
     with sync_reader(store, key) as reader:
         table = pq.ParquetFile(reader).read(columns=[INDEX, REPLICATION])
-    found: list[int] = []
+    row_positions: list[int] = []
     for batch in table.to_batches():
-        found.extend(positions(batch, indexes, replications).tolist())
-    if ABSENT in found:
+        row_positions.extend(positions(batch, indexes, replications).tolist())
+    if ABSENT in row_positions:
         raise ValueError(f"{key} has rows that are not in the dataset")
-    return found
+    return row_positions
 
 
 def positions(batch: pa.RecordBatch, indexes: IndexMap, replications: tuple[str, ...]) -> Positions:

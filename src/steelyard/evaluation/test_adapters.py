@@ -19,12 +19,12 @@ CHOICES = {
 }
 
 
-def specs(*each: tuple[str, JsonValue]) -> list[SchemaAdapter]:
-    return [SchemaAdapter(kind=kind, configuration=configuration) for kind, configuration in each]
+def specs(*pairs: tuple[str, JsonValue]) -> list[SchemaAdapter]:
+    return [SchemaAdapter(kind=kind, configuration=configuration) for kind, configuration in pairs]
 
 
-def run(item: JsonValue, *each: tuple[str, JsonValue]) -> list[JsonValue]:
-    return list(create_pipeline(specs(*each))([item]))
+def run(item: JsonValue, *pairs: tuple[str, JsonValue]) -> list[JsonValue]:
+    return list(create_pipeline(specs(*pairs))([item]))
 
 
 @pytest.mark.parametrize(

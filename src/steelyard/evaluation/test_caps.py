@@ -46,8 +46,8 @@ PRICES = Prices(prompt=2.0, completion=10.0)
     ],
 )
 def test_caps(caps: Caps, used: Usage, rows: int, in_flight: int, reached: str | None) -> None:
-    found = caps.reached(used, rows, in_flight)
-    assert found is None if reached is None else reached in (found or "")
+    reason = caps.reached(used, rows, in_flight)
+    assert reason is None if reached is None else reached in (reason or "")
 
 
 def test_a_cap_of_cost_needs_prices() -> None:
@@ -64,9 +64,9 @@ def plan_with(caps: Caps, tokens: int = 10, **client: Any) -> Plan:
 
 
 async def run(stores: Stores, plan: Plan, *servers: Replica, attempt: int = 1) -> Summary:
-    found = Fixed({each.address for each in servers})
+    discovery = Fixed({server.address for server in servers})
     async with asyncio.timeout(20):
-        return await evaluate(plan, stores, found, epoch(attempt), make_world())
+        return await evaluate(plan, stores, discovery, epoch(attempt), make_world())
 
 
 WORKERS = 4
@@ -74,9 +74,9 @@ WORKERS = 4
 
 
 def rows_done(error: EvaluationFailed) -> int:
-    found = re.search(r"(\d+) of 100 rows", str(error))
-    assert found
-    return int(found[1])
+    match = re.search(r"(\d+) of 100 rows", str(error))
+    assert match
+    return int(match[1])
 
 
 async def steady(row: Mapping[str, Any]) -> web.StreamResponse:
@@ -124,7 +124,7 @@ async def test_tokens_of_parts_that_nobody_counted_are_read_from_them() -> None:
         await run(stores, replace(plan_with(Caps()), usage=None), server)
         summary = await run(stores, plan_with(Caps()), server, attempt=2)
         await stores.output.delete(layout.checkpoint(epoch(2), 0))
-        for info in [each async for each in stores.output.list(layout.PARTS)]:
+        for info in [info async for info in stores.output.list(layout.PARTS)]:
             if info.key.endswith(layout.ROWS_SUFFIX):
                 await stores.output.delete(info.key)
         again = await run(stores, plan_with(Caps()), server, attempt=3)

@@ -165,7 +165,7 @@ async def test_what_the_server_refuses(opened: Open) -> None:
         failures = [await client.call(b"{}") for _ in range(3)]
         assert await client.call(b"{}") == b"fine"
         await client.close()
-    assert all(isinstance(each, Failure) and each.fault is Fault.REFUSED for each in failures)
+    assert all(isinstance(failure, Failure) and failure.fault is Fault.REFUSED for failure in failures)
     assert failures[0] == Failure(Fault.REFUSED, "status 400", 400, b"no")
     assert failures[1] == Failure(Fault.REFUSED, "status 422", 422, b"x" * call.KEPT_BODY_BYTES)
     assert isinstance(failures[2], Failure)

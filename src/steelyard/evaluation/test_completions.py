@@ -126,7 +126,7 @@ async def test_what_an_endpoint_refused_it_is_not_asked_again() -> None:
     await calls.call(body)
     before = len(server.bodies)
     await calls.call(body)
-    assert [len(asked["stop"]) for asked in server.bodies[before:]] == [2]
+    assert [len(body["stop"]) for body in server.bodies[before:]] == [2]
 
 
 class Refusing(Direct):

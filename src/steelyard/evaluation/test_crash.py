@@ -41,16 +41,16 @@ async def test_the_next_attempt_goes_on_from_every_point(at: int, after: bool) -
     dataset, whole = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
     await write_dataset(dataset, ROWS)
     async with replica() as server:
-        found = Fixed({server.address})
+        discovery = Fixed({server.address})
         dying = CrashingStore(f"memory://{name}/output", at, after=after)
         try:
-            await evaluate(plan_of(SPEC), Stores(dataset, dying), found, epoch(1), make_world())
+            await evaluate(plan_of(SPEC), Stores(dataset, dying), discovery, epoch(1), make_world())
         except Crash:
             paid = len(server.asked)
         else:
             assert not dying.dead
             paid = 0
-        summary = await evaluate(plan_of(SPEC), Stores(dataset, whole), found, epoch(2), make_world())
+        summary = await evaluate(plan_of(SPEC), Stores(dataset, whole), discovery, epoch(2), make_world())
         twice = len(server.asked) - 2 * ROWS
     assert summary.resumed == (2 * ROWS if not dying.dead else paid - twice)
     assert twice <= IN_FLIGHT + 2 * BATCH
@@ -135,11 +135,11 @@ async def test_full_storage_ends_the_attempt_which_can_be_resumed() -> None:
     dataset, output = open_store(f"memory://{name}/dataset"), FullStore(f"memory://{name}/output", room=3)
     await write_dataset(dataset, ROWS)
     async with replica() as server:
-        found = Fixed({server.address})
+        discovery = Fixed({server.address})
         with pytest.raises(StorageFull, match="no space left"):
-            await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(1), make_world())
+            await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_world())
         output.room = 100
-        summary = await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(2), make_world())
+        summary = await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_world())
     assert summary.resumed == 3 * BATCH
     assert rows_of(output, await verify(plan_of(SPEC), dataset, output, epoch(1))) == expected_rows(
         SPEC, ROWS
@@ -162,8 +162,8 @@ async def test_a_late_part_of_a_fenced_writer_does_not_count() -> None:
     dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
     await write_dataset(dataset, ROWS)
     async with replica() as server:
-        found = Fixed({server.address})
-        await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(2), make_world())
+        discovery = Fixed({server.address})
+        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(2), make_world())
     first = layout.PartName(epoch(2), 0, 0)
     late = layout.PartName(epoch(1), 0, 7)
     await output.create(late.part, await output.get(first.part))
@@ -178,23 +178,23 @@ async def test_checkpoints_make_resuming_read_only_what_came_after(monkeypatch: 
     dataset, output = open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output")
     await write_dataset(dataset, ROWS)
     async with replica() as server:
-        found = Fixed({server.address})
-        await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(1), make_world())
+        discovery = Fixed({server.address})
+        await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(1), make_world())
         keys = [info.key async for info in output.list(layout.CHECKPOINTS)]
         assert len(keys) == 4
         for key in [
             info.key async for info in output.list(layout.PARTS) if info.key.endswith(layout.ROWS_SUFFIX)
         ]:
             await output.delete(key)
-        assert (await resumed(dataset, output, found, 2)) == 2 * ROWS
+        assert (await resumed(dataset, output, discovery, 2)) == 2 * ROWS
         await output.delete(
             layout.PartName(epoch(1), 0, 0).part
         )  # what a checkpoint says is not taken on trust
-        assert (await resumed(dataset, output, found, 3)) == 2 * ROWS - BATCH
+        assert (await resumed(dataset, output, discovery, 3)) == 2 * ROWS - BATCH
 
 
-async def resumed(dataset: Store, output: Store, found: Fixed, attempt: int) -> int:
-    summary = await evaluate(plan_of(SPEC), Stores(dataset, output), found, epoch(attempt), make_world())
+async def resumed(dataset: Store, output: Store, discovery: Fixed, attempt: int) -> int:
+    summary = await evaluate(plan_of(SPEC), Stores(dataset, output), discovery, epoch(attempt), make_world())
     return summary.resumed
 
 

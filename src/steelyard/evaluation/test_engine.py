@@ -46,9 +46,9 @@ def stores() -> Stores:
 
 
 async def run(stores: Stores, spec: EvaluationResourceSpec, *replicas: Replica, attempt: int = 1) -> Summary:
-    found = Fixed({each.address for each in replicas})
+    discovery = Fixed({replica.address for replica in replicas})
     async with asyncio.timeout(30):
-        return await evaluate(plan_of(spec), stores, found, epoch(attempt), make_world())
+        return await evaluate(plan_of(spec), stores, discovery, epoch(attempt), make_world())
 
 
 async def verified_rows(stores: Stores, spec: EvaluationResourceSpec) -> list[tuple[str, int, JsonValue]]:
@@ -76,7 +76,7 @@ async def test_every_row_and_replication_is_asked_once_and_kept(stores: Stores) 
     assert await verified_rows(stores, spec) == expected_rows(spec, 150)
     progress = orjson.loads(await stores.output.get(layout.PROGRESS))
     assert (progress["total"], progress["done"], progress["inFlight"]) == (300, 300, 0)
-    assert sum(each["done"] for each in progress["replicas"].values()) == 300
+    assert sum(replica["done"] for replica in progress["replicas"].values()) == 300
 
 
 async def test_a_second_attempt_asks_for_nothing_that_is_there(stores: Stores) -> None:
@@ -106,10 +106,10 @@ async def test_a_refused_row_aborts_and_what_was_finished_is_kept(stores: Stores
         with pytest.raises(EvaluationFailed, match=r"index 30.*status 400.*too long") as error:
             await run(stores, spec, server)
     assert (error.value.code, error.value.permanent, error.value.row) == ("BadRequest", True, "30")
-    asked = len(server.asked)
+    count = len(server.asked)
     async with replica() as server:
         summary = await run(stores, spec, server, attempt=2)
-    assert summary.resumed >= asked - 4
+    assert summary.resumed >= count - 4
     assert summary.resumed >= 25
     assert await verified_rows(stores, spec) == expected_rows(spec, 50)
 
@@ -162,8 +162,8 @@ async def test_a_row_that_was_tried_again_keeps_its_history(stores: Stores) -> N
         summary = await run(stores, make_spec(client={"transientErrorRetryDelaySeconds": 1}), server)
     (row,) = await tried_rows(stores.output)
     assert (row["_index_"], row["reason"], row["attempts"]) == (3, "Retried", 13)
-    assert [each["status"] for each in row["tries"]] == [503] * 9 + [429]
-    assert {each["replica"] for each in row["tries"]} == {server.address}
+    assert [attempt["status"] for attempt in row["tries"]] == [503] * 9 + [429]
+    assert {attempt["replica"] for attempt in row["tries"]} == {server.address}
     assert (summary.row_errors, summary.refused, await error_rows(stores.output)) == (0, 1, [])
     assert await verified_rows(stores, make_spec()) == expected_rows(make_spec(), 8)
 
@@ -179,7 +179,7 @@ async def test_a_row_that_reaches_the_retry_limit_is_a_row_error(stores: Stores)
     assert (summary.row_errors, summary.retries) == (1, 2)
     (record,) = await error_rows(stores.output)
     assert (record["_index_"], record["reason"], record["attempts"]) == (3, "RetriesExhausted", 3)
-    assert [each["message"] for each in record["tries"]] == ["status 500"] * 3
+    assert [attempt["message"] for attempt in record["tries"]] == ["status 500"] * 3
     assert server.asked.count(3) == 3
 
 
@@ -376,9 +376,9 @@ async def test_a_replica_of_another_session_is_never_called(stores: Stores) -> N
         replica(session=spec.id, host=host, ports=ports) as ours,
         replica(session="another", host=other, ports=ports) as theirs,
     ):
-        found = Fixed({ours.address, theirs.address})
+        discovery = Fixed({ours.address, theirs.address})
         world = make_world(identity_port=ports[1])
-        await evaluate(plan_of(spec), stores, found, epoch(1), world)
+        await evaluate(plan_of(spec), stores, discovery, epoch(1), world)
     assert (len(ours.asked), theirs.asked) == (20, [])
 
 
@@ -394,9 +394,9 @@ async def test_an_address_that_changes_hands_is_not_called_again(stores: Stores)
 
     async with replica(slow, session=spec.id, host=other, ports=ports) as steady:
         async with replica(session=spec.id, host=host, ports=ports) as first:
-            found = Fixed({steady.address, first.address})
+            discovery = Fixed({steady.address, first.address})
             world = make_world(identity_port=ports[1])
-            task = asyncio.create_task(evaluate(plan_of(spec), stores, found, epoch(1), world))
+            task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), world))
             await until(lambda: len(first.asked) >= 3)
         async with replica(session="another", host=host, ports=ports) as thief:
             await task

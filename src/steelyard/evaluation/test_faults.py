@@ -131,11 +131,11 @@ async def run(stores: Stores, spec: EvaluationResourceSpec, *addresses: str) -> 
 
 async def check_all_but(stores: Stores, spec: EvaluationResourceSpec, rows: int, bad: set[int]) -> None:
     manifest = await verify(plan_of(spec), stores.dataset, stores.output, epoch(1))
-    found = rows_of(stores.output, manifest)
-    assert [row for row in found if row[1] not in bad] == [
+    verified = rows_of(stores.output, manifest)
+    assert [row for row in verified if row[1] not in bad] == [
         r for r in expected_rows(spec, rows) if r[1] not in bad
     ]
-    assert {index for _, index, responses in found if responses is None} == bad
+    assert {index for _, index, responses in verified if responses is None} == bad
     assert {record["_index_"] for record in await error_rows(stores.output)} == bad
 
 
@@ -238,12 +238,12 @@ async def test_a_replica_that_was_away_is_used_again(stores: Stores) -> None:
 
 async def test_rows_wait_for_the_first_replica(stores: Stores) -> None:
     spec = spec_with(totalTimeoutSeconds=1)
-    found = Fixed(set())
+    discovery = Fixed(set())
     await write_dataset(stores.dataset, 10)
-    task = asyncio.create_task(evaluate(plan_of(spec), stores, found, epoch(1), make_world()))
+    task = asyncio.create_task(evaluate(plan_of(spec), stores, discovery, epoch(1), make_world()))
     await asyncio.sleep(0.1)
     async with replica() as server:
-        found.found.add(server.address)
+        discovery.urls.add(server.address)
         assert (await task).total == 10
 
 

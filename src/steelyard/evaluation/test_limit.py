@@ -86,17 +86,17 @@ def test_a_server_that_admits_half_of_what_is_asked(concurrency: Concurrency, ov
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 64), st.integers(8, 200), st.floats(0.02, 2.0), st.integers(0, 1 << 20))
-def test_whatever_a_server_admits(admits: int, asked: int, latency: float, seed: int) -> None:
+def test_whatever_a_server_admits(admits: int, capacity: int, latency: float, seed: int) -> None:
     chance = random.Random(seed)
-    start = min(16, asked)
-    limit = Limit(Concurrency(asked, adaptive=True, start=start))
+    start = min(16, capacity)
+    limit = Limit(Concurrency(capacity, adaptive=True, start=start))
 
     def serve(nth: int, _: float) -> tuple[float, bool]:
         return (INSTANT, True) if nth > admits else (latency * chance.uniform(0.5, 1.5), False)
 
     done = Simulation(limit, serve).run(200 * latency)
-    assert all(1 <= value <= asked for value in done.values)
-    assert done.answered >= 0.8 * min(admits, asked) * 200
+    assert all(1 <= value <= capacity for value in done.values)
+    assert done.answered >= 0.8 * min(admits, capacity) * 200
     assert done.failed <= 2 * start + 0.1 * done.answered
 
 
@@ -178,6 +178,6 @@ async def test_an_evaluation_settles_below_what_a_replica_refuses() -> None:
         plan = plan_of(make_spec(workersPerReplica=32))
         summary = await evaluate(plan, stores, Fixed({server.address}), epoch(1), world)
     assert 16 <= summary.refused == summary.retries <= 0.05 * 600 + 16
-    told = seen[0].snapshot()
-    assert (told["refused"], told["done"], told["secondsLeft"]) == (summary.refused, 600, 0.0)
-    assert told["admitted"] <= 18
+    snapshot = seen[0].snapshot()
+    assert (snapshot["refused"], snapshot["done"], snapshot["secondsLeft"]) == (summary.refused, 600, 0.0)
+    assert snapshot["admitted"] <= 18

@@ -131,9 +131,9 @@ async def listening(server: Misbehaving) -> AsyncIterator[set[str]]:
         await asyncio.start_server(lambda r, w, port=port: server.serve(port, r, w), "127.0.0.1", 0)  # type: ignore[misc]
         for port in range(2)
     ]
-    yield {f"http://127.0.0.1:{each.sockets[0].getsockname()[1]}" for each in listeners}
-    for each in listeners:
-        each.close()
+    yield {f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}" for listener in listeners}
+    for listener in listeners:
+        listener.close()
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ async def test_every_fault_at_once(rows: int, faulty: int) -> None:
     tried = {record["_index_"] for record in await tried_rows(stores.output)}
     assert {row for row, fault in faults.items() if fault in PASSING} <= tried
     manifest = await verify(plan_of(spec), stores.dataset, stores.output, epoch(1))
-    found = rows_of(stores.output, manifest)
-    assert {index for _, index, responses in found if responses is None} == lost
-    assert [row for row in found if row[1] not in lost] == [
+    verified = rows_of(stores.output, manifest)
+    assert {index for _, index, responses in verified if responses is None} == lost
+    assert [row for row in verified if row[1] not in lost] == [
         row for row in expected_rows(spec, rows) if row[1] not in lost
     ]

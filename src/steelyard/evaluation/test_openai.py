@@ -151,8 +151,8 @@ def test_of_a_prompt_s_own_tokens_those_of_the_continuation_are_kept() -> None:
     }
     usage = {"prompt_tokens": 3, "completion_tokens": 1}
     body = {"choices": [{"text": "a bc", "logprobs": logprobs, "finish_reason": "length"}], "usage": usage}
-    asked = {"asked": {"prompt": "a bc", "context": 1}, "context_tokens": None, "answers": [body]}
-    (response,) = reader("loglikelihood")(orjson.dumps(asked))
+    likelihood = {"asked": {"prompt": "a bc", "context": 1}, "context_tokens": None, "answers": [body]}
+    (response,) = reader("loglikelihood")(orjson.dumps(likelihood))
     assert orjson.loads(response["text"]) == {
         "context_tokens": None,
         "inside": False,
@@ -163,5 +163,5 @@ def test_of_a_prompt_s_own_tokens_those_of_the_continuation_are_kept() -> None:
     assert (response["prompt_tokens"], response["completion_tokens"]) == (3, 1)
     pa.array([[response]], pa.list_(ANSWER))
     del logprobs["top_logprobs"]
-    (response,) = reader("loglikelihood")(orjson.dumps(asked))
+    (response,) = reader("loglikelihood")(orjson.dumps(likelihood))
     assert "fault" in orjson.loads(response["text"])

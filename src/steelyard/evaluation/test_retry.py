@@ -33,8 +33,8 @@ def test_which_statuses_are_worth_another_try(status: int, transient: bool) -> N
         pytest.param(100, 0.5, 7, 15.0, id="unless the delay is longer anyway"),
     ],
 )
-def test_delays(failures: int, chance: float, asked: float, delay: float) -> None:
-    assert RetryPolicy(limit=120, cap=30).delay(failures, chance, asked) == delay
+def test_delays(failures: int, chance: float, requested: float, delay: float) -> None:
+    assert RetryPolicy(limit=120, cap=30).delay(failures, chance, requested) == delay
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))

@@ -33,7 +33,7 @@ def test_a_row_set_counts_each_row_once(first: list[int], second: list[int]) -> 
 @given(POSITIONS)
 def test_of_equal_positions_the_first_is_new(positions: list[int]) -> None:
     new = RowSet(41).add_new(np.array(positions, dtype=np.int64))
-    assert [bool(each) for each in new] == [
+    assert [bool(place) for place in new] == [
         position not in positions[:n] for n, position in enumerate(positions)
     ]
 

@@ -267,9 +267,9 @@ async def test_verification_counts_every_row(
     assert manifest.rows.present == len(counts)
     assert manifest.rows.missing == len(ALL) - len(counts)
     assert manifest.rows.duplicates == counts.total() - len(counts)
-    found = [(replication, index) for replication, index, _ in rows_of(output, manifest)]
+    verified = [(replication, index) for replication, index, _ in rows_of(output, manifest)]
     names = plan_of(SPEC).replications
-    assert found == sorted((names[replication], start + index) for replication, index in counts)
+    assert verified == sorted((names[replication], start + index) for replication, index in counts)
     strict = [
         make_spec(replications=2, client={"missingOutputPolicy": "Error", "duplicateOutputPolicy": "Error"})
     ]

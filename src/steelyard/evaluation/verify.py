@@ -138,12 +138,16 @@ class _Check:
     def _take_batch(self, name: str, batch: pa.RecordBatch) -> None:
         if batch.column(INDEX).null_count or batch.column(REPLICATION).null_count:
             raise _invalid(f"the part {name} has rows without {INDEX} or {REPLICATION}")
-        found = positions(batch, self._indexes, self._plan.replications)
-        if (found == ABSENT).any():
-            row = batch.slice(int((found == ABSENT).argmax()), 1).select([INDEX, REPLICATION]).to_pylist()[0]
+        row_positions = positions(batch, self._indexes, self._plan.replications)
+        if (row_positions == ABSENT).any():
+            row = (
+                batch.slice(int((row_positions == ABSENT).argmax()), 1)
+                .select([INDEX, REPLICATION])
+                .to_pylist()[0]
+            )
             raise _invalid(f"the part {name} has a row that was not asked for: {row}", str(row[INDEX]))
-        new = self._seen.add_new(found)
-        doubles = found[~new]
+        new = self._seen.add_new(row_positions)
+        doubles = row_positions[~new]
         self._duplicates += len(doubles)
         policy = self._plan.client.duplicateOutputPolicy
         if len(doubles) and policy == "Error":
@@ -168,12 +172,12 @@ class _Check:
         return str(self._indexes.index(ordinal)), replication
 
 
-def _check_schema(name: str, found: pa.Schema, expected: pa.Schema) -> None:
-    if found.names != expected.names:
-        raise _invalid(f"the part {name} has the columns {found.names}, not {expected.names}")
+def _check_schema(name: str, actual: pa.Schema, expected: pa.Schema) -> None:
+    if actual.names != expected.names:
+        raise _invalid(f"the part {name} has the columns {actual.names}, not {expected.names}")
     for field in expected:
-        if found.field(field.name).type != field.type:
-            kind = found.field(field.name).type
+        if actual.field(field.name).type != field.type:
+            kind = actual.field(field.name).type
             raise _invalid(f"the part {name}: {field.name} is {kind}, the interface says {field.type}")
 
 

@@ -72,8 +72,8 @@ async def _accept(opened: Engines, settings: Settings, restored: Restored | None
 
 async def _missing(opened: Engines) -> int:
     missing = 0
-    async for found in opened.backup.list(ENTITIES):
-        id = found.key.rpartition("/")[2].removesuffix(".json")
+    async for info in opened.backup.list(ENTITIES):
+        id = info.key.rpartition("/")[2].removesuffix(".json")
         missing += await opened.log.latest(STATE, id) is None
     return missing
 

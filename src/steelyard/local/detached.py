@@ -43,7 +43,7 @@ class Asked:
         return said + [word for name in self.without for word in ("--without", name)]
 
 
-def start_detached(state: Path, asked: Asked = Asked()) -> Ready:
+def start_detached(state: Path, options: Asked = Asked()) -> Ready:
     """Start `up` on the folder and return once everything answers. Its output goes to `logs/up.log`.
 
     Raises SteelyardError with the end of the log when it ends instead, UsageError when one runs already.
@@ -57,7 +57,7 @@ def start_detached(state: Path, asked: Asked = Asked()) -> Ready:
         "up",
         "--state-dir",
         str(folder.path),
-        *asked.words(),
+        *options.words(),
     ]
     with folder.log("up").open("ab") as log:
         began = log.tell()

@@ -25,9 +25,9 @@ def check_kubernetes(state: StateDir) -> None:
         return
     witness = _witness(state)
     if witness is not None:
-        found = "is empty" if state.database.exists() else "is not there"
+        condition = "is empty" if state.database.exists() else "is not there"
         raise Refused(
-            f"{state.database}: {found}, though {witness} is: resources that were made with kubectl would be lost, "
+            f"{state.database}: {condition}, though {witness} is: resources that were made with kubectl would be lost, "
             "and Pods that run would end. Nothing was changed. Put the file back; or let an empty one begin, in which "
             f"what the platform has admitted is made again: steelyard up --new-kubernetes --state-dir {state.path}"
         )

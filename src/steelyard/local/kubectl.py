@@ -63,7 +63,7 @@ def parsed(arguments: list[str]) -> tuple[str, str, list[str]]:
             place = words.index(option)
             container = words[place + 1]
             words = words[:place] + words[place + 2 :]
-    pods = [each for each in words if not each.startswith("-")]
+    pods = [word for word in words if not word.startswith("-")]
     if len(pods) != 1 or not command:
         raise SystemExit("usage: kubectl exec POD [--container NAME] -- COMMAND...")
     return pods[0], container, command
@@ -74,7 +74,7 @@ async def run(access: Access, namespace: str, arguments: list[str]) -> int:
     import aiohttp
 
     pod, container, command = parsed(arguments)
-    query = [("stdout", "true"), ("stderr", "true"), *(("command", each) for each in command)]
+    query = [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     query += [("container", container)] if container else []
     url = f"{access.url.rstrip('/')}{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"
     headers = {"Authorization": f"Bearer {access.token()}"} if access.token else {}
@@ -101,7 +101,7 @@ def exit_status(content: bytes) -> int:
     if status.get("status") == "Success":
         return 0
     causes = (status.get("details") or {}).get("causes") or []
-    return next((int(each["message"]) for each in causes if each.get("reason") == "ExitCode"), 1)
+    return next((int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"), 1)
 
 
 def main(arguments: list[str]) -> int:

@@ -22,9 +22,9 @@ def check_machine(platform: str = sys.platform, version: tuple[int, ...] = sys.v
             "or a Kubernetes cluster."
         )
     if version[:2] != (3, 11):
-        found = ".".join(map(str, version[:2]))
+        present = ".".join(map(str, version[:2]))
         raise UsageError(
-            f"steelyard up needs Python 3.11; this is {found}. Make an environment with python3.11."
+            f"steelyard up needs Python 3.11; this is {present}. Make an environment with python3.11."
         )
 
 

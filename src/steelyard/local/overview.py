@@ -79,8 +79,11 @@ async def look(state: StateDir) -> Overview:
 async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, int]]]:
     cluster = await connect(state.kubeconfig)
     try:
-        nodes = tuple(_node(each) for each in (await cluster.list(NODES)).items)
-        counts = {each.plural: Counter(map(_state_of, (await cluster.list(each)).items)) for each in COUNTED}
+        nodes = tuple(_node(node) for node in (await cluster.list(NODES)).items)
+        counts = {
+            resource.plural: Counter(map(_state_of, (await cluster.list(resource)).items))
+            for resource in COUNTED
+        }
         return nodes, {plural: dict(sorted(count.items())) for plural, count in counts.items()}
     finally:
         await cluster.close()
@@ -89,7 +92,8 @@ async def _ask(state: StateDir) -> tuple[tuple[Json, ...], dict[str, dict[str, i
 def _node(node: Json) -> Json:
     status = node.get("status") or {}
     ready = any(
-        each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
     )
     return {"name": node["metadata"]["name"], "ready": ready, "allocatable": status.get("allocatable") or {}}
 
@@ -100,8 +104,10 @@ def _state_of(obj: Json) -> str:
     word = status.get("status") or status.get("phase")
     if word:
         return str(word)
-    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
-    return next((each for each in ("Failed", "Complete", "Available") if each in true), "present")
+    true = {
+        condition["type"] for condition in status.get("conditions") or () if condition["status"] == "True"
+    }
+    return next((state for state in ("Failed", "Complete", "Available") if state in true), "present")
 
 
 def to_json(seen: Overview) -> str:
@@ -110,7 +116,9 @@ def to_json(seen: Overview) -> str:
 
 def to_table(seen: Overview) -> str:
     if not seen.running:
-        left = "".join(f"\n  left by a killed up: {each.name} (pid {each.pid})" for each in seen.processes)
+        left = "".join(
+            f"\n  left by a killed up: {process.name} (pid {process.pid})" for process in seen.processes
+        )
         why = "".join(f"\n  {name} refused to work: {why}" for name, why in seen.refusals.items())
         what = f": {seen.missing}" if seen.missing else ""
         return f"nothing runs on {seen.state}{what}{left}{why}"
@@ -123,7 +131,7 @@ def to_table(seen: Overview) -> str:
     ]
     lines += [f"{'addresses':<12}Pods {seen.pods_network}, Services {seen.services_network}", ""]
     lines += [f"{'PROCESS':<16}{'PID':<10}RESTARTS"]
-    lines += [f"{each.name:<16}{each.pid:<10}{each.restarts}" for each in seen.processes]
+    lines += [f"{process.name:<16}{process.pid:<10}{process.restarts}" for process in seen.processes]
     lines += ["", f"{'NODE':<16}{'READY':<10}ALLOCATABLE"]
     for node in seen.nodes:
         sizes = ", ".join(f"{key} {value}" for key, value in node["allocatable"].items())

@@ -37,7 +37,7 @@ class Part:
     def services(self) -> tuple[str, ...]:
         """Which of the platform's services it runs."""
         chosen = SERVICES if self.name == "platform" else (self.name,) if self.name in SERVICES else ()
-        return tuple(each for each in chosen if each not in self.without)
+        return tuple(name for name in chosen if name not in self.without)
 
 
 def run_process(part: Part) -> None:

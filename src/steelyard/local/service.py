@@ -101,7 +101,7 @@ async def _run_parts(
 async def _until_node_is_ready(cluster: Cluster, stop: asyncio.Event) -> None:
     """The kubelet has said what the machine offers; a Pod would only wait until then."""
     nodes = (await cluster.list(NODES)).items
-    while not stop.is_set() and not any(is_true(each, "Ready") for each in nodes):
+    while not stop.is_set() and not any(is_true(node, "Ready") for node in nodes):
         await asyncio.sleep(0.02)
         nodes = (await cluster.list(NODES)).items
 
@@ -166,13 +166,15 @@ async def apply_crds(cluster: Cluster) -> None:
     from steelyard.schema.crd import custom_resource_definitions
 
     definitions = custom_resource_definitions()
-    for each in definitions:
-        await _apply_crd(cluster, each)
+    for definition in definitions:
+        await _apply_crd(cluster, definition)
     async with asyncio.timeout(CRD_SECONDS):
-        waiting = [each["metadata"]["name"] for each in definitions]
+        waiting = [definition["metadata"]["name"] for definition in definitions]
         while waiting:
-            found = {each["metadata"]["name"]: each for each in (await cluster.list(CRDS)).items}
-            waiting = [name for name in waiting if not is_true(found.get(name, {}), "Established")]
+            established = {
+                definition["metadata"]["name"]: definition for definition in (await cluster.list(CRDS)).items
+            }
+            waiting = [name for name in waiting if not is_true(established.get(name, {}), "Established")]
             await asyncio.sleep(0.05 if waiting else 0)
 
 

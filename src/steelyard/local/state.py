@@ -190,13 +190,13 @@ def prepare(state: StateDir) -> None:
 def _make_secret(path: Path) -> None:
     """Make what is not there, or was cut off: an empty token would let everybody in."""
     try:
-        found: str | None = path.read_text().strip()
+        text: str | None = path.read_text().strip()
     except FileNotFoundError:
-        found = None
+        text = None
     except (OSError, UnicodeDecodeError):
-        found = ""
-    if found is None or len(found) < LEAST_SECRET:
-        if found is not None:
+        text = ""
+    if text is None or len(text) < LEAST_SECRET:
+        if text is not None:
             _log.warning("%s: was damaged; it is made anew, and what was signed with it counts no more", path)
         write_atomically(path, secrets.token_urlsafe(32))
 

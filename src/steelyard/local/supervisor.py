@@ -154,8 +154,8 @@ class Up:
         platform = [*settings, "--port", str(self.record.api_port), *without]
         options = {"kubernetes": numbers, "operator": settings, "platform": platform}
         programs = {name: service(name, folder + options[name], self.state.log(name)) for name in options}
-        chosen = [[each for each in group if each not in self.options.without] for group in STARTED]
-        return [[programs[each] for each in group] for group in chosen]
+        chosen = [[name for name in group if name not in self.options.without] for group in STARTED]
+        return [[programs[name] for name in group] for group in chosen]
 
     async def _end(self, network: Network) -> None:
         from steelyard.local.kubelet.stopping import stop_all_pods
@@ -248,7 +248,7 @@ def _folders(options: Options) -> list[Path]:
 
 
 async def _start_all(children: Sequence[Child]) -> None:
-    await asyncio.gather(*(each.start(START_SECONDS) for each in children))
+    await asyncio.gather(*(child.start(START_SECONDS) for child in children))
 
 
 async def supervise(options: Options, say: Callable[[str], None]) -> None:
@@ -298,13 +298,13 @@ async def _take_lock(state: StateDir) -> FileLock:
         return lock
 
 
-def _choose_port(option: str, asked: int, last: int, say: Callable[[str], None]) -> int:
-    if asked:
-        if not machine.port_is_free(asked):
+def _choose_port(option: str, requested: int, last: int, say: Callable[[str], None]) -> int:
+    if requested:
+        if not machine.port_is_free(requested):
             raise UsageError(
-                f"{option} {asked}: is taken by another process; choose another, or leave it out"
+                f"{option} {requested}: is taken by another process; choose another, or leave it out"
             )
-        return asked
+        return requested
     if last and machine.port_is_free(last):
         return last
     port = machine.free_port()

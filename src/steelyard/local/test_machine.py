@@ -121,8 +121,8 @@ def test_when_no_network_is_left_up_says_so(tmp_path: Path) -> None:
     held = [claim(tmp_path / str(n), 0, tmp_path / "claims")[1] for n in range(FIRST, LAST + 1)]
     with pytest.raises(SteelyardError, match="are in use"):
         claim(tmp_path / "one more", 0, tmp_path / "claims")
-    for each in held:
-        each.release()
+    for lock in held:
+        lock.release()
 
 
 def test_pods_and_services_share_a_network_without_meeting() -> None:

@@ -53,7 +53,7 @@ def test_ready_is_read_as_it_was_written(tmp_path: Path) -> None:
     ready = Ready(None, None, state.kubeconfig, 5)
     folders.write_ready(state.ready, ready)
     assert folders.read_ready(state) == ready
-    assert [each.name for each in tmp_path.iterdir()] == ["ready.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
 
 
 @pytest.mark.parametrize(

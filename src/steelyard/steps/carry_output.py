@@ -183,14 +183,14 @@ def claims(folder: Path) -> dict[str, str]:
 
 def digest_of(files: Sequence[VolumeFile]) -> str:
     """One digest of many files: that of the lines that `sha256sum` prints for them, in the order of their paths."""
-    lines = "".join(f"{each.sha256}  {each.path}\n" for each in sorted(files, key=lambda each: each.path))
+    lines = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(files, key=lambda file: file.path))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 def last_words(files: Sequence[VolumeFile], source: dict[str, str]) -> str:
     """For the job's status: how much there is, and the digests of output, code and data."""
     claimed = {name: source[name] for name in CLAIMS if name in source}
-    size = sum(each.size for each in files)
+    size = sum(file.size for file in files)
     return json.dumps({"files": len(files), "bytes": size, "output": digest_of(files), **claimed})
 
 

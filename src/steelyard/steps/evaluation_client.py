@@ -35,7 +35,7 @@ async def main(config: StepConfig, log: Log) -> None:
     if config.replicas is None:
         raise StepFailed("BadConfiguration", "replicas: is missing", permanent=True)
     try:
-        found = discovery(config.replicas, os.environ)
+        resolved = discovery(config.replicas, os.environ)
         gone = _seconds(spec, SESSION_ENDED_OPTION, Absence().gone_seconds)
         world = World(
             now=lambda: datetime.now(UTC),
@@ -53,7 +53,7 @@ async def main(config: StepConfig, log: Log) -> None:
             wait_for_server=_seconds(spec, WAIT_FOR_SERVER_OPTION, plan.wait_for_server),
         )
         async with metrics.served(os.environ.get("POD_IP"), log):
-            summary = await evaluate(plan, stores, found, config.epoch, world)
+            summary = await evaluate(plan, stores, resolved, config.epoch, world)
     except EvaluationFailed as error:
         raise StepFailed(error.code, error.message, permanent=error.permanent, row=error.row) from error
     except ValueError as error:

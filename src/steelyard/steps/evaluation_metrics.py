@@ -44,19 +44,19 @@ class Metrics:
         """What the registry asks for."""
         if self._progress is None:
             return
-        told = self._progress.snapshot()
+        snapshot = self._progress.snapshot()
         for field, (name, text) in _GAUGES.items():
-            if told[field] is not None:
-                yield GaugeMetricFamily(_PREFIX + name, text, value=told[field])
+            if snapshot[field] is not None:
+                yield GaugeMetricFamily(_PREFIX + name, text, value=snapshot[field])
         for field, (name, text) in _COUNTERS.items():
-            yield CounterMetricFamily(_PREFIX + name, text, value=told[field])
+            yield CounterMetricFamily(_PREFIX + name, text, value=snapshot[field])
         tokens = CounterMetricFamily(_PREFIX + "tokens", "Tokens, in all attempts.", labels=["of"])
-        for kind, number in told["tokens"].items():
+        for kind, number in snapshot["tokens"].items():
             tokens.add_metric([kind], number)
         calls = CounterMetricFamily(_PREFIX + "calls", "Calls answered in this attempt.", labels=["replica"])
-        for address, each in told["replicas"].items():
-            calls.add_metric([address], each["done"])
-        slowest = told["slowest"]
+        for address, replica in snapshot["replicas"].items():
+            calls.add_metric([address], replica["done"])
+        slowest = snapshot["slowest"]
         seconds = slowest["seconds"] if slowest else 0.0
         yield tokens
         yield calls

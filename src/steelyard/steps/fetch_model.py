@@ -34,8 +34,8 @@ class Fetching:
     """How far the fetching is: in bytes where the source says how large its files are, else in files."""
 
     def __init__(self, remotes: Sequence[RemoteFile], scratch: Path) -> None:
-        self.remotes = sorted(remotes, key=lambda each: each.path)
-        self.sizes_known = all(each.size is not None for each in remotes)
+        self.remotes = sorted(remotes, key=lambda remote: remote.path)
+        self.sizes_known = all(remote.size is not None for remote in remotes)
         self.total = sum(map(self.weight, remotes))
         self.done = 0
         self.now: RemoteFile | None = None

@@ -48,9 +48,9 @@ async def copy(store: Store, folder: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.partial")
         await store.download(path, partial)
-        if sha256 is not None and (found := await asyncio.to_thread(sha256_of, partial)) != sha256:
+        if sha256 is not None and (digest := await asyncio.to_thread(sha256_of, partial)) != sha256:
             partial.unlink()
-            message = f"{store.url}/{path} is not what was kept: its SHA-256 is {found} instead of {sha256}"
+            message = f"{store.url}/{path} is not what was kept: its SHA-256 is {digest} instead of {sha256}"
             raise StepFailed("DigestMismatch", message, permanent=True)
         partial.rename(target)
     return len(expected)

@@ -79,13 +79,13 @@ def _fetched(url: str, repo: Repo) -> ObjectID:
     return head
 
 
-def _file(lfs: HTTPLFSClient, path: str, found: Path) -> RemoteFile:
-    size = found.stat().st_size
-    pointer = LFSPointer.from_bytes(found.read_bytes()) if size < 1024 else None
+def _file(lfs: HTTPLFSClient, path: str, path_in_tree: Path) -> RemoteFile:
+    size = path_in_tree.stat().st_size
+    pointer = LFSPointer.from_bytes(path_in_tree.read_bytes()) if size < 1024 else None
     if pointer is None or not pointer.is_valid_oid():
 
         async def move(local: Path) -> None:
-            await asyncio.to_thread(shutil.move, found, local)
+            await asyncio.to_thread(shutil.move, path_in_tree, local)
 
         return RemoteFile(path, move, size)
 
@@ -110,15 +110,15 @@ def _large(lfs: HTTPLFSClient, pointer: LFSPointer, local: Path) -> None:
 
 
 def _download(objects: list[LFSBatchObject], oid: str) -> tuple[str, dict[str, str]]:
-    for each in objects:
-        if each.oid == oid and each.error is not None:
+    for obj in objects:
+        if obj.oid == oid and obj.error is not None:
             raise StepFailed(
                 FETCH_FAILED,
-                f"the LFS server has no {oid}: {each.error.message}",
-                permanent=400 <= each.error.code < 500,
+                f"the LFS server has no {oid}: {obj.error.message}",
+                permanent=400 <= obj.error.code < 500,
             )
-        if each.oid == oid and each.actions and "download" in each.actions:
-            action = each.actions["download"]
+        if obj.oid == oid and obj.actions and "download" in obj.actions:
+            action = obj.actions["download"]
             return action.href, dict(action.header or {})
     raise LFSError(f"the LFS server offers no download of {oid}")
 

@@ -60,12 +60,12 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     cached = spec.artifact.kind == "HuggingFaceCache"
     root = f"models--{source.repoID.replace('/', '--')}"
     prefix = f"{root}/snapshots/{commit}/" if cached else ""
-    found = [at(s.rfilename, s.size, s.lfs.sha256 if s.lfs else None) for s in chosen]
-    if not found:
+    files = [at(s.rfilename, s.size, s.lfs.sha256 if s.lfs else None) for s in chosen]
+    if not files:
         raise StepFailed(FETCH_FAILED, f"no file of {source.repoID} matches the patterns", permanent=True)
     if cached and source.revision != commit:
-        found.append(_ref(f"{root}/refs/{source.revision}", commit))
-    return found
+        files.append(_ref(f"{root}/refs/{source.revision}", commit))
+    return files
 
 
 def _ref(path: str, commit: str) -> RemoteFile:

@@ -115,7 +115,7 @@ async def whole_log(store: Store, own: str = "") -> AsyncIterator[bytes]:
         pods.setdefault(info.key.removeprefix(LOG_PIECES).partition("/")[0], []).append(
             await store.get(info.key)
         )
-    for pod in sorted(pods, key=lambda each: (_time(pods[each][0]), each)):
+    for pod in sorted(pods, key=lambda key: (_time(pods[key][0]), key)):
         for piece in pods[pod]:
             yield piece
         if pod != own and not _has_ended(pods[pod][-1]):

@@ -267,8 +267,8 @@ def _envelope(prefix: str, kind: str, body: Json) -> Json:
 
 
 def _usage(prompts: list[str], texts: list[str]) -> Json:
-    asked, said = (sum(len(text.split()) for text in group) for group in (prompts, texts))
-    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    prompt_words, said = (sum(len(text.split()) for text in group) for group in (prompts, texts))
+    return {"prompt_tokens": prompt_words, "completion_tokens": said, "total_tokens": prompt_words + said}
 
 
 def _tokens(body: Json) -> int:

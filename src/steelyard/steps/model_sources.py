@@ -60,18 +60,18 @@ async def uploaded(spec: ModelResourceSpec) -> list[RemoteFile]:
         return [at(_path(file, k), file.size, md5=md5_given(file, k)) for k, file in enumerate(listed)]
     if manifest := await carried_manifest(store):
         return [at(file.path, file.size, sha256=file.sha256) for file in manifest.files]
-    found = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
-    if not found:  # nothing there yet: the upload may come later
+    files = [at(info.key, info.size) async for info in store.list() if not info.key.startswith(OURS)]
+    if not files:  # nothing there yet: the upload may come later
         raise StepFailed("InputMissing", f"there is no file at {store.url}", permanent=False)
-    return found
+    return files
 
 
-def described(spec: ModelResourceSpec, found: list[RemoteFile]) -> list[RemoteFile]:
+def described(spec: ModelResourceSpec, files: list[RemoteFile]) -> list[RemoteFile]:
     """Files of another source, held to what the artifact lists, where it lists any."""
     listed = spec.artifact.volume.files if spec.artifact.volume else []
     if not listed:
-        return found
-    by_path = {file.path: file for file in found}
+        return files
+    by_path = {file.path: file for file in files}
     missing = [file.path for file in listed if file.path not in by_path]
     if missing:
         raise StepFailed(FETCH_FAILED, f"the source has no {', '.join(missing)}", permanent=True)

@@ -105,27 +105,27 @@ class Batcher:
             batch = [await self._waiting.get()]
             while len(batch) < MOST_TOGETHER and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
-            for width in {each.rows.shape[1] for each in batch}:
-                await self._run([each for each in batch if each.rows.shape[1] == width])
+            for width in {request.rows.shape[1] for request in batch}:
+                await self._run([request for request in batch if request.rows.shape[1] == width])
 
     async def _run(self, batch: Sequence[_Waiting]) -> None:
-        rows = np.concatenate([each.rows for each in batch])
+        rows = np.concatenate([request.rows for request in batch])
         loop = asyncio.get_running_loop()
         try:
             answers = await loop.run_in_executor(self._thread, self._model.predict, rows)
         except Exception as error:  # noqa: BLE001 - the loop's edge: a failed run is its callers' failure alone
-            for each in batch:
-                if not each.done.done():
-                    each.done.set_exception(RuntimeError(f"the model failed: {error}"))
+            for request in batch:
+                if not request.done.done():
+                    request.done.set_exception(RuntimeError(f"the model failed: {error}"))
         else:
             self._hand_out(batch, answers)
 
     def _hand_out(self, batch: Sequence[_Waiting], answers: list[Prediction]) -> None:
         start = 0
-        for each in batch:
-            if not each.done.done():  # a caller that hung up has cancelled it
-                each.done.set_result(answers[start : start + len(each.rows)])
-            start += len(each.rows)
+        for request in batch:
+            if not request.done.done():  # a caller that hung up has cancelled it
+                request.done.set_result(answers[start : start + len(request.rows)])
+            start += len(request.rows)
 
 
 def rows_of(body: bytes, width: int | None) -> tuple[NDArray[np.float32], bool]:

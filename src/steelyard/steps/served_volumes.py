@@ -16,13 +16,13 @@ from steelyard.types import Json
 async def served_volumes(spec: EvaluationResourceSpec) -> list[Json]:
     """Every Data mount whose location is known, by name; without files where nobody kept digests of them."""
     runner = spec.inferenceSession.inferenceService.runner
-    found = []
+    folders = []
     for mount in (runner.volumeMounts if runner else None) or []:
         if mount.data is None or mount.name not in spec.storage.inputs:
             continue
         described = {"name": mount.name, "source": mount.data.source.dump()}
-        found.append(described | await _content(spec, mount.name))
-    return sorted(found, key=lambda volume: str(volume["name"]))
+        folders.append(described | await _content(spec, mount.name))
+    return sorted(folders, key=lambda volume: str(volume["name"]))
 
 
 async def _content(spec: EvaluationResourceSpec, name: str) -> Json:

@@ -70,8 +70,8 @@ def test_a_step_that_succeeds(run: Run) -> None:
     ],
 )
 def test_how_a_step_fails(run: Run, error: Exception, status: int, code: str) -> None:
-    found, termination, lines = run(error)
-    assert (found, termination["code"]) == (status, code)
+    outcome, termination, lines = run(error)
+    assert (outcome, termination["code"]) == (status, code)
     assert termination["message"]
     assert (lines[-1]["level"], lines[-1]["exit"]) == ("error", status)
 

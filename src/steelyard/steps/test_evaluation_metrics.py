@@ -36,11 +36,11 @@ async def test_a_scrape_tells_the_progress() -> None:
         url = f"http://{host}:{port}/metrics"
         assert await scrape(url) == {}
         metrics.watch(progress)
-        found = await scrape(url)
-    assert (found["rows"], found["rows_done"]) == (10, 4)
-    assert (found["retries_total"], found["refused_total"], found["row_errors_total"]) == (3, 2, 0)
-    assert (found["tokens_totalprompt"], found["spend"]) == (1000, 0.002)
-    assert (found["slowest_seconds"], progress.snapshot()["slowest"]) == (18, {"index": 7, "seconds": 18.0})
+        samples = await scrape(url)
+    assert (samples["rows"], samples["rows_done"]) == (10, 4)
+    assert (samples["retries_total"], samples["refused_total"], samples["row_errors_total"]) == (3, 2, 0)
+    assert (samples["tokens_totalprompt"], samples["spend"]) == (1000, 0.002)
+    assert (samples["slowest_seconds"], progress.snapshot()["slowest"]) == (18, {"index": 7, "seconds": 18.0})
 
 
 async def test_a_port_that_is_taken_only_takes_the_metrics_away() -> None:

@@ -87,20 +87,20 @@ class Server:
     def __call__(self, environ: Any, start: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == "/model.git/info/lfs/objects/batch":
-            asked = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            request = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
             start("200 OK", [("Content-Type", "application/vnd.git-lfs+json")])
-            return [json.dumps({"objects": [self._offer(each) for each in asked["objects"]]}).encode()]
+            return [json.dumps({"objects": [self._offer(obj) for obj in request["objects"]]}).encode()]
         if path.startswith("/large/"):
             assert environ["HTTP_X_LARGE"] == "yes"
             start("200 OK", [("Content-Type", "application/octet-stream")])
             return [self.large[path.removeprefix("/large/")]]
         return self._git(environ, start)
 
-    def _offer(self, asked: Any) -> Any:
-        if asked["oid"] not in self.large:
-            return {**asked, "error": {"code": 404, "message": "Object does not exist"}}
-        action = {"href": f"{self.base}/large/{asked['oid']}", "header": {"X-Large": "yes"}}
-        return {**asked, "actions": {"download": action}}
+    def _offer(self, request: Any) -> Any:
+        if request["oid"] not in self.large:
+            return {**request, "error": {"code": 404, "message": "Object does not exist"}}
+        action = {"href": f"{self.base}/large/{request['oid']}", "header": {"X-Large": "yes"}}
+        return {**request, "actions": {"download": action}}
 
 
 @pytest.fixture(autouse=True)

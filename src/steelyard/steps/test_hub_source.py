@@ -120,10 +120,10 @@ async def test_a_cache_is_one_that_libraries_find_offline(hub: type[Hub], tmp_pa
     await _fetch(tmp_path, cached=True)
     from huggingface_hub import snapshot_download
 
-    found = snapshot_download(
+    folder = snapshot_download(
         "org/small", revision="main", cache_dir=tmp_path / "model", local_files_only=True
     )
-    assert {name: (Path(found) / name).read_bytes() for name in FILES} == FILES
+    assert {name: (Path(folder) / name).read_bytes() for name in FILES} == FILES
 
 
 async def test_a_large_file_with_another_digest_is_refused(hub: type[Hub], tmp_path: Path) -> None:

@@ -205,9 +205,9 @@ async def test_an_answer_that_is_cut_short_has_status_200(start: Start, path: st
 async def test_at_its_end_it_cuts_the_answers_in_flight_short(start: Start) -> None:
     mock = Mock(Faults(latency_ms=60_000, abort_at_end=True))
     client = await start(mock)
-    asked = asyncio.create_task(_post(client, "/v1/completions", {"prompt": "How heavy?"}))
+    request = asyncio.create_task(_post(client, "/v1/completions", {"prompt": "How heavy?"}))
     await asyncio.sleep(0.05)
-    assert not asked.done()
+    assert not request.done()
     mock.ending.set()
-    status, answer = await asked
+    status, answer = await request
     assert (status, answer["choices"][0]["finish_reason"]) == (200, "abort")

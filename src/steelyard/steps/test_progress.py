@@ -69,7 +69,7 @@ async def _nothing(local: Path) -> None:
 
 def test_fetching_counts_what_has_arrived(tmp_path: Path) -> None:
     fetching = Fetching([RemoteFile("b", _nothing, 100), RemoteFile("a", _nothing, 50)], tmp_path)
-    assert [each.path for each in fetching.remotes] == ["a", "b"]
+    assert [remote.path for remote in fetching.remotes] == ["a", "b"]
     assert (fetching.total, fetching.look()) == (150, (0, ""))
     fetching.done, fetching.now = 50, fetching.remotes[1]
     (tmp_path / "partial").mkdir()

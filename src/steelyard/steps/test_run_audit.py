@@ -42,8 +42,8 @@ async def root(tmp_path: Path) -> Path:
 
 
 def files(folder: Path) -> list[str]:
-    found = (each for each in folder.rglob("*") if each.is_file())
-    return sorted(str(each.relative_to(folder)) for each in found if ".dyff" not in each.parts)
+    written = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in written if ".dyff" not in path.parts)
 
 
 def test_writes_page_numbers_and_scores(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

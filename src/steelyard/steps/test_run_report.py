@@ -39,8 +39,8 @@ async def _run(root: Path, **changes: Any) -> None:
 
 async def test_writes_page_numbers_and_scores(root: Path) -> None:
     await _run(root)
-    found = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
-    assert found == [
+    files = sorted(str(f.relative_to(root / "report")) for f in (root / "report").rglob("*") if f.is_file())
+    assert files == [
         ".steelyard/progress.json",
         "attestation.json",
         "report.html",

@@ -39,7 +39,7 @@ async def test_each_mounted_volume_is_described_by_its_files(tmp_path: Path) -> 
     store = FileStore(tmp_path / "model")
     kept = await keep(store, "weights.onnx", tmp_path / "weights")
     await seal(store, VolumeManifest(source={"kind": "Upload"}, files=[kept]))
-    found = await served_volumes(mounting(tmp_path, "model", known=("model",)))
+    folders = await served_volumes(mounting(tmp_path, "model", known=("model",)))
     raw = await store.get(".steelyard/manifest.json")
     manifest = {
         "path": ".steelyard/manifest.json",
@@ -47,7 +47,7 @@ async def test_each_mounted_volume_is_described_by_its_files(tmp_path: Path) -> 
         "sha256": hashlib.sha256(raw).hexdigest(),
     }
     weights = {"path": "weights.onnx", "size": 1, "sha256": hashlib.sha256(b"w").hexdigest()}
-    assert found == [{"name": "model", "source": MODEL, "files": [weights, manifest]}]
+    assert folders == [{"name": "model", "source": MODEL, "files": [weights, manifest]}]
 
 
 async def test_what_nobody_digested_is_named_without_files(tmp_path: Path) -> None:

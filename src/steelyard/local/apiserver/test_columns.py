@@ -27,7 +27,7 @@ OBJ = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         (".spec.n", [3]),
         (".spec.absent.more", []),

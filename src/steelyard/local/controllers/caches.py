@@ -70,7 +70,7 @@ class Caches:
         return self._informers[resource].items()
 
     def _informer(self, cluster: Cluster, resource: Resource) -> Informer:
-        def tell(old: Json | None, new: Json | None) -> None:
+        def notify(old: Json | None, new: Json | None) -> None:
             for listener in self._listeners:
                 try:
                     listener(resource, old, new)
@@ -79,7 +79,7 @@ class Caches:
                     _log.exception("a change of %s %s was not heard", resource.kind, _name(old or new))
 
         indexes = {"owner": _owners, "namespace": _namespace}
-        return Informer(cluster, resource, indexes=indexes, on_change=tell)
+        return Informer(cluster, resource, indexes=indexes, on_change=notify)
 
 
 def _name(obj: Json | None) -> str:

@@ -20,15 +20,15 @@ class Abilities:
 
 async def abilities(config: KubeletConfig) -> Abilities:
     """On this machine, as this user. Process numbers need mounts: /proc has to show them."""
-    asked = {
+    tests = {
         "mounts": ("probe_main", config.mounts == "auto"),
         "binds": ("probe_binds_main", config.binds == "auto"),
         "pids": ("probe_pids_main", config.pids == "auto" and config.mounts == "auto"),
     }
-    found = await asyncio.gather(
-        *(asyncio.to_thread(_succeeds, config, entry, wanted=wanted) for entry, wanted in asked.values())
+    results = await asyncio.gather(
+        *(asyncio.to_thread(_succeeds, config, entry, wanted=wanted) for entry, wanted in tests.values())
     )
-    can = dict(zip(asked, found, strict=True))
+    can = dict(zip(tests, results, strict=True))
     return Abilities(can["mounts"], can["binds"], can["pids"] and can["mounts"])
 
 

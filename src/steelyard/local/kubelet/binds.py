@@ -201,7 +201,7 @@ def _bind_everywhere(listener: int, go: Sequence[int]) -> None:
         size = ctypes.c_uint(16)
         name = ctypes.create_string_buffer(16)
         libc.getsockname(fd, name, ctypes.byref(size))
-        found = parse(name.raw)
-        os._exit(0 if found is not None and found.loopback else 1)
+        address = parse(name.raw)
+        os._exit(0 if address is not None and address.loopback else 1)
     except BaseException:  # noqa: BLE001 - a forked child must never return
         os._exit(1)

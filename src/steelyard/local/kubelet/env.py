@@ -28,8 +28,8 @@ class Unsupported(Exception):
 def expand(text: str, known: Mapping[str, str]) -> str:
     """`$(NAME)` becomes its value, `$$` a dollar; names that are not known stay as they are written."""
 
-    def value(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else known.get(found[2], found[0])
+    def value(match: re.Match[str]) -> str:
+        return "$" if match[1] == "$" else known.get(match[2], match[0])
 
     return _REFERENCE.sub(value, text)
 
@@ -59,8 +59,8 @@ def field(path: str, pod: Json, facts: Facts) -> str:
     }
     if path in plain:
         return str(plain[path])
-    if found := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
-        return str((metadata.get(found[1]) or {}).get(found[2], ""))
+    if match := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
+        return str((metadata.get(match[1]) or {}).get(match[2], ""))
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = (metadata.get(path.split(".")[1]) or {}).items()
         return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs))
@@ -80,15 +80,15 @@ def resource_field(source: Json, container: Json, facts: Facts) -> str:
 
 def contents(kind: str, name: str, objects: Objects, optional: bool) -> dict[str, bytes] | None:
     """The keys of a ConfigMap or Secret as bytes; None when it is absent and may be."""
-    found = objects.get((kind, name))
-    if found is None:
+    source = objects.get((kind, name))
+    if source is None:
         if optional:
             return None
         raise ConfigMissing(f"{kind.lower()} {name!r} not found")
-    data = found.get("data") or {}
+    data = source.get("data") or {}
     if kind == "Secret":
         return {key: base64.b64decode(value) for key, value in data.items()}
-    binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+    binary = {key: base64.b64decode(value) for key, value in (source.get("binaryData") or {}).items()}
     return {**{key: str(value).encode() for key, value in data.items()}, **binary}
 
 
@@ -101,8 +101,8 @@ def _from_key(kind: str, source: Json, objects: Objects) -> str | None:
     return values[source["key"]].decode()
 
 
-def _value_from(each: Json, container: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
-    source = each["valueFrom"]
+def _value_from(variable: Json, container: Json, pod: Json, facts: Facts, objects: Objects) -> str | None:
+    source = variable["valueFrom"]
     if "fieldRef" in source:
         return field(source["fieldRef"]["fieldPath"], pod, facts)
     if "resourceFieldRef" in source:
@@ -111,7 +111,7 @@ def _value_from(each: Json, container: Json, pod: Json, facts: Facts, objects: O
         return _from_key("ConfigMap", source["configMapKeyRef"], objects)
     if "secretKeyRef" in source:
         return _from_key("Secret", source["secretKeyRef"], objects)
-    raise Unsupported(f"env {each['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
+    raise Unsupported(f"env {variable['name']!r}: valueFrom.{next(iter(source), '')} is not implemented")
 
 
 def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, str]:
@@ -122,13 +122,13 @@ def environment(container: Json, pod: Json, facts: Facts, objects: Objects) -> d
         reference = source["configMapRef" if kind == "ConfigMap" else "secretRef"]
         values = contents(kind, reference["name"], objects, bool(reference.get("optional"))) or {}
         env |= {source.get("prefix", "") + key: value.decode() for key, value in values.items()}
-    for each in container.get("env") or ():
-        if each.get("valueFrom"):
-            value = _value_from(each, container, pod, facts, objects)
+    for variable in container.get("env") or ():
+        if variable.get("valueFrom"):
+            value = _value_from(variable, container, pod, facts, objects)
         else:
-            value = expand(each.get("value") or "", env)
+            value = expand(variable.get("value") or "", env)
         if value is not None:
-            env[each["name"]] = value
+            env[variable["name"]] = value
     return env
 
 
@@ -144,10 +144,10 @@ def _references(pod: Json) -> Iterator[tuple[str, str]]:
             for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
                 if field_name in source:
                     yield kind, source[field_name]["name"]
-        for each in container.get("env") or ():
+        for variable in container.get("env") or ():
             for field_name, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-                if field_name in (each.get("valueFrom") or {}):
-                    yield kind, each["valueFrom"][field_name]["name"]
+                if field_name in (variable.get("valueFrom") or {}):
+                    yield kind, variable["valueFrom"][field_name]["name"]
     for volume in spec.get("volumes") or ():
         if "configMap" in volume:
             yield "ConfigMap", volume["configMap"]["name"]

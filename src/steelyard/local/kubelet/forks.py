@@ -80,8 +80,8 @@ def main() -> None:
         if pid == 0:
             connection.close()
             become_shim(os.fsdecode(request), *descriptors)
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
         process = os.pidfd_open(pid)
         socket.send_fds(connection, [str(pid).encode()], [process])
         os.close(process)

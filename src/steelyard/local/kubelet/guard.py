@@ -33,22 +33,22 @@ class Listener:
 
 def parse_listeners(lines: Iterable[str]) -> tuple[set[Listener], bool]:
     """The sockets that listen on all addresses, and whether the table's listening part has ended."""
-    found: set[Listener] = set()
+    listeners_: set[Listener] = set()
     for line in lines:
         fields = line.split()
         if len(fields) < 10 or fields[0] == "sl":
             continue
         if fields[3] != "0A":
-            return found, True
+            return listeners_, True
         address, port = fields[1].split(":")
         if address in _EVERYWHERE:
-            found.add(Listener(int(port, 16), int(fields[9])))
-    return found, False
+            listeners_.add(Listener(int(port, 16), int(fields[9])))
+    return listeners_, False
 
 
 def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> set[Listener]:
     """All sockets of the machine that listen on all addresses."""
-    found: set[Listener] = set()
+    listeners_: set[Listener] = set()
     for table in tables:
         try:
             fd = os.open(table, os.O_RDONLY)
@@ -58,14 +58,14 @@ def listeners(tables: tuple[str, ...] = ("/proc/net/tcp", "/proc/net/tcp6")) -> 
         while not ended and (read := os.read(fd, 1 << 14)):
             *lines, rest = (rest + read.decode()).split("\n")
             more, ended = parse_listeners(lines)
-            found |= more
+            listeners_ |= more
         os.close(fd)
-    return found
+    return listeners_
 
 
 def inodes_of(pid: int) -> set[int]:
     """The sockets that a process holds."""
-    found = set()
+    pids = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             try:
@@ -73,10 +73,10 @@ def inodes_of(pid: int) -> set[int]:
             except OSError:
                 continue
             if match := re.fullmatch(r"socket:\[(\d+)\]", target):
-                found.add(int(match[1]))
+                pids.add(int(match[1]))
     except OSError:
         return set()
-    return found
+    return pids
 
 
 class Guard:
@@ -107,8 +107,8 @@ class Guard:
         if shims != self._shims:
             self._judged.clear()
             self._shims = shims
-        found = listeners()
-        fresh = found - self._judged
+        current = listeners()
+        fresh = current - self._judged
         limited = self._looks % 2 == 0 and any(_may_have_limits(worker) for worker in workers)
         if not fresh and not limited:
             return
@@ -126,7 +126,7 @@ class Guard:
                 )
                 failed = True
         if not failed:
-            self._judged = found
+            self._judged = current
 
     def _check_listeners(self, worker: PodWorker, fresh: set[Listener], parents: dict[int, int]) -> None:
         ports = {listener.inode: listener.port for listener in fresh}

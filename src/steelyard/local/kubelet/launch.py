@@ -32,15 +32,15 @@ def marker(base: Path) -> str:
 async def fetch_objects(cluster: Cluster, pod: Json) -> Objects:
     """The ConfigMaps and Secrets that the Pod names, as they are now."""
     namespace = pod["metadata"]["namespace"]
-    found: dict[tuple[str, str], Json | None] = {}
+    objects: dict[tuple[str, str], Json | None] = {}
     for kind, name in references(pod):
         try:
-            found[kind, name] = await cluster.get(
+            objects[kind, name] = await cluster.get(
                 CONFIG_MAPS if kind == "ConfigMap" else SECRETS, name, namespace
             )
         except NotFound:
-            found[kind, name] = None
-    return found
+            objects[kind, name] = None
+    return objects
 
 
 def rewrite(text: str, folders: Mapping[str, str]) -> str:
@@ -49,14 +49,14 @@ def rewrite(text: str, folders: Mapping[str, str]) -> str:
         return text
     longest_first = sorted(folders, key=len, reverse=True)
     paths = "|".join(re.escape(path) for path in longest_first)
-    return re.sub(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])", lambda found: folders[found[0]], text)
+    return re.sub(rf"(?:(?<![\w./-])|(?<=://))(?:{paths})(?![\w.-])", lambda match: folders[match[0]], text)
 
 
 def _argv(
     container: Json, image: images.Image, env: Mapping[str, str], moved: Mapping[str, str]
 ) -> list[str]:
     def given(key: str) -> list[str]:
-        return [rewrite(expand(each, env), moved) for each in container.get(key) or ()]
+        return [rewrite(expand(text, env), moved) for text in container.get(key) or ()]
 
     argv = image.argv({"command": given("command"), "args": given("args")})
     if not argv:
@@ -148,11 +148,13 @@ class Launcher:
         message = base.with_suffix(".termination").absolute()
         message.touch()
         target = os.path.normpath(container.get("terminationMessagePath") or "/dev/termination-log")
-        found = volumes.mounts(container, pod, {name: path.absolute() for name, path in folders.items()}, env)
-        found.append(Mount(str(message), target))
-        if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in found):
-            found.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))
-        return found
+        mounted = volumes.mounts(
+            container, pod, {name: path.absolute() for name, path in folders.items()}, env
+        )
+        mounted.append(Mount(str(message), target))
+        if self.config.hosts.exists() and not any(mount.target == "/etc/hosts" for mount in mounted):
+            mounted.append(Mount(str(self._hosts(pod)), "/etc/hosts", link=True))
+        return mounted
 
     def _hosts(self, pod: Json) -> Path:
         """The hosts file of the Pod's namespace."""

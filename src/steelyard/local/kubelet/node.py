@@ -75,7 +75,7 @@ def why_not(
     taken: Mapping[str, float],
     allocatable: Mapping[str, float],
     node: str,
-    asked: Mapping[str, float],
+    requested: Mapping[str, float],
 ) -> Lack:
     """What a Pod that asks for so much lacks on the node."""
     labels = node_labels(node)
@@ -84,7 +84,7 @@ def why_not(
         for key, value in (pod["spec"].get("nodeSelector") or {}).items()
         if labels.get(key) != value
     }
-    for name, wanted in asked.items():
+    for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)
         free = max(0.0, has - taken.get(name, 0.0))
         if wanted > free + 1e-9:
@@ -96,11 +96,11 @@ def why_not(
 
 
 def no_room_beside_others(
-    taken: Mapping[str, float], allocatable: Mapping[str, float], asked: Mapping[str, float]
+    taken: Mapping[str, float], allocatable: Mapping[str, float], requested: Mapping[str, float]
 ) -> Lack:
     """What is lacking to a further Pod of an owner that has many: a part of the node is kept for others."""
     missing = {}
-    for name, wanted in asked.items():
+    for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)
         if taken.get(name, 0.0) + wanted > has * (1 - KEPT) + 1e-9:
             missing[name] = f"{text_of(name, has * KEPT)} of {text_of(name, has)} {name}"

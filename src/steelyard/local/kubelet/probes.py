@@ -64,16 +64,16 @@ class Probes:
 
     @property
     def ready(self) -> dict[str, bool]:
-        return {name: found.ready and found.started for name, found in self._followed.items()}
+        return {name: state.ready and state.started for name, state in self._followed.items()}
 
     @property
     def started(self) -> dict[str, bool]:
-        return {name: found.started for name, found in self._followed.items()}
+        return {name: state.started for name, state in self._followed.items()}
 
     def follow(self, pod: Json, running: Mapping[str, Run], ip: str) -> None:
-        for name, found in list(self._followed.items()):
+        for name, state in list(self._followed.items()):
             run = running.get(name)
-            if run is None or run.attempt != found.attempt:
+            if run is None or run.attempt != state.attempt:
                 self._drop(name)
         for container in pod["spec"]["containers"]:
             name = container["name"]
@@ -81,19 +81,21 @@ class Probes:
                 self._begin(pod, container, running[name], ip)
 
     def _begin(self, pod: Json, container: Json, run: Run, ip: str) -> None:
-        statuses = {each["name"]: each for each in (pod.get("status") or {}).get("containerStatuses") or ()}
+        statuses = {
+            status["name"]: status for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        }
         before = statuses.get(container["name"], {})
         adopted = before.get("restartCount") == run.attempt and "running" in (before.get("state") or {})
-        found = _Followed(
+        state = _Followed(
             run.attempt,
             started="startupProbe" not in container or (adopted and before.get("started", False)),
             ready="readinessProbe" not in container or (adopted and before.get("ready", False)),
         )
-        self._followed[container["name"]] = found
+        self._followed[container["name"]] = state
         for kind in _KINDS:
             if container.get(kind):
                 target = Target(container, ip, self._command(container["name"], run))
-                found.tasks.append(asyncio.create_task(self._probe(kind, target, found)))
+                state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
 
     def _command(self, name: str, run: Run) -> tuple[str, ...]:
         """What runs a program where the container runs."""
@@ -109,31 +111,31 @@ class Probes:
         for name in list(self._followed):
             self._drop(name)
 
-    async def _probe(self, kind: str, target: Target, found: _Followed) -> None:
+    async def _probe(self, kind: str, target: Target, state: _Followed) -> None:
         """Repeat one probe for as long as the run lives."""
         probe = Probe.of(target.container[kind])
         await asyncio.sleep(probe.delay)
         in_a_row, last = 0, None
         while True:
-            if found.started or kind == "startupProbe":
+            if state.started or kind == "startupProbe":
                 good = await answers(probe, target)
                 in_a_row = in_a_row + 1 if good == last else 1
                 last = good
                 if in_a_row >= (probe.successes if good else probe.failures):
-                    self._found(kind, target.container["name"], found, good=good)
-                if kind == "startupProbe" and found.started:
+                    self._found(kind, target.container["name"], state, good=good)
+                if kind == "startupProbe" and state.started:
                     return
-            await asyncio.sleep(probe.period if found.started or kind == "startupProbe" else 0.1)
+            await asyncio.sleep(probe.period if state.started or kind == "startupProbe" else 0.1)
 
-    def _found(self, kind: str, name: str, found: _Followed, *, good: bool) -> None:
-        before = (found.started, found.ready, name in self.unhealthy)
+    def _found(self, kind: str, name: str, state: _Followed, *, good: bool) -> None:
+        before = (state.started, state.ready, name in self.unhealthy)
         if kind == "readinessProbe":
-            found.ready = good
+            state.ready = good
         elif not good:
             self.unhealthy.add(name)
         elif kind == "startupProbe":
-            found.started = True
-        if before != (found.started, found.ready, name in self.unhealthy):
+            state.started = True
+        if before != (state.started, state.ready, name in self.unhealthy):
             self.on_change()
 
 
@@ -183,7 +185,7 @@ async def _http(action: Json, target: Target) -> bool:
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     try:
         headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/steelyard", "Connection": "close"}
-        headers |= {each["name"]: each["value"] for each in action.get("httpHeaders") or ()}
+        headers |= {header["name"]: header["value"] for header in action.get("httpHeaders") or ()}
         lines = [
             f"GET {action.get('path') or '/'} HTTP/1.1",
             *(f"{name}: {value}" for name, value in headers.items()),

@@ -31,11 +31,11 @@ def start_time(pid: int) -> int | None:
 
 def parents() -> dict[int, int]:
     """Every process and its parent."""
-    found = {}
+    processes = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := stat_fields(int(entry))):
-            found[int(entry)] = int(fields[1])
-    return found
+            processes[int(entry)] = int(fields[1])
+    return processes
 
 
 def tree(roots: Iterable[int], parent_of: dict[int, int]) -> set[int]:
@@ -43,14 +43,14 @@ def tree(roots: Iterable[int], parent_of: dict[int, int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in parent_of.items():
         children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
+    pids: set[int] = set()
     waiting = [pid for pid in roots if pid in parent_of]
     while waiting:
         pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in pids:
+            pids.add(pid)
             waiting.extend(children.get(pid, ()))
-    return found
+    return pids
 
 
 def descendants(pid: int) -> set[int]:
@@ -86,28 +86,28 @@ def proportional(pids: Iterable[int]) -> int:
 
 def with_argument(prefix: str) -> set[int]:
     """Shims of the Pods below a folder: processes whose last-but-one argument is an intent there."""
-    start, found = os.fsencode(prefix), set()
+    start, pids = os.fsencode(prefix), set()
     for entry in os.listdir("/proc"):
         try:
             with open(f"/proc/{entry}/cmdline", "rb") as file:
                 arguments = file.read().split(b"\0")
         except OSError:
             continue
-        if b"-I" in arguments[:2] and any(each.startswith(start) for each in arguments[5:6]):
-            found.add(int(entry))
-    return found
+        if b"-I" in arguments[:2] and any(argument.startswith(start) for argument in arguments[5:6]):
+            pids.add(int(entry))
+    return pids
 
 
 def with_environment(marker: str) -> set[int]:
     """Processes whose environment at their start held the entry `marker`: how strays of a lost shim are found."""
-    needle, found = marker.encode(), set()
+    needle, pids = marker.encode(), set()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
                 if needle in file.read().split(b"\0"):
-                    found.add(int(entry))
+                    pids.add(int(entry))
         except OSError:  # gone, or another user's
             continue
-    return found
+    return pids

@@ -26,8 +26,8 @@ def text_of(resource: str, amount: float) -> str:
 
 def _asked(container: Json) -> dict[str, float]:
     resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: number(amount) for name, amount in asked.items()}
+    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: number(amount) for name, amount in amounts.items()}
 
 
 def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -115,17 +115,17 @@ class Scheduler:
             if starting[namespace] >= STARTING:
                 self._crowded = True
                 continue
-            asked = self._asked[pod["metadata"]["uid"]] or {}
-            missing = fits.why_not(pod, taken, allocatable, self.config.node, asked)
+            amounts = self._asked[pod["metadata"]["uid"]] or {}
+            missing = fits.why_not(pod, taken, allocatable, self.config.node, amounts)
             if not missing and shared and owned[_owner(pod)] >= CROWD:
-                missing = fits.no_room_beside_others(taken, allocatable, asked)
+                missing = fits.no_room_beside_others(taken, allocatable, amounts)
             if missing:
                 lacking.append((pod, missing))
             elif await self._bind(pod):
                 bound += 1
                 starting[namespace] += 1
                 owned[_owner(pod)] += 1
-                _add(taken, asked)
+                _add(taken, amounts)
         news = [entry for entry in lacking if self._told.get(entry[0]["metadata"]["uid"]) != entry[1].kind]
         for pod, missing in news[:BATCH]:
             await self._refuse(pod, "Unschedulable", missing.text, missing.kind)
@@ -140,7 +140,7 @@ class Scheduler:
             if uid in pods and not pods[uid]["spec"].get("nodeName")
         }
         self._told = {uid: text for uid, text in self._told.items() if uid in pods}
-        self._asked = {uid: asked for uid, asked in self._asked.items() if uid in pods}
+        self._asked = {uid: amounts for uid, amounts in self._asked.items() if uid in pods}
         return pods | self._bound
 
     def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str], Counter[str]]:
@@ -201,8 +201,8 @@ class Scheduler:
         return _waits(pod) and self._told.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
 
     async def _refuse_unreadable(self, pods: dict[str, Json]) -> None:
-        for uid, asked in list(self._asked.items()):
-            if asked is None and uid not in self._told and _waits(pods[uid]):
+        for uid, amounts in list(self._asked.items()):
+            if amounts is None and uid not in self._told and _waits(pods[uid]):
                 text = "0/1 nodes are available: what the Pod asks for cannot be read."
                 await self._refuse(pods[uid], "SchedulerError", text, REFUSED)
 
@@ -256,8 +256,8 @@ def _priority(pod: Json) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _add(taken: dict[str, float], asked: dict[str, float]) -> None:
-    for name, amount in asked.items():
+def _add(taken: dict[str, float], amounts: dict[str, float]) -> None:
+    for name, amount in amounts.items():
         taken[name] = taken.get(name, 0.0) + amount
 
 

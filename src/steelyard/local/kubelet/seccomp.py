@@ -68,10 +68,10 @@ def program(machine: Machine, names: Iterable[Name]) -> bytes:
 
 
 def this_machine() -> Machine:
-    found = MACHINES.get(os.uname().machine)
-    if found is None:
+    numbers = MACHINES.get(os.uname().machine)
+    if numbers is None:
         raise OSError(errno.ENOSYS, f"seccomp: no numbers for {os.uname().machine}")
-    return found
+    return numbers
 
 
 def install(names: Iterable[Name]) -> int:

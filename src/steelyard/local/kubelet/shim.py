@@ -276,7 +276,7 @@ class Container:
                     continue
             time.sleep(0.002)
 
-    def watch(self, wake: int, asked: set[int]) -> None:
+    def watch(self, wake: int, watched: set[int]) -> None:
         """Copy output and pass signals on until the container's first process has ended."""
         pause = min(10.0, self.lease.seconds / 5)
         expired = 0.0
@@ -287,15 +287,15 @@ class Container:
                 else:
                     self.output.copy(fd)
             self.reap()
-            if signal.SIGTERM in asked:
-                asked.discard(signal.SIGTERM)
+            if signal.SIGTERM in watched:
+                watched.discard(signal.SIGTERM)
                 self.terminate()
-            if signal.SIGUSR2 in asked or (expired and time.monotonic() > expired):
+            if signal.SIGUSR2 in watched or (expired and time.monotonic() > expired):
                 self.kill()
             if not expired and self.lease.expired():
                 self.reason = "LeaseExpired"
                 expired, pause = time.monotonic() + 5, 1.0
-                asked.add(signal.SIGTERM)
+                watched.add(signal.SIGTERM)
 
     def finish(self, error: str) -> None:
         """Leave nothing running, write all that was said, then say how it ended."""
@@ -395,7 +395,7 @@ def take_lock(path: str) -> int | None:
     return fd
 
 
-def watch_signals(asked: set[int]) -> int:
+def watch_signals(descriptors: set[int]) -> int:
     """Signals are remembered in `asked` and wake whoever reads the answered descriptor."""
     read, write = os.pipe()
     os.set_blocking(read, False)
@@ -403,7 +403,7 @@ def watch_signals(asked: set[int]) -> int:
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
     def remember(number: int, _: object) -> None:
-        asked.add(number)
+        descriptors.add(number)
 
     for number in _SIGNALS:
         signal.signal(number, remember)
@@ -424,8 +424,8 @@ def run(path: str, say_started: Callable[[], None]) -> int:
         with open(path) as file:
             intent = json.load(file)
         splice._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        asked: set[int] = set()
-        wake = watch_signals(asked)
+        watched: set[int] = set()
+        wake = watch_signals(watched)
         container = Container(intent, base)
         error = container.start()
     except OSError as problem:
@@ -434,7 +434,7 @@ def run(path: str, say_started: Callable[[], None]) -> int:
         time.sleep(ROOM_SECONDS)  # a child that waits for our record ends with us: as if never started
         return NO_ROOM
     say_started()
-    container.watch(wake, asked)
+    container.watch(wake, watched)
     container.finish(error)
     return 0
 

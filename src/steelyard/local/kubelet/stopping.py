@@ -71,12 +71,12 @@ async def _end_shims(config: KubeletConfig) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-async def _until_none(config: KubeletConfig, seconds: float, each: Callable[[Run], None]) -> bool:
+async def _until_none(config: KubeletConfig, seconds: float, action: Callable[[Run], None]) -> bool:
     """Whether everything had ended before the time was up."""
     end = asyncio.get_running_loop().time() + seconds
     while runs := [run for _, _, run in _open_runs(config) if run.state != "exited"]:
         for run in runs:
-            each(run)
+            action(run)
         if asyncio.get_running_loop().time() > end:
             return False
         await asyncio.sleep(0.02)

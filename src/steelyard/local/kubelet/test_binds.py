@@ -29,7 +29,7 @@ OWN6 = "::ffff:127.200.0.7"
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "only", "becomes"),
+    ("requested", "kind", "only", "becomes"),
     [
         pytest.param(v4("0.0.0.0", 80), STREAM, False, v4("127.200.0.7", 80), id="all addresses"),
         pytest.param(v4("0.0.0.0", 0), STREAM, False, v4("127.200.0.7", 0), id="any port of all addresses"),
@@ -48,11 +48,11 @@ OWN6 = "::ffff:127.200.0.7"
         pytest.param(v6("fe80::1", 80), STREAM, False, None, id="another address of IPv6"),
     ],
 )
-def test_what_a_bind_becomes(asked: bytes, kind: int, only: bool, becomes: bytes | None) -> None:
-    address = parse(asked)
+def test_what_a_bind_becomes(requested: bytes, kind: int, only: bool, becomes: bytes | None) -> None:
+    address = parse(requested)
     assert address is not None
-    found = bound(address, HOST, kind, v6_only=only)
-    assert (found and found.packed()) == becomes
+    result = bound(address, HOST, kind, v6_only=only)
+    assert (result and result.packed()) == becomes
 
 
 @pytest.mark.parametrize("raw", [b"", struct.pack("=H", socket.AF_UNIX) + b"/run/socket", v6("::", 1)[:20]])

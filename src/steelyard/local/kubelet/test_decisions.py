@@ -144,7 +144,7 @@ def test_times_change_with_the_status_only_and_foreign_conditions_stay() -> None
     ]
     wanted = [{"type": kind, "status": "True"} for kind in ("Ready", "Initialized")]
     timed = with_times(wanted, known, "now")
-    assert [(each["type"], each.get("lastTransitionTime")) for each in timed] == [
+    assert [(condition["type"], condition.get("lastTransitionTime")) for condition in timed] == [
         ("Ready", "then"),
         ("Initialized", "now"),
         ("Other", None),

@@ -189,8 +189,8 @@ def test_what_a_claim_holds_stays_and_is_the_namespaces_own(tmp_path: Path) -> N
 def test_a_part_of_a_volume_by_a_variable(tmp_path: Path) -> None:
     mount = {"name": "v", "mountPath": "/data", "subPathExpr": "$(POD)/logs"}
     pod = make_pod(make_container(volumeMounts=[mount]), volumes=[{"name": "v", "emptyDir": {}}])
-    (found,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "worker-0"})
-    assert (found.source, found.read_only) == (str(tmp_path / "worker-0/logs"), False)
+    (binding,) = volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "worker-0"})
+    assert (binding.source, binding.read_only) == (str(tmp_path / "worker-0/logs"), False)
     with pytest.raises(Unsupported, match="leaves its volume"):
         volumes.mounts(pod["spec"]["containers"][0], pod, {"v": tmp_path}, {"POD": "../.."})
 

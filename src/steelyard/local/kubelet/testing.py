@@ -83,7 +83,7 @@ class Machine:
     async def run(self, pod: Json) -> Json:
         """Create a Pod and wait for its end."""
         await self.cluster.create(PODS, pod)
-        return await self.until(lambda found: phase(found) in ENDED, pod["metadata"]["name"])
+        return await self.until(lambda pod: phase(pod) in ENDED, pod["metadata"]["name"])
 
     async def pod(self, name: str = "pod") -> Json:
         return await self.cluster.get(PODS, name, "default")
@@ -134,14 +134,14 @@ def container_status(pod: Json, name: str = "main") -> Json:
     """The status of one container; empty before there is any."""
     status = pod.get("status") or {}
     entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    found: Json = next((each for each in entries if each["name"] == name), {})
-    return found
+    entry: Json = next((item for item in entries if item["name"] == name), {})
+    return entry
 
 
 def terminated(pod: Json, name: str = "main") -> Json:
     """How the container's newest run ended."""
-    found: Json = container_status(pod, name)["state"]["terminated"]
-    return found
+    state: Json = container_status(pod, name)["state"]["terminated"]
+    return state
 
 
 def is_running(pod: Json, name: str = "main") -> bool:
@@ -151,5 +151,5 @@ def is_running(pod: Json, name: str = "main") -> bool:
 def condition(pod: Json, kind: str) -> Json:
     """One condition of a Pod; empty when it has none of that type."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    found: Json = next((each for each in conditions if each["type"] == kind), {})
-    return found
+    entry: Json = next((item for item in conditions if item["type"] == kind), {})
+    return entry

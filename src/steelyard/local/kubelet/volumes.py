@@ -97,7 +97,7 @@ def _mode(volume: Json, relative: str) -> int:
     """Of one file: its own, or the volume's."""
     source = volume[kind_of(volume)]
     items = source.get("items") or ()
-    own = next((each["mode"] for each in items if each["path"] == relative and "mode" in each), None)
+    own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
     return int(source.get("defaultMode", 0o644) if own is None else own)
 
 
@@ -120,7 +120,7 @@ def claimed(folder: Path, volume: Json) -> Path:
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
     """Where the container sees which folder; what the API holds is read-only."""
     kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
-    found = []
+    mounted = []
     for mount in container.get("volumeMounts") or ():
         if mount["name"] not in folders:
             raise Unsupported(f"volumeMount {mount['name']!r} names no volume of the Pod")
@@ -130,8 +130,8 @@ def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping
             source = _inside(source, below)
             if writable:
                 source.mkdir(parents=True, exist_ok=True)
-        found.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
-    return found
+        mounted.append(Mount(str(source), os.path.normpath(mount["mountPath"]), not writable))
+    return mounted
 
 
 def check(pod: Json) -> None:

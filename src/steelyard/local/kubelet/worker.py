@@ -225,7 +225,7 @@ class PodWorker:
 
     async def _begin(self, sandbox: Sandbox, name: str, attempt: int) -> float | None:
         """Start a run, or say what it waits for; then the answer is when to try again."""
-        container = next(each for each in self._containers() if each["name"] == name)
+        container = next(spec for spec in self._containers() if spec["name"] == name)
         try:
             objects = await fetch_objects(self.cluster, self.pod)
             arguments = (self.pod, container, sandbox, objects, attempt)
@@ -294,8 +294,8 @@ class PodWorker:
 
     def memory_limits(self) -> dict[str, int]:
         """Bytes, by container."""
-        found = {container["name"]: memory_limit(container) for container in self._containers()}
-        return {name: limit for name, limit in found.items() if limit is not None}
+        limits = {container["name"]: memory_limit(container) for container in self._containers()}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     # ---- the API
 

@@ -92,5 +92,7 @@ def fixed_lines(path: Path = Path("/etc/hosts")) -> tuple[str, ...]:
         lines = [" ".join(line.partition("#")[0].split()) for line in path.read_text().splitlines()]
     except (OSError, UnicodeDecodeError):
         lines = []
-    found = tuple(line for line in lines if line)
-    return found if any("localhost" in line.split() for line in found) else ("127.0.0.1 localhost", *found)
+    entries = tuple(line for line in lines if line)
+    return (
+        entries if any("localhost" in line.split() for line in entries) else ("127.0.0.1 localhost", *entries)
+    )

@@ -101,14 +101,14 @@ def _table(caches: Caches, faults: Faults) -> tuple[list[Json], Table]:
     """The Pods, and what all means; without the objects that mean nothing, which must not take the others' names."""
     objects = [(kind, list(caches.all(kind))) for kind in (SERVICES, ENDPOINT_SLICES, PODS)]
     try:
-        services, slices, pods = (found for _, found in objects)
+        services, slices, pods = (listed for _, listed in objects)
         return pods, table(services, slices, pods)
     except Exception:  # noqa: BLE001 - one object's, which is looked for below
         _log.exception("some object has no names")
     kept = []
-    for kind, found in objects:
-        kept.append([obj for obj in found if is_readable(obj)])
-        for _ in range(len(found) - len(kept[-1])):
+    for kind, listed in objects:
+        kept.append([obj for obj in listed if is_readable(obj)])
+        for _ in range(len(listed) - len(kept[-1])):
             faults.count("names", kind.kind)
     services, slices, pods = kept
     return pods, table(services, slices, pods)

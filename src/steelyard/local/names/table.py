@@ -28,9 +28,9 @@ class Table:
 
 def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json] = ()) -> Table:
     by_service: dict[tuple[str, str], list[Json]] = {}
-    for each in slices:
-        name = (each["metadata"].get("labels") or {}).get(SERVICE_NAME, "")
-        by_service.setdefault((each["metadata"]["namespace"], name), []).append(each)
+    for slice_ in slices:
+        name = (slice_["metadata"].get("labels") or {}).get(SERVICE_NAME, "")
+        by_service.setdefault((slice_["metadata"]["namespace"], name), []).append(slice_)
     entries: list[Entry] = []
     forwards: dict[Address, tuple[Address, ...]] = {}
     short = _HostNames()
@@ -38,14 +38,14 @@ def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json]
         own = by_service.get((service["metadata"]["namespace"], service["metadata"]["name"]), [])
         address = service["spec"].get("clusterIP")
         if address and address != "None":
-            found = [(address, names(service))]
+            addresses = [(address, names(service))]
             forwards |= _forwards(service, address, own)
         elif address == "None":
-            found = _headless(service, own)
+            addresses = _headless(service, own)
         else:
             continue
-        entries.extend(found)
-        for at, known in found:
+        entries.extend(addresses)
+        for at, known in addresses:
             short.add(service["metadata"]["namespace"], at, known[-1].rpartition(".")[0])
     for pod in pods:
         if address := address_of(pod):
@@ -85,10 +85,10 @@ class _HostNames:
         self._pods.setdefault((namespace, name), set()).add(address)
 
     def entries(self) -> dict[str, tuple[Entry, ...]]:
-        found: dict[str, list[Entry]] = {}
+        by_namespace: dict[str, list[Entry]] = {}
         for (namespace, name), addresses in sorted((self._pods | self._services).items()):
-            found.setdefault(namespace, []).extend((address, (name,)) for address in sorted(addresses))
-        return {namespace: tuple(each) for namespace, each in found.items()}
+            by_namespace.setdefault(namespace, []).extend((address, (name,)) for address in sorted(addresses))
+        return {namespace: tuple(entries) for namespace, entries in by_namespace.items()}
 
 
 def address_of(pod: Json) -> str | None:
@@ -110,13 +110,15 @@ def _ready(endpoint: Json) -> bool:
 
 
 def _headless(service: Json, slices: list[Json]) -> list[Entry]:
-    found: list[Entry] = []
-    for endpoint in (each for one in slices for each in one.get("endpoints") or () if _ready(each)):
+    entries: list[Entry] = []
+    for endpoint in (
+        endpoint for one in slices for endpoint in one.get("endpoints") or () if _ready(endpoint)
+    ):
         for address in endpoint["addresses"]:
-            found.append((address, names(service)))
+            entries.append((address, names(service)))
             if endpoint.get("hostname"):
-                found.append((address, names(service, endpoint["hostname"])))
-    return found
+                entries.append((address, names(service, endpoint["hostname"])))
+    return entries
 
 
 def _forwards(service: Json, address: str, slices: list[Json]) -> dict[Address, tuple[Address, ...]]:

@@ -13,11 +13,11 @@ C = ("127.9.0.3", ("c.default.svc.cluster.local", "c.default.svc", "c.default"))
 def names(path: Path) -> dict[str, list[str]]:
     """As a resolver reads it."""
     lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
-    found: dict[str, list[str]] = {}
+    lookups: dict[str, list[str]] = {}
     for address, *hosts in filter(None, lines):
         for host in hosts:
-            found.setdefault(host, []).append(address)
-    return found
+            lookups.setdefault(host, []).append(address)
+    return lookups
 
 
 def test_names_come_and_go(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ def make_service(name: str = "s", ip: str = "127.9.128.1", **spec: object) -> Js
 
 
 def make_slice(*addresses: str, service: str = "s", ready: bool = True, **endpoint: object) -> Json:
-    endpoints = [{"addresses": [each], "conditions": {"ready": ready}, **endpoint} for each in addresses]
+    endpoints = [
+        {"addresses": [address], "conditions": {"ready": ready}, **endpoint} for address in addresses
+    ]
     return {
         "metadata": {"name": "x", "namespace": "ns", "labels": {"kubernetes.io/service-name": service}},
         "endpoints": endpoints,
@@ -18,26 +20,26 @@ def make_slice(*addresses: str, service: str = "s", ready: bool = True, **endpoi
 
 
 def test_a_cluster_ip_has_the_services_name_and_forwards_to_ready_pods() -> None:
-    found = table(
+    names = table(
         [make_service()], [make_slice("127.9.0.1", "127.9.0.2"), make_slice("127.9.0.3", ready=False)]
     )
-    assert found.entries == (("127.9.128.1", ("s.ns.svc.cluster.local", "s.ns.svc", "s.ns")),)
-    assert found.forwards == {("127.9.128.1", 80): (("127.9.0.1", 8000), ("127.9.0.2", 8000))}
+    assert names.entries == (("127.9.128.1", ("s.ns.svc.cluster.local", "s.ns.svc", "s.ns")),)
+    assert names.forwards == {("127.9.128.1", 80): (("127.9.0.1", 8000), ("127.9.0.2", 8000))}
 
 
 def test_a_headless_service_is_its_ready_pods() -> None:
-    found = table(
+    names = table(
         [make_service(ip="None")],
         [make_slice("127.9.0.1", "127.9.0.2"), make_slice("127.9.0.3", ready=False)],
     )
-    assert [address for address, _ in found.entries] == ["127.9.0.1", "127.9.0.2"]
-    assert found.forwards == {}
+    assert [address for address, _ in names.entries] == ["127.9.0.1", "127.9.0.2"]
+    assert names.forwards == {}
 
 
 def test_a_pods_hostname_stands_below_a_headless_service() -> None:
     service = make_service(ip="None")
-    found = table([service], [make_slice("127.9.0.1", hostname="demo-0")])
-    assert ("127.9.0.1", names(service, "demo-0")) in found.entries
+    by_name = table([service], [make_slice("127.9.0.1", hostname="demo-0")])
+    assert ("127.9.0.1", names(service, "demo-0")) in by_name.entries
     assert names(service, "demo-0")[1] == "demo-0.s.ns.svc"
 
 
@@ -53,8 +55,8 @@ def test_ports_are_matched_by_name() -> None:
 
 
 def test_a_slice_of_another_service_counts_for_nothing() -> None:
-    found = table([make_service()], [make_slice("127.9.0.1", service="other")])
-    assert found.forwards == {("127.9.128.1", 80): ()}
+    names = table([make_service()], [make_slice("127.9.0.1", service="other")])
+    assert names.forwards == {("127.9.128.1", 80): ()}
 
 
 def make_pod(
@@ -73,10 +75,10 @@ def test_inside_a_namespace_short_names_do() -> None:
         make_pod("host", "127.0.0.1", hostNetwork=True),
         make_pod("x", "127.9.0.3", namespace="other", hostname="given"),
     ]
-    found = table(
+    names = table(
         [make_service(), headless], [make_slice("127.9.0.1", service="job", hostname="demo-0")], pods
     )
-    assert found.own == {
+    assert names.own == {
         "ns": (
             ("127.9.0.1", ("demo-0",)),
             ("127.9.0.1", ("demo-0.job",)),
@@ -88,13 +90,13 @@ def test_inside_a_namespace_short_names_do() -> None:
 
 
 def test_a_services_name_goes_before_a_pods() -> None:
-    found = table([make_service()], [], [make_pod("s", "127.9.0.1")])
-    assert found.own["ns"] == (("127.9.128.1", ("s",)),)
+    names = table([make_service()], [], [make_pod("s", "127.9.0.1")])
+    assert names.own["ns"] == (("127.9.128.1", ("s",)),)
 
 
 def test_a_pod_is_known_before_its_service_lists_it() -> None:
-    found = table([make_service(ip="None")], [], [make_pod("s", "127.9.0.1", phase="Pending")])
-    assert found.own["ns"] == (("127.9.0.1", ("s",)),)
+    names = table([make_service(ip="None")], [], [make_pod("s", "127.9.0.1", phase="Pending")])
+    assert names.own["ns"] == (("127.9.0.1", ("s",)),)
 
 
 def test_the_longest_names_fit_into_their_slot() -> None:
