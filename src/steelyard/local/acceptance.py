@@ -1,4 +1,4 @@
-"""What an administrator does about a log that is refused: look at it, accept it, or rebuild it from its backup.
+"""Options of an administrator whose log is refused: look at it, accept it, or rebuild it from its backup.
 
 `steelyard log` calls these, on the engines of one state folder while no service runs on it.
 """

@@ -21,7 +21,9 @@ LOG_LIMIT = 10 << 20
 
 @dataclass(frozen=True)
 class Program:
-    """What a child is: a command, which is told its end of the line by `--line N`, with its output in `log`."""
+    """Program that a child runs: a command, which gets its end of the line by `--line N`, with its output in
+    `log`.
+    """
 
     name: str
     command: Sequence[str]
@@ -50,7 +52,7 @@ class Child:
         self._room = room
         self.restarts = 0
         self.refusal = ""
-        """What it has refused to work on, in a line; empty while it works."""
+        """Reason why the child refuses to work, in a line; empty while it works."""
         self._say, self._changed = say, changed
         self._process: asyncio.subprocess.Process | None = None
         self._line: socket.socket | None = None

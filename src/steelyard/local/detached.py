@@ -35,7 +35,7 @@ class Asked:
     new_kubernetes: bool = False
 
     def words(self) -> list[str]:
-        """As arguments of the command."""
+        """Return the options as arguments of the command."""
         said = ["--port", str(self.port), "--api-port", str(self.api_port)]
         said += ["--settings", str(self.settings.resolve())] if self.settings else []
         said += ["--ready-file", str(self.ready_file.resolve())] if self.ready_file else []
@@ -73,7 +73,9 @@ def start_detached(state: Path, options: Asked = Asked()) -> Ready:
 
 
 def _once_ready(folder: StateDir, process: "subprocess.Popen[bytes]", began: int) -> Ready:
-    """What `up` says once everything answers; `began` is where its part of the log begins."""
+    """Return the addresses that `up` prints once everything answers; `began` is where its part of the log
+    begins.
+    """
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         ready = read_ready(folder)
@@ -126,13 +128,15 @@ async def _end_rest(folder: StateDir) -> None:
 
 
 def running(state: StateDir) -> bool:
-    """Whether an `up` runs on the folder and everything answers."""
+    """Tell whether an `up` runs on the folder and everything answers."""
     ready = read_ready(state)
     return ready is not None and ready.pid == read_record(state).pid and is_held(state.lock())
 
 
 def _end_supervisor(folder: StateDir) -> None:
-    """By SIGTERM, and by SIGKILL when that does not help; returns when the process itself is gone."""
+    """End the supervisor by SIGTERM, and by SIGKILL when that does not help; return when the process itself
+    is gone.
+    """
     pid = _holder(folder)
     supervisor = [(pid, process_started(pid))] if pid else []
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, 5.0)):

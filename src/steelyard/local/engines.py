@@ -29,7 +29,7 @@ from steelyard.views.view import View, ViewError
 
 @dataclass(frozen=True)
 class Engines:
-    """What the services work on."""
+    """Engines that the services work on."""
 
     log: Log
     view: View
@@ -84,7 +84,7 @@ def files_of(settings: Settings) -> list[Path]:
 
 
 def advice(state: StateDir, settings_file: Path | None) -> str:
-    """How an administrator goes on, as commands."""
+    """Return the commands by which an administrator goes on."""
     options = f"--state-dir {state.path}" + (f" --settings {settings_file}" if settings_file else "")
     return (
         "Nothing was changed. Put the right file back; or rebuild what the log lacks from the backup: "
@@ -134,7 +134,7 @@ async def _witness(settings: Settings) -> str | None:
 
 @contextlib.contextmanager
 def _in_words(advice: str = "") -> Iterator[None]:
-    """What keeps an engine from being opened is told in a line, without a traceback.
+    """Turn what keeps an engine from being opened into an error of one line, without a traceback.
 
     `advice` is added where the file is not what it was: once it was moved away, that is how to go on.
     """

@@ -18,7 +18,7 @@ class Faults:
         return self._counts[part, kind]
 
     def text(self) -> str:
-        """In Prometheus' form."""
+        """Return the counts in Prometheus' form."""
         lines = [f"# HELP {_NAME} Objects that a part could not work on.", f"# TYPE {_NAME} counter"]
         for (part, kind), number in sorted(self._counts.items()):
             lines.append(f'{_NAME}{{part="{part}",kind="{kind}"}} {number}')

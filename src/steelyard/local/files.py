@@ -1,4 +1,4 @@
-"""What becomes of the files of a state folder that are lost or damaged: what can be derived is made again, and said.
+"""Lost or damaged files of a state folder: what can be derived is made again, with a message.
 
 What cannot be derived is refused with one line, which names the file and how to go on; nothing is made in its place
 before a person has said so. `docs/files.md` has the list. The engines' files are `engines.py`'s matter.
@@ -67,7 +67,9 @@ def check_images(path: Path) -> None:
 
 
 async def watch(databases: Iterable[Path], stop: asyncio.Event, pause: float = LOOK_SECONDS) -> None:
-    """Until `stop`. Raises SteelyardError once a database that is in use was taken away, replaced or cut off."""
+    """Watch the databases until `stop`. Raises SteelyardError once one that is in use was taken away,
+    replaced or cut off.
+    """
     known = [Presence(path) for path in databases]
     while not stop.is_set():
         for presence in known:

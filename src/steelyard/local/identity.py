@@ -1,4 +1,5 @@
-"""Who a process is in an election: no other process, of this machine or another, now or later, has the same identity.
+"""Identity of a process in an election: no other process, of this machine or another, now or later, has the
+same.
 
 `service.py` and `platform.py` stand with it. Whether the holder of a lease still runs can be told of a process of the
 same machine alone; after a crash its successor there takes the lease at once, others wait for its end.
@@ -22,7 +23,7 @@ def process_identity() -> str:
 
 
 def has_ended(holder: str) -> bool:
-    """Whether the process is one of this boot and this namespace of process numbers, and runs no more."""
+    """Tell whether the process is one of this boot and this namespace of process numbers, and has ended."""
     match = _IDENTITY.fullmatch(holder)
     if match is None or match["pids"] != _pid_namespace():
         return False

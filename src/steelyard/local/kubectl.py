@@ -1,4 +1,4 @@
-"""What stands for `kubectl` in the launchers of MPI jobs on one machine: `exec`, and nothing else.
+"""Substitute for `kubectl` in the launchers of MPI jobs on one machine: `exec`, and nothing else.
 
 The image that brings it is this module, and `images.toml` names it with the kubeconfig: it waits until the workers
 run, and leaves a small program in the launcher's volume.
@@ -25,7 +25,7 @@ _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
 
 def deliver(kubeconfig: Path, folder: Path, namespace: str, hosts: list[str]) -> None:
-    """Once every host runs, write the program."""
+    """Write the program once every host runs."""
     asyncio.run(_all_running(kubeconfig, namespace, hosts))
     program = folder / "kubectl"
     words = f"exec {sys.executable} -I -m steelyard.local.kubectl run {kubeconfig} {namespace}"

@@ -28,7 +28,7 @@ async def end_leftovers(record: Record, patience: float = PATIENCE) -> None:
 
 
 def living(processes: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Those that still run; a pid that another process has now does not count."""
+    """Return the processes that still run; a pid that another process has now does not count."""
     return [(pid, started) for pid, started in processes if started and process_started(pid) == started]
 
 

@@ -1,4 +1,4 @@
-"""What a machine must be for `steelyard up`, checked before anything is written, with a helpful refusal."""
+"""Requirements of `steelyard up` on the machine, checked before anything is written, with a helpful refusal."""
 
 import re
 import socket

@@ -31,7 +31,9 @@ class Network:
 
 
 def claims_folder() -> Path:
-    """Per user and outside any state folder, so that all `up`s of a user meet here."""
+    """Return the folder of claims: per user and outside any state folder, so that all `up`s of a user share
+    it.
+    """
     return Path(tempfile.gettempdir()) / f"steelyard-{os.getuid()}"
 
 
@@ -62,8 +64,9 @@ def claim(state: Path, preferred: int, folder: Path) -> tuple[Network, FileLock]
 
 
 def _claimed(claim: Path) -> int:
-    """When a network was last claimed. The longest unused is taken first: for a minute after a connection's end the
-    kernel gives its address and port to no other."""
+    """Return when a network was last claimed. The longest unused is taken first: for a minute after a
+    connection's end the kernel gives its address and port to no other.
+    """
     try:
         return claim.stat().st_mtime_ns
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""What `steelyard status` shows: processes, addresses, nodes and counts of resources of one state folder."""
+"""Overview of one state folder, as `steelyard status` prints it: processes, addresses, nodes and counts of
+resources.
+"""
 
 import json
 from collections import Counter

@@ -16,14 +16,16 @@ READY, STOP = b"ready\n", b"stop\n"
 
 @dataclass(frozen=True)
 class Orders:
-    """What a process has been told: to stop, and whether its Pods go with it."""
+    """Orders that a process has received: to stop, and whether its Pods stop with it."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     end_pods: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def take_orders(line: int | None, orders: Orders) -> Callable[[], None]:
-    """In a child's loop: follow the supervisor's line, if there is one, and signals. Returns how to say `ready`."""
+    """Follow the supervisor's line, if there is one, and signals, in a child's loop. Return the function that
+    reports `ready`.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, orders.stop.set)

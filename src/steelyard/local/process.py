@@ -16,14 +16,14 @@ from steelyard.local.pipe import Orders, take_orders
 from steelyard.local.state import StateDir, prepare
 
 SERVICES = ("aggregator", "view-sink", "backup-sink", "reaper", "orchestrator", "informer", "api")
-"""Of the platform, each also alone."""
+"""Services of the platform, each of which also runs alone."""
 PARTS = ("kubernetes", "operator", "platform", *SERVICES)
 LOCK_SECONDS = 20.0  # for a predecessor whose supervisor was killed: it is about to end
 
 
 @dataclass(frozen=True)
 class Part:
-    """What `steelyard service` was asked for."""
+    """Request of `steelyard service`."""
 
     name: str
     state: StateDir
@@ -35,7 +35,7 @@ class Part:
 
     @property
     def services(self) -> tuple[str, ...]:
-        """Which of the platform's services it runs."""
+        """Return the services of the platform that it runs."""
         chosen = SERVICES if self.name == "platform" else (self.name,) if self.name in SERVICES else ()
         return tuple(name for name in chosen if name not in self.without)
 
@@ -56,7 +56,8 @@ def run_process(part: Part) -> None:
 
 @contextmanager
 def in_lines() -> Iterator[None]:
-    """What a person has to decide, or an engine says of itself, ends the process with one line, without a traceback.
+    """End the process with one line, without a traceback, for errors that a person has to decide on, or that
+    an engine reports of itself.
 
     It may come from any task of a group, beside others that failed for it.
     """

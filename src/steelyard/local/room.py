@@ -22,7 +22,7 @@ class RoomWatch:
         self._full: set[Path] = set()
 
     def has_room(self) -> bool:
-        """Whether all of them have."""
+        """Tell whether all file systems have room."""
         return all(map(self._has_room, self._folders))
 
     def check(self) -> None:
@@ -32,7 +32,7 @@ class RoomWatch:
                 raise UsageError(f"{folder}: its disk has no room left; make room and start again")
 
     async def run(self, look: Callable[[], None]) -> None:
-        """Until cancelled; `look` is called at each look at which all have room."""
+        """Run until cancelled; `look` is called at each check at which all have room."""
         while True:
             self.look()
             if not self._full:

@@ -77,7 +77,9 @@ async def _run_parts(
     ready: Callable[[], None],
     faults: Faults,
 ) -> None:
-    """What works on the API until `stop`. A part that fails takes the process down: the supervisor starts it anew."""
+    """Run what works on the API until `stop`. A part that fails takes the process down: the supervisor starts
+    it anew.
+    """
     from steelyard.local.controllers.caches import Caches
     from steelyard.local.controllers.run import run_controllers
     from steelyard.local.kubelet.kubelet import run_kubelet

@@ -1,4 +1,4 @@
-"""What the machine slept, in the state folder: the supervisor writes it down, its children begin with it.
+"""Time that the machine slept, in the state folder: the supervisor records it, its children begin with it.
 
 Beside the sleeps stands how far the wall clock was ahead of the monotonic one: whoever starts later on the same boot
 knows by it of a sleep that nobody has written down, because `up` was killed right after it or did not run. Each process
@@ -16,7 +16,7 @@ from steelyard.awake import LEAST_SECONDS, NO_SLEEPS, Sleep, Sleeps, SleepWatch,
 from steelyard.local.state import StateDir, boot_id, write_atomically
 
 Clocks = Callable[[], tuple[datetime, float]]
-"""What the wall clock and the monotonic one show now."""
+"""Function that returns the wall clock and the monotonic clock."""
 
 
 def system_clocks() -> tuple[datetime, float]:
@@ -33,7 +33,9 @@ class Kept:
 
 
 def read_kept(state: StateDir) -> Kept:
-    """Nothing where nothing is written down, or where that cannot be read: then all time counts as time awake."""
+    """Return the recorded sleeps; none where the record is missing or unreadable: then all time counts as
+    time awake.
+    """
     try:
         content = json.loads(state.sleeps.read_text())
         if isinstance(content, list):  # of a version that kept sleeps alone

@@ -61,11 +61,11 @@ class StateDir:
 
     @property
     def platform(self) -> Path:
-        """What the platform's process tells of itself: {api, token}."""
+        """Path of the record of the platform's process: {api, token}."""
         return self.path / "platform.json"
 
     def runs(self, kubernetes: str) -> bool:
-        """Whether a kubeconfig is that of the folder's own Kubernetes."""
+        """Tell whether a kubeconfig is that of the folder's own Kubernetes."""
         return Path(kubernetes).resolve() == self.kubeconfig.resolve()
 
     @property
@@ -92,7 +92,7 @@ class StateDir:
 
     @property
     def outputs(self) -> Path:
-        """What training jobs write, before it is carried to storage."""
+        """Path of what training jobs write, before it is carried to storage."""
         return self.path / "outputs"
 
     @property
@@ -105,7 +105,7 @@ class StateDir:
 
     @property
     def sleeps(self) -> Path:
-        """When the machine slept, as the supervisor saw it."""
+        """Path of the record of the machine's sleeps, as the supervisor saw them."""
         return self.path / "sleeps.json"
 
     def lock(self, name: str = "up") -> Path:
@@ -118,7 +118,7 @@ class StateDir:
 
 @dataclass(frozen=True)
 class Ready:
-    """What `ready.json` says: `api` and `token` are the platform's, null where its API does not run."""
+    """Content of `ready.json`: `api` and `token` are the platform's, null where its API does not run."""
 
     api: str | None
     token: str | None
@@ -221,7 +221,7 @@ def write_record(state: StateDir, record: Record) -> None:
 
 
 def read_ready(state: StateDir) -> Ready | None:
-    """What the folder's `up` says of itself; nothing when there is none or it cannot be read."""
+    """Return the record of the folder's `up`; None when there is none or it cannot be read."""
     try:
         content = json.loads(state.ready.read_text())
         api, token, pid = content["api"], content["token"], content["pid"]
@@ -274,7 +274,9 @@ def write_atomically(path: Path, content: str) -> None:
 
 
 def process_started(pid: int) -> str:
-    """When a process began: the boot, and the kernel's clock ticks since then; empty when there is none."""
+    """Return when a process began: the boot, and the kernel's clock ticks since then; empty when there is
+    none.
+    """
     try:
         # The command name, in parentheses, may hold blanks: count fields after it.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

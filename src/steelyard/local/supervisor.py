@@ -43,7 +43,9 @@ from steelyard.local.state import (
 __all__ = ["Options", "running", "start_detached", "stop", "supervise"]
 
 START_SECONDS = 120.0
-"""Of a part, on a machine that is busy with other work: 45 have been seen. One that ends is noticed at once."""
+"""Seconds within which a part starts, on a machine that is busy with other work: 45 have been seen. One that
+ends is noticed at once.
+"""
 END_SECONDS = 30.0
 LOCK_SECONDS = 1.0  # somebody who only looks whether the lock is held holds it for a moment
 
@@ -56,7 +58,7 @@ IMAGES = {"steps": "", "runner-sklearn": "runner_sklearn", "runner-mock": "mock_
 
 @dataclass(frozen=True)
 class Options:
-    """What `steelyard up` was asked for."""
+    """Options of `steelyard up`."""
 
     state: StateDir
     port: int = 0  # of Kubernetes; 0: the last run's, or a free one
@@ -80,7 +82,7 @@ class Up:
         self._kept = Record()  # what the folder's record says
 
     async def run(self, stop: asyncio.Event) -> None:
-        """From start to end; whatever happens, what was started is ended."""
+        """Run from start to end; whatever happens, what was started is ended."""
         state = self.state
         check_images(state.images)
         old = read_record(state)
@@ -132,7 +134,9 @@ class Up:
         return True
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Until `stop`; raise what ends one of those who keep things running, which nobody would notice else."""
+        """Watch until `stop`; raise the error of a task that keeps things running, which nobody would notice
+        else.
+        """
         tasks = [asyncio.create_task(child.watch()) for child in self.children]
         tasks.append(asyncio.create_task(self.room.run(self._look)))
         stopping = asyncio.create_task(stop.wait())
@@ -146,7 +150,7 @@ class Up:
                 task.cancel()
 
     def _programs(self, network: Network) -> list[list[Program]]:
-        """Those of one list start at the same time."""
+        """Return the programs in groups; those of one group start at the same time."""
         folder = ["--state-dir", str(self.state.path)]
         settings = ["--settings", str(self.options.settings)] if self.options.settings else []
         numbers = ["--port", str(self.record.port), "--network", str(network.number)]
@@ -173,7 +177,9 @@ class Up:
         self._keep_record()
 
     def _look(self) -> None:
-        """What is due while the disk has room: the record, if it is behind, and what the machine slept."""
+        """Do what is due while the disk has room: the record, if it is behind, and the time that the machine
+        slept.
+        """
         self._write()
         try:
             if self.sleeps.keep():
@@ -192,7 +198,8 @@ class Up:
         self._keep_record()
 
     def _keep_record(self) -> None:
-        """Nothing may end for a record that cannot be written: what runs ends with us in any case.
+        """Keep the record. Nothing may end for a record that cannot be written: what runs ends with us in any
+        case.
 
         The next `up` knows by pid and start time which of an old record's processes still are those.
         """

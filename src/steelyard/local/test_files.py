@@ -1,4 +1,4 @@
-"""What is made again, and what is refused, where a file of a state folder is lost or damaged."""
+"""Tests of lost or damaged files of a state folder: which are made again, and which are refused."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What the operator of a state folder is told where its settings say nothing, or say that there is none."""
+"""Tests of the operator's settings of a state folder that are empty, or say that there is none."""
 
 from pathlib import Path
 

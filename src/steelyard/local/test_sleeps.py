@@ -11,7 +11,7 @@ HOURS = 3600.0
 
 
 class Machine:
-    """Its clocks, and the state folder of an `up`."""
+    """Machine with clocks and the state folder of an `up`."""
 
     def __init__(self, folder: Path) -> None:
         self.state, self.wall, self.monotonic = StateDir(folder), NOON, 50.0
@@ -30,7 +30,7 @@ class Machine:
         return SleepRecord(self.state, self.clocks)
 
     def slept(self) -> float:
-        """Since noon, as a process sees it that starts now."""
+        """Return the time slept since noon, as a process sees it that starts now."""
         return sleep_watch(self.state, self.clocks).since(NOON)
 
 

@@ -1,4 +1,6 @@
-"""What this machine's kernel allows its Pods, asked once at the kubelet's start, and by `up` for what it says of it."""
+"""Abilities that this machine's kernel gives to Pods, read once when the kubelet starts, and by `up` for its
+messages.
+"""
 
 import asyncio
 import os
@@ -11,7 +13,7 @@ from steelyard.local.kubelet.config import KubeletConfig
 
 @dataclass(frozen=True)
 class Abilities:
-    """What containers can have of their own."""
+    """Abilities that containers can have."""
 
     mounts: bool  # a view of the files
     binds: bool  # answers to their calls of bind
@@ -19,7 +21,9 @@ class Abilities:
 
 
 async def abilities(config: KubeletConfig) -> Abilities:
-    """On this machine, as this user. Process numbers need mounts: /proc has to show them."""
+    """Return the abilities on this machine, as this user. Process numbers need mounts: /proc has to show
+    them.
+    """
     tests = {
         "mounts": ("probe_main", config.mounts == "auto"),
         "binds": ("probe_binds_main", config.binds == "auto"),

@@ -66,7 +66,7 @@ class Addresses:
         )
 
     def release(self, address: str) -> None:
-        """Nothing of its Pod is left."""
+        """Release an address of which nothing of its Pod is left."""
         if IPv4Address(address) in self.network:
             self._write(self._place(address), int(self._now()))
 

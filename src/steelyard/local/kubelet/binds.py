@@ -63,7 +63,7 @@ class Binds:
         self.listener, self.host = listener, bytes(int(part) for part in ip.split("."))
 
     def serve(self) -> None:
-        """Until no process of the container is left."""
+        """Answer calls until no process of the container is left."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             while (call := seccomp.receive(self.listener)) is not None:
@@ -80,7 +80,7 @@ class Binds:
             seccomp.answer(self.listener, call, error)
 
     def _look(self, call: Call) -> int | None:
-        """What to answer; `_LATER` when another thread does."""
+        """Return the answer to a call; `_LATER` when another thread gives it."""
         fd, pointer, size = call.arguments[0], call.arguments[1], call.arguments[2] & 0xFFFFFFFF
         address = parse(seccomp.read_memory(call.thread, pointer, min(size, _LONGEST)))
         if address is None or not (
@@ -149,7 +149,7 @@ class Binds:
         libc.bind(socket, raw, len(raw))  # one that is bound already refuses, and stays where it is
 
     def listens(self, port: int) -> bool:
-        """Whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
+        """Tell whether a program of the Pod listens on the port; else the machine's own 127.0.0.1 is meant."""
         fd = libc.socket(INET, STREAM | os.O_CLOEXEC, 0)
         if fd < 0:
             return False
@@ -168,7 +168,9 @@ def follow(pid: int, number: int, ip: str) -> None:
 
 
 def ask(answered: int) -> None:
-    """In the container's child: from now on its calls ask; whoever reads the pipe learns where the listener is."""
+    """Install the filter, in the container's child: from now on its calls ask. The reader of the pipe learns
+    where the listener is.
+    """
     os.write(answered, str(seccomp.install(CALLS)).encode())
     os.close(answered)
 
@@ -189,7 +191,7 @@ def probe() -> None:
 
 
 def _bind_everywhere(listener: int, go: Sequence[int]) -> None:
-    """In the probe's child: 0 when the socket has come to lie at another address."""
+    """Try a bind in the probe's child: 0 when the socket was bound to another address."""
     try:
         os.close(go[1])
         ask(listener)

@@ -1,4 +1,4 @@
-"""What the process kubelet must know; made by whoever starts it (`steelyard service kubernetes`, tests)."""
+"""Configuration of the process kubelet; its starter makes it (`steelyard service kubernetes`, tests)."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ class KubeletConfig:
 
     @property
     def claims(self) -> Path:
-        """What Pods keep under a claim's name, beside the Pods' own folders."""
+        """Folder of what Pods keep under a claim's name, beside the Pods' own folders."""
         return self.pods.with_name("claims")
 
     def allocatable(self) -> dict[str, float]:

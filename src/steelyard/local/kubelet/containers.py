@@ -35,7 +35,7 @@ class Containers:
         }
 
     def shim_pids(self) -> dict[str, int]:
-        """By container; also of those that are only about to start."""
+        """Return the shims by container; also those that are only about to start."""
         return {name: child.pid for (name, _), child in self._shims.items() if not child.ended}
 
     async def observe(self, names: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ class Containers:
         return pause
 
     def cancel_unstarted(self) -> None:
-        """What has not begun will not; a shim that is quicker has recorded its run, and is stopped like others."""
+        """Cancel what has not begun; a shim that is quicker has recorded its run, and is stopped like others."""
         for name, run in self.runs.items():
             if run is not None and run.state == "intended":
                 base = self.folder.base(name, run.attempt)
@@ -138,7 +138,7 @@ class Containers:
 
 
 def _failed(child: children.Child, errors: str) -> bool:
-    """Whether an ended shim could not do its work; one that came late or was killed left it to the next."""
+    """Tell whether an ended shim could not do its work; one that came late or was killed left it to the next."""
     if child.exit_code is None:
         return bool(errors)
     return child.exit_code not in (0, shim.BUSY, shim.NO_ROOM, -signal.SIGTERM, -signal.SIGKILL)

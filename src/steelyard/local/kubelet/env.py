@@ -36,7 +36,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a Pod can ask about itself besides its manifest."""
+    """Facts that a Pod can ask about itself besides its manifest."""
 
     pod_ip: str
     host_ip: str

@@ -35,7 +35,7 @@ def show_intent(path: str) -> None:
 
 
 def become_shim(path: str, ready: int, errors: int) -> NoReturn:
-    """In the fork: what `python -c ... shim.main()` would be, in a session of its own."""
+    """Become, in the fork, what `python -c ... shim.main()` would be, in a session of its own."""
     code = 1
     try:
         os.setsid()

@@ -16,7 +16,8 @@ _WAITED = (*FORWARDED, signal.SIGCHLD)
 
 
 def be_born(born: int, kept: Iterable[int]) -> None:
-    """In a process that has unshared its numbers: return in number 1; the caller says its number outside, and ends.
+    """Fork in a process that has unshared its numbers, and return in number 1; the caller reports its number
+    outside, and ends.
 
     Of the descriptors it has only those `kept`: locks and pipes of the shim must end with the shim.
     """
@@ -39,7 +40,7 @@ def close_all_but(kept: set[int]) -> None:
 
 
 def outlived(lifeline: int) -> bool:
-    """Whether the shim, which holds the other end and has written all it will, is gone."""
+    """Tell whether the shim, which holds the other end and has written all it will, is gone."""
     return bool(select.select([lifeline], [], [], 0)[0])
 
 
@@ -72,7 +73,7 @@ def _look_after(pid: int, ended: int) -> NoReturn:
 
 
 def _signal(pid: int, number: int, *, group: bool) -> None:
-    """Without a session of its own yet, the program is alone."""
+    """Signal the program's session, or the program alone before it has one."""
     try:
         (os.killpg if group else os.kill)(pid, number)
     except ProcessLookupError:

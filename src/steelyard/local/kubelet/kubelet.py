@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """What the workers share."""
+    """State that the workers of a kubelet share."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Kubelet:
         await self.cluster.patch(NODES, self.config.node, {"status": wanted["status"]}, subresource="status")
 
     async def renew_lease(self) -> None:
-        """As long as this runs, the shims keep their containers."""
+        """Renew the lease; as long as this runs, the shims keep their containers."""
         while True:
             try:
                 self.config.lease.touch()
@@ -130,7 +130,7 @@ class Kubelet:
             await asyncio.sleep(min(30.0, self.config.lease_seconds / 5))
 
     async def settle(self) -> None:
-        """Once the informer knows all Pods."""
+        """Begin work once the informer knows all Pods."""
         await self.informer.synced.wait()
         self.remove_orphans()
         self.scheduler.wake.set()

@@ -1,4 +1,6 @@
-"""From a Pod's manifest to the intent that a shim carries out: environment, volumes, view of the file system."""
+"""Launch of a container: a Pod's manifest becomes the intent that a shim carries out, with environment,
+volumes and view of the file system.
+"""
 
 import json
 import os
@@ -67,7 +69,9 @@ def _argv(
 
 
 def _kept(config: KubeletConfig, image: images.Image) -> list[str]:
-    """What a container needs to see whatever is mounted: our files, and its interpreter with its code."""
+    """Return the paths that a container sees whatever is mounted: our files, and its interpreter with its
+    code.
+    """
     own = [
         config.pods.parent,
         config.hosts,

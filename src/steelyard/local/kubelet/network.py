@@ -1,5 +1,6 @@
-"""What a Pod's manifest says about what is its own: its network, its host name, its process numbers; and whether it
-trains."""
+"""Properties of a Pod by its manifest: whether its network, host name and process numbers are its own, and
+whether it trains.
+"""
 
 from steelyard.types import Json
 
@@ -11,12 +12,12 @@ _MPI = "mpijob-controller"
 
 
 def of_the_host(pod: Json) -> bool:
-    """Whether the Pod has no address of its own."""
+    """Tell whether the Pod has no address of its own."""
     return bool(pod["spec"].get("hostNetwork"))
 
 
 def is_training(pod: Json) -> bool:
-    """Whether the Pod belongs to a training job, by its labels or annotations."""
+    """Tell whether the Pod belongs to a training job, by its labels or annotations."""
     keys = {*(pod["metadata"].get("annotations") or ()), *(pod["metadata"].get("labels") or ())}
     return any(key.startswith(_TRAINING) or key == _OWN_TRAINING for key in keys)
 
@@ -30,7 +31,7 @@ def host_name(pod: Json) -> str:
 
 
 def binds_as_asked(pod: Json) -> bool:
-    """Whether a training Pod shall bind what it asks for.
+    """Tell whether a training Pod binds exactly what it requests.
 
     Its annotation says so; and MPI tells its peers the addresses of network cards, with ports that the kernel chose.
     """
@@ -40,7 +41,9 @@ def binds_as_asked(pod: Json) -> bool:
 
 
 def binds_are_its_own(pod: Json, *, available: bool) -> bool:
-    """Whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal ports."""
+    """Tell whether a bind to all addresses becomes one to the Pod's: frameworks that train bind all, on equal
+    ports.
+    """
     return available and is_training(pod) and not of_the_host(pod) and not binds_as_asked(pod)
 
 
@@ -50,7 +53,7 @@ def may_bind_all(pod: Json, *, available: bool) -> bool:
 
 
 def numbers_are_its_own(pod: Json, *, available: bool) -> bool:
-    """Whether its containers have process numbers of their own: `hostPID` asks for the machine's.
+    """Tell whether its containers have process numbers of their own: `hostPID` requests the machine's.
 
     So do containers that share theirs: what they share here is the machine's.
     """

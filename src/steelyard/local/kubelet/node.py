@@ -61,7 +61,9 @@ KEPT = 0.25
 
 @dataclass(frozen=True)
 class Lack:
-    """What a Pod waits for; false when it fits. The amounts change with every other Pod, the kind seldom."""
+    """Resources that a Pod waits for; false when it fits. The amounts change with every other Pod, the kind
+    seldom.
+    """
 
     kind: str = ""
     text: str = ""
@@ -77,7 +79,7 @@ def why_not(
     node: str,
     requested: Mapping[str, float],
 ) -> Lack:
-    """What a Pod that asks for so much lacks on the node."""
+    """Return what a Pod with these requests lacks on the node."""
     labels = node_labels(node)
     missing = {
         f"label {key}": f"node {node} has no label {key}={value}"
@@ -98,7 +100,7 @@ def why_not(
 def no_room_beside_others(
     taken: Mapping[str, float], allocatable: Mapping[str, float], requested: Mapping[str, float]
 ) -> Lack:
-    """What is lacking to a further Pod of an owner that has many: a part of the node is kept for others."""
+    """Return what a further Pod of an owner with many Pods lacks: a part of the node is kept for others."""
     missing = {}
     for name, wanted in requested.items():
         has = allocatable.get(name, 0.0)

@@ -1,4 +1,4 @@
-"""What the kubelet does next with a Pod: a pure function of its manifest, its runs and the time."""
+"""Plan of the kubelet for a Pod: a pure function of its manifest, its runs and the time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def back_off(attempt: int, crash_backoff: float) -> float:
 
 
 def restarts(run: Run, policy: str) -> bool:
-    """Whether an ended run is followed by another."""
+    """Tell whether another run follows an ended one."""
     return policy == "Always" or (policy == "OnFailure" and run.exit_code != 0)
 
 
@@ -48,7 +48,7 @@ def _next_start(run: Run, crash_backoff: float, now: datetime) -> datetime:
 
 
 def deadline(pod: Json, started_at: str, slept: SleptSince = never_slept) -> datetime | None:
-    """When the Pod fails with DeadlineExceeded; time that the machine slept does not count.
+    """Return when the Pod fails with DeadlineExceeded; time that the machine slept does not count.
 
     None for a Pod without one, or with one beyond the last year that a time has.
     """

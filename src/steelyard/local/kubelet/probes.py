@@ -37,7 +37,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a probe goes."""
+    """Address that a probe calls."""
 
     container: Json
     ip: str
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass
 class _Followed:
-    """What the probes of one run have found."""
+    """Results of the probes of one run."""
 
     attempt: int
     started: bool
@@ -98,7 +98,7 @@ class Probes:
                 state.tasks.append(asyncio.create_task(self._probe(kind, target, state)))
 
     def _command(self, name: str, run: Run) -> tuple[str, ...]:
-        """What runs a program where the container runs."""
+        """Return the command that runs a program where the container runs."""
         intent = self.folder.base(name, run.attempt).with_suffix(".json")
         return (self.python, "-I", "-S", "-c", program("exec_main"), str(intent), str(run.pid))
 
@@ -148,7 +148,7 @@ def port_of(value: int | str, container: Json) -> int:
 
 
 async def answers(probe: Probe, target: Target) -> bool:
-    """Whether the container passes the probe now."""
+    """Tell whether the container passes the probe now."""
     try:
         async with asyncio.timeout(probe.timeout):
             if "httpGet" in probe.action:

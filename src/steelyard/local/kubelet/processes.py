@@ -1,4 +1,4 @@
-"""What /proc says about processes: who they are, whose children, how much memory.
+"""Processes as /proc shows them: names, children, memory.
 
 Used by the kubelet and by the shim, which runs without site-packages: standard library only.
 """
@@ -24,7 +24,9 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot: with it a reused pid is recognised. None for a zombie."""
+    """Return when the process started, in clock ticks since boot: with it a reused pid is recognised. None
+    for a zombie.
+    """
     fields = stat_fields(pid)
     return int(fields[19]) if fields and fields[0] not in "ZX" else None
 

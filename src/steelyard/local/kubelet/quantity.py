@@ -39,7 +39,7 @@ def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def requests_of(pod: Json) -> dict[str, float]:
-    """What a Pod takes of its node: its containers together, or its greediest init container."""
+    """Return a Pod's requests: its containers together, or its greediest init container."""
     total = _summed(_asked(container) for container in pod["spec"]["containers"])
     for container in pod["spec"].get("initContainers") or ():
         for name, amount in _asked(container).items():

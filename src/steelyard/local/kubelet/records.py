@@ -1,4 +1,4 @@
-"""What a Pod's folder says: the only memory of the kubelet, read anew after every restart.
+"""Records of a Pod's folder: the only memory of the kubelet, read anew after every restart.
 
 `<pods>/<uid>/pod.json` is written once (name, address), `failed.json` when the Pod as a whole has failed; for
 each container `<container>/<n>.json` is the intent to run it for the n-th time, `<n>.started` and `<n>.exited`
@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What is decided once about a Pod."""
+    """Facts that are decided once about a Pod."""
 
     namespace: str
     name: str
@@ -125,7 +125,7 @@ class PodFolder:
         return sorted(path.parent.name for path in self.path.glob("*/0.json"))
 
     def attempts(self, container: str) -> int:
-        """How often the container was meant to run."""
+        """Return how often the container was meant to run."""
         count = 0
         while (self.path / container / f"{count}.json").exists():
             count += 1
@@ -194,14 +194,14 @@ class PodFolder:
 
 
 def is_alive(started: Json) -> bool:
-    """Whether the shim of a started record still runs: pid, start time and boot must agree."""
+    """Tell whether the shim of a started record still runs: pid, start time and boot must agree."""
     return bool(
         started["boot"] == current_boot() and processes.start_time(started["shim"]) == started["shimStart"]
     )
 
 
 def is_locked(base: Path) -> bool:
-    """Whether some shim holds the run's lock, so that it has just been, or is about to be, started."""
+    """Tell whether some shim holds the run's lock, so that it has just been, or is about to be, started."""
     try:
         fd = os.open(base.with_suffix(".lock"), os.O_RDWR)
     except FileNotFoundError:

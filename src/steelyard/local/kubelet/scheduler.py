@@ -43,7 +43,7 @@ def utc_now() -> datetime:
 
 
 class Place(Protocol):
-    """What of the node the scheduler works with."""
+    """Interface of the node that the scheduler works with."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -144,7 +144,9 @@ class Scheduler:
         return pods | self._bound
 
     def _in_use(self, pods: Iterable[Json]) -> tuple[dict[str, float], Counter[str], Counter[str]]:
-        """What the Pods on the node that have not ended take of it, and how many each namespace and owner has."""
+        """Return what the Pods on the node that have not ended take of it, and how many each namespace and
+        owner has.
+        """
         taken: dict[str, float] = {}
         held: Counter[str] = Counter()
         owned: Counter[str] = Counter()
@@ -160,7 +162,7 @@ class Scheduler:
         return taken, held, owned
 
     def _starting(self, pods: dict[str, Json]) -> Counter[str]:
-        """How many Pods of each namespace are about to start."""
+        """Return how many Pods of each namespace are about to start."""
         late = self._monotonic() - START_SECONDS
         self._begun = {
             uid: at for uid, at in self._begun.items() if at > late and uid in pods and _is_pending(pods[uid])
@@ -266,7 +268,7 @@ def _has_ended(pod: Json) -> bool:
 
 
 def _is_whole(pod: Json) -> bool:
-    """Whether there is anything to look at; of a Pod without a spec there is not even something to say."""
+    """Tell whether the Pod can be scheduled at all; one without a spec gets no status either."""
     return isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
 
 

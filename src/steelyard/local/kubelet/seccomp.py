@@ -18,7 +18,7 @@ Name = Literal["bind", "connect"]
 
 @dataclass(frozen=True)
 class Machine:
-    """What differs between architectures."""
+    """Numbers that differ between architectures."""
 
     audit: int
     seccomp: int
@@ -75,7 +75,7 @@ def this_machine() -> Machine:
 
 
 def install(names: Iterable[Name]) -> int:
-    """From now on this process and all that it starts ask; the answer is the listener, closed by an exec.
+    """Install the filter for this process and all that it starts; return the listener, which an exec closes.
 
     Programs gain no privileges by set-uid any more: without root the kernel asks for that.
     """
@@ -107,7 +107,7 @@ def take(thread: int, number: int) -> int:
 
 
 def _open_process(thread: int) -> int:
-    """By its first thread; whichever else calls, /proc knows its process."""
+    """Open the process of a thread by its first thread; whichever thread calls, /proc knows its process."""
     try:
         return os.pidfd_open(thread)
     except OSError:
@@ -131,7 +131,7 @@ def receive(listener: int) -> Call | None:
 
 
 def _ended(listener: int) -> bool:
-    """Whether the last process under the filter has gone; a single call may also end before it is read."""
+    """Tell whether the last process under the filter has gone; a single call may also end before it is read."""
     import select
 
     poll = select.poll()
@@ -140,7 +140,7 @@ def _ended(listener: int) -> bool:
 
 
 def waits(listener: int, call: Call) -> bool:
-    """Whether the call still waits: else its thread has ended, and its number may be another's."""
+    """Tell whether the call still waits: else its thread has ended, and its number may be another's."""
     try:
         fcntl.ioctl(listener, _VALID, struct.pack("=Q", call.id))
     except OSError:
@@ -159,7 +159,7 @@ def answer(listener: int, call: Call, error: int | None) -> None:
 
 
 def read_memory(thread: int, address: int, size: int) -> bytes:
-    """What lies in a process's memory."""
+    """Read bytes of a process's memory."""
     fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(fd, size, address)

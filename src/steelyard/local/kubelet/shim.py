@@ -92,7 +92,7 @@ class Output:
         self.streams[fd], self.rest[fd] = stream, b""
 
     def copy(self, fd: int) -> None:
-        """What is there to read; a stream that has ended is dropped."""
+        """Copy what can be read; a stream that has ended is dropped."""
         try:
             read = os.read(fd, 1 << 16)
         except BlockingIOError:
@@ -142,7 +142,7 @@ class Output:
 
 
 class Lease:
-    """Whether `up` still renews its lease, by a clock that stands still while the machine sleeps."""
+    """Lease of `up`: valid while it is renewed, by a clock that stands still while the machine sleeps."""
 
     def __init__(self, path: str, seconds: float) -> None:
         self.path, self.seconds = path, seconds
@@ -216,7 +216,7 @@ class Container:
                 self.pid = int(number)
 
     def answer_binds(self, asks: tuple[int, int]) -> str:
-        """Once the child's calls ask us, answer them; else say why not."""
+        """Answer the child's calls once it asks; return why not, or nothing."""
         os.close(asks[1])
         with open(asks[0], "rb") as file:
             number = file.read()
@@ -229,7 +229,7 @@ class Container:
         return ""
 
     def record(self) -> dict[str, Any]:
-        """What recognises this run later: processes by pid and start time, within one boot."""
+        """Return what identifies this run later: processes by pid and start time, within one boot."""
         return {
             "pid": self.pid,
             "start": processes.start_time(self.pid),
@@ -323,7 +323,7 @@ class Container:
 
 
 def _binds() -> ModuleType:
-    """Only containers of training Pods need it."""
+    """Import the module of binds, which only containers of training Pods need."""
     from steelyard.local.kubelet import binds
 
     return binds
@@ -340,7 +340,9 @@ class Pipes(NamedTuple):
 
 
 def run_program(intent: dict[str, Any], pipes: Pipes) -> NoReturn:
-    """In the child: the container's view of the files, then its program, once the shim has recorded us."""
+    """Run the program in the child: the container's view of the files first, then the program, once the shim
+    has recorded us.
+    """
     try:
         for number in (*_SIGNALS, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -466,7 +468,7 @@ def exec_main() -> None:
 
 
 def die_with_parent() -> None:
-    """Whoever asked for it is gone: then so are we."""
+    """End with the parent: without it nobody wants this process."""
     splice._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

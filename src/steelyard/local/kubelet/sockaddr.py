@@ -33,12 +33,12 @@ class Address(NamedTuple):
 
     @property
     def here(self) -> bool:
-        """Whether it is an address of this machine alone."""
+        """Return True for an address of this machine alone."""
         return self.everywhere or self.loopback or self.host.removeprefix(_MAPPED)[:1] == b"\x7f"
 
     @property
     def asks(self) -> bool:
-        """Whether nobody is called by datagrams there: programs "connect" to learn their own address."""
+        """Return True where no datagram is sent: programs "connect" to learn their own address."""
         return self.family == INET and self.port in _NOBODYS_PORTS
 
     def packed(self) -> bytes:
@@ -48,7 +48,7 @@ class Address(NamedTuple):
 
 
 def parse(raw: bytes) -> Address | None:
-    """What a program passed, if it is an address of IPv4 or IPv6."""
+    """Parse the bytes that a program passed; None unless they are an address of IPv4 or IPv6."""
     if len(raw) < 8:
         return None
     family, port = struct.unpack_from("=H", raw)[0], struct.unpack_from(">H", raw, 2)[0]
@@ -65,7 +65,7 @@ def own(address: Address, host: bytes) -> Address:
 
 
 def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address | None:
-    """What a bind becomes; None when it stays as it is.
+    """Return the address that a bind becomes; None when it stays as it is.
 
     A socket for IPv6 alone has no such address to go to: it gets some port of ::1, where it is in nobody's way, since
     whoever makes one makes another for IPv4 as well. Datagrams without a port may be meant for anywhere, and stay.
@@ -78,5 +78,5 @@ def bound(address: Address, host: bytes, kind: int, *, v6_only: bool) -> Address
 
 
 def is_shared(address: Address) -> bool:
-    """Whether two Pods that bind it would collide."""
+    """Tell whether two Pods that bind the address would collide."""
     return address.everywhere or (address.loopback and address.port != 0)

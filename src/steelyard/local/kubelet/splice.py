@@ -43,7 +43,7 @@ class Mount:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether a path lies below a folder."""
+    """Tell whether a path lies below a folder."""
     return path != folder and (folder == "/" or path.startswith(folder + "/"))
 
 
@@ -109,7 +109,7 @@ def new_namespace(hostname: str = "", *, pids: bool = False) -> None:
 
 
 def _mirror(folder: int, target: str, skip: Callable[[str], bool]) -> None:
-    """Everything of an open folder, bound or linked into the empty folder `target`."""
+    """Mirror an open folder: bind or link everything of it into the empty folder `target`."""
     for entry in os.scandir(folder):
         if skip(entry.name):
             continue

@@ -11,7 +11,7 @@ from steelyard.types import Json
 
 @dataclass(frozen=True)
 class Observed:
-    """What the kubelet knows of a Pod."""
+    """Observed state of a Pod on the node."""
 
     runs: Runs  # the newest of each container
     previous: Mapping[str, Run | None] = field(default_factory=dict)  # the one before

@@ -1,4 +1,4 @@
-"""Which binds and connections of training Pods become which, and what asks the shim."""
+"""Tests of the binds and connections of training Pods, and of the calls that ask the shim."""
 
 import socket
 import struct
@@ -72,7 +72,7 @@ def test_an_address_keeps_its_port() -> None:
 
 
 def decided(program: bytes, audit: int, number: int) -> int:
-    """What the kernel would do with a call, by running the filter."""
+    """Return the kernel's decision about a call, by running the filter."""
     steps = list(struct.iter_unpack("=HBBI", program))
     at, value = 0, 0
     while True:

@@ -1,4 +1,4 @@
-"""What to do with a Pod and what to say of it: tables over the pure parts."""
+"""Tests of decisions about a Pod and of its status: tables over the pure parts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -200,7 +200,7 @@ def test_why_a_pod_does_not_fit() -> None:
 
 @pytest.mark.parametrize("amount", ["1e999", "9e99", "1e-999", "0", 1.5, "9223372036854775807Ei"])
 def test_every_amount_is_a_number(amount: str | float) -> None:
-    """What a real server takes: more than there is, or nothing."""
+    """Amounts as a real server accepts them: more than there is, or nothing."""
     pod = make_pod(make_container(resources={"limits": {"memory": amount}}))
     room = {"memory": 2.0**30, "pods": 10.0}
     lack = why_not(pod, {}, room, "n", requests_of(pod))

@@ -1,4 +1,4 @@
-"""What is made of a Pod's records that were damaged: nothing is believed of them, and nothing starts again for it."""
+"""Tests of damaged records of a Pod: nothing in them is believed, and nothing starts again because of them."""
 
 import json
 from dataclasses import asdict

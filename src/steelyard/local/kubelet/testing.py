@@ -103,7 +103,7 @@ class Machine:
         return pod
 
     async def until_gone(self, name: str = "pod") -> None:
-        """Once the API has no such Pod any more, and the node no folder of any."""
+        """Wait until the API has no such Pod any more, and the node no folder of any."""
         async with asyncio.timeout(60):
             while True:
                 try:
@@ -121,7 +121,7 @@ class Machine:
         return PodFolder(self.config.pods / pod["metadata"]["uid"])
 
     def log(self, pod: Json, container: str = "main", attempt: int = 0) -> list[str]:
-        """What a container wrote, line by line."""
+        """Return the lines that a container wrote."""
         text = self.folder(pod).base(container, attempt).with_suffix(".log").read_text()
         return [line.split(" ", 3)[3] for line in text.splitlines()]
 
@@ -139,7 +139,7 @@ def container_status(pod: Json, name: str = "main") -> Json:
 
 
 def terminated(pod: Json, name: str = "main") -> Json:
-    """How the container's newest run ended."""
+    """Return how the container's newest run ended."""
     state: Json = container_status(pod, name)["state"]["terminated"]
     return state
 

@@ -23,7 +23,7 @@ _WRITABLE = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"})
 
 
 def kind_of(volume: Json) -> str:
-    """Which of the kinds that we do; Unsupported names the field."""
+    """Return the kind of a volume; Unsupported names the field."""
     kinds = [key for key in volume if key != "name"]
     if not kinds:
         return "emptyDir"
@@ -44,7 +44,7 @@ def _chosen(source: Json, values: dict[str, bytes], what: str) -> dict[str, byte
 
 
 def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[str, bytes]:
-    """What a volume holds at its start, by relative path."""
+    """Return the files that a volume holds at its start, by relative path."""
     kind = kind_of(volume)
     source = volume.get(kind) or {}
     if kind == "configMap":
@@ -59,7 +59,7 @@ def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[st
 
 
 def _told(item: Json, pod: Json, facts: Facts) -> str:
-    """What a file of a downwardAPI volume says."""
+    """Return the content of one file of a downwardAPI volume."""
     if "fieldRef" in item:
         return field(item["fieldRef"]["fieldPath"], pod, facts)
     source = item["resourceFieldRef"]
@@ -94,7 +94,7 @@ def make(volume: Json, files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def _mode(volume: Json, relative: str) -> int:
-    """Of one file: its own, or the volume's."""
+    """Return the mode of one file: its own, or the volume's."""
     source = volume[kind_of(volume)]
     items = source.get("items") or ()
     own = next((item["mode"] for item in items if item["path"] == relative and "mode" in item), None)
@@ -118,7 +118,7 @@ def claimed(folder: Path, volume: Json) -> Path:
 
 
 def mounts(container: Json, pod: Json, folders: Mapping[str, Path], env: Mapping[str, str]) -> list[Mount]:
-    """Where the container sees which folder; what the API holds is read-only."""
+    """Return which folder the container sees where; what the API holds is read-only."""
     kinds = {volume["name"]: kind_of(volume) for volume in pod["spec"].get("volumes") or ()}
     mounted = []
     for mount in container.get("volumeMounts") or ():

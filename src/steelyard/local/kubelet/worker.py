@@ -46,7 +46,7 @@ FOLDER_LOST = Failure(records.LOST, "The Pod's folder is gone: nobody knows what
 
 @dataclass(frozen=True)
 class Node:
-    """What the Pods of a node share."""
+    """State that the Pods of a node share."""
 
     cluster: Cluster
     config: KubeletConfig
@@ -160,7 +160,7 @@ class PodWorker:
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _decide(self, sandbox: Sandbox, now: datetime) -> tuple[Failure | None, plan.Plan, float | None]:
-        """What to do, after a look at the Pod's deadline."""
+        """Decide what to do next, after the Pod's deadline was checked."""
         failure = self.folder.failure()
         todo = plan.decide(
             self.pod, self.containers.runs, failure, now=now, crash_backoff=self.config.crash_backoff

@@ -1,4 +1,4 @@
-"""Where the namespaces' own hosts files lie: beside the shared one, for names without their namespace.
+"""Folder of the namespaces' own hosts files: beside the shared one, for names without their namespace.
 
 The names process keeps them (`run.py`); the kubelet shows each Pod the one of its namespace as /etc/hosts.
 """

@@ -45,7 +45,7 @@ class HostsFiles:
 
 
 def _says(resource: Resource, obj: Json | None) -> object:
-    """What of an object names depend on."""
+    """Return the part of an object that names depend on."""
     if obj is None or resource != PODS:
         return obj
     return address_of(obj), obj["metadata"]["uid"]
@@ -59,7 +59,9 @@ async def run_names(
     shown: Shown | None = None,
     faults: Faults | None = None,
 ) -> None:
-    """Until `stop`; the hosts files stay as they are then, for the Pods that live on. `shown` is told of every one."""
+    """Write the hosts files until `stop`; they stay as they are then, for the Pods that live on. `shown` gets
+    every change.
+    """
     changed = asyncio.Event()
 
     def heard(resource: Resource, old: Json | None, new: Json | None) -> None:

@@ -1,4 +1,6 @@
-"""Which Pods' names are out: the kubelet asks before it starts their programs, in the process that runs both."""
+"""Registry of Pods whose names are published: the kubelet waits for them before it starts their programs, in
+the process that runs both.
+"""
 
 import asyncio
 import contextlib
@@ -18,7 +20,7 @@ class Shown:
             self._changed = asyncio.Event()
 
     async def wait(self, address: str, seconds: float) -> None:
-        """Until the address has its names, or the time is up: names that are late must not stop anybody."""
+        """Wait until the address has its names, or the time is up: names that are late must not stop anybody."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while address not in self._addresses:

@@ -1,4 +1,5 @@
-"""What the Services and their EndpointSlices mean: which names have which addresses, and who answers on a ClusterIP.
+"""Names from Services and their EndpointSlices: which names have which addresses, and which Pods answer on a
+ClusterIP.
 
 Pure; `run.py` feeds it from informers and hands the results to the hosts file and the forwarders.
 """
@@ -54,7 +55,7 @@ def table(services: Iterable[Json], slices: Iterable[Json], pods: Iterable[Json]
 
 
 def is_readable(obj: Json) -> bool:
-    """Whether `table` can take the object, a Service, an EndpointSlice or a Pod."""
+    """Tell whether `table` can read the object, a Service, an EndpointSlice or a Pod."""
     try:
         if "endpoints" in obj:
             ports = [{"port": 1, "name": port.get("name")} for port in obj.get("ports") or ()]

@@ -11,7 +11,7 @@ C = ("127.9.0.3", ("c.default.svc.cluster.local", "c.default.svc", "c.default"))
 
 
 def names(path: Path) -> dict[str, list[str]]:
-    """As a resolver reads it."""
+    """Return the names of a hosts file as a resolver reads them."""
     lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
     lookups: dict[str, list[str]] = {}
     for address, *hosts in filter(None, lines):
