@@ -132,6 +132,6 @@ async def test_a_program_starts_once_its_own_name_is_known(tmp_path: Path) -> No
     pod = await machine.until(lambda found: found.get("status", {}).get("podIP"))
     await asyncio.sleep(0.2)
     assert phase(await machine.pod()) == "Pending"
-    shown.tell(frozenset({pod["status"]["podIP"]}))
+    shown.publish(frozenset({pod["status"]["podIP"]}))
     await machine.until(lambda found: phase(found) == "Succeeded")
     await machine.stop()

@@ -29,7 +29,9 @@ from steelyard.evaluation.source import Source
 
 @dataclass(frozen=True)
 class World:
-    """What an evaluation takes from outside: time, chance, a log, and where a session's identity is told."""
+    """Environment of an evaluation: time, randomness, a log, and the port at which replicas name their
+    session.
+    """
 
     now: Callable[[], datetime]
     chance: Callable[[], float]
@@ -112,7 +114,7 @@ class Attempt:
                 side.cancel()
 
     def _staff(self, group: asyncio.TaskGroup) -> None:
-        """As many workers as the pool can take calls; those of vanished replicas wait for others."""
+        """Start as many workers as the pool can take calls; those of vanished replicas wait for others."""
         for _ in range(self._workers, self._pool.capacity):
             group.create_task(self._work())
             self._workers += 1
@@ -156,7 +158,9 @@ class Attempt:
         self._settler.settle(work, replica.address, outcome)
 
     def _watch_caps(self) -> None:
-        """What earlier attempts used counts; so a cap may be reached before the first call."""
+        """Check the caps at the start: the use of earlier attempts counts, so a cap may be reached before the
+        first call.
+        """
         if self._settler.capped:
             self._settler.judge_caps()
         caps = self._plan.caps

@@ -44,9 +44,9 @@ class Work:
     tries: int = 0
     malformed: int = 0
     attempts: int = 0
-    """How often it was sent."""
+    """Number of times that the row was sent."""
     failed: "list[Try] | None" = None
-    """What came of the tries that failed."""
+    """Failed tries of the row."""
 
 
 class Backlog:

@@ -14,11 +14,11 @@ from steelyard.evaluation.retry import is_transient, retry_after
 
 MAX_ANSWER_BYTES = 64 << 20
 KEPT_BODY_BYTES = 4096
-"""How much of a refused request's answer is kept with the row error."""
+"""Bytes of a refused request's answer that are kept with the row error."""
 
 
 class Fault(Enum):
-    """What went wrong, as the retry rules need it."""
+    """Kind of a failure, as the retry rules need it."""
 
     UNREACHABLE = "Unreachable"
     """No connection: the replica is gone, nothing was sent."""
@@ -46,7 +46,9 @@ class Failure:
 
     @property
     def overload(self) -> bool:
-        """Whether the replica says that it gets too many calls. (503 is said of other trouble as well.)"""
+        """True where the replica says that it gets too many calls. (Servers send 503 for other trouble as
+        well.)
+        """
         return self.status == 429
 
 
@@ -81,7 +83,7 @@ def lost(reason: object) -> Failure:
 
 
 def failure_of(status: int, headers: Mapping[str, str], kept: bytes) -> Failure:
-    """What an answer with another status than 2xx is; `kept` is the beginning of its body."""
+    """Turn an answer with another status than 2xx into a failure; `kept` is the beginning of its body."""
     if is_transient(status):
         pause = retry_after(headers.get("Retry-After"), datetime.now(UTC))
         return Failure(Fault.TRANSIENT, f"status {status}", status, kept, pause)

@@ -1,4 +1,4 @@
-"""How much an evaluation may use: tokens, money, time. Pure; the settler counts, the attempt stops.
+"""Caps of an evaluation: tokens, money, time. Pure; the settler counts, the attempt stops.
 
 A cap that is reached ends nothing in the middle: calls in flight are awaited and their answers kept, and a later
 attempt with a higher cap goes on from there.
@@ -26,7 +26,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Prices:
-    """What a million tokens cost, in the currency of the cap."""
+    """Prices per million tokens, in the currency of the cap."""
 
     prompt: float
     completion: float
@@ -37,7 +37,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Others:
-    """What others have taken from the same budget."""
+    """Use of the same budget by others."""
 
     tokens: int = 0
     cost: float = 0.0
@@ -60,12 +60,12 @@ class Caps:
     """Needed for `max_cost`; without a cap they only make progress say what was spent."""
     max_seconds: float | None = None
     seconds_left: float | None = None
-    """What is left of `max_seconds` where others have used some; None: all of it."""
+    """Seconds left of `max_seconds` where others have used some; None means all of it."""
     others: Others = Others()
 
     @property
     def counted(self) -> bool:
-        """Whether answers have to be counted."""
+        """True where tokens of answers have to be counted."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def __post_init__(self) -> None:
@@ -73,11 +73,11 @@ class Caps:
             raise ValueError("max_cost needs prices")
 
     def spend(self, usage: Usage) -> float | None:
-        """What `usage` cost; None without prices."""
+        """Return the cost of `usage`; None without prices."""
         return None if self.prices is None else self.prices.cost(usage)
 
     def reached(self, used: Usage, rows: int, in_flight: int) -> str | None:
-        """Which cap `used`, over `rows` answers, has reached; None while none is.
+        """Return which cap `used`, over `rows` answers, has reached; None while none is.
 
         What is `in_flight` will be paid for too, and counts as much as the answers so far did on average: so the end
         is at the cap, not beyond it by everything that was in flight.

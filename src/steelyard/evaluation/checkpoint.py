@@ -1,4 +1,4 @@
-"""What an attempt knows to be finished: the parts that count, and their rows.
+"""Checkpoint of an attempt: the finished parts, and their rows.
 
 Number 0 of an epoch is written at its start and fences by content: parts of lower epochs that it does not name came
 too late, from a writer that had not yet seen that it was outranked, and never count. Later ones make resuming quick.
@@ -26,7 +26,7 @@ class Checkpoint:
     parts: tuple[str, ...]
     rows: RowSet
     tokens: Usage | None = None
-    """Of all its rows; None where nobody counted them."""
+    """Tokens of all its rows; None where nobody counted them."""
 
 
 async def write_checkpoint(store: Store, epoch: str, number: int, checkpoint: Checkpoint) -> None:

@@ -27,7 +27,7 @@ def open_client(
     headers: Mapping[str, str] | None = None,
     host: str | None = None,
 ) -> Client:
-    """For calls of `url`, which get `timeout` seconds each, from when they are sent.
+    """Open a client for calls of `url`, which get `timeout` seconds each, from when they are sent.
 
     `verify` is awaited before each new connection. With `host`, connections go to that address whatever the URL's name.
     """

@@ -16,7 +16,7 @@ from steelyard.evaluation.endings import judged
 from steelyard.types import JsonValue
 
 LIKELIHOOD = b'{"likelihood":'
-"""How the body of a row begins whose likelihood is asked."""
+"""First bytes of a body that requests the likelihood of a row."""
 KEPT_CONTEXTS = 256
 """Contexts whose tokens are remembered: the choices of a question share theirs."""
 SEED = 1234
@@ -24,10 +24,10 @@ SEED = 1234
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What the endpoint tells of its tokens."""
+    """Tokenizer of the endpoint, as far as the endpoint describes it."""
 
     path: str
-    """Where it tokenizes, relative to the base URL."""
+    """Path of the tokenizing call, relative to the base URL."""
     prefix: int | None
     """The token that stands before a text of which every token counts."""
     max_length: int
@@ -63,7 +63,7 @@ class CompletionsClient:
     tokenizing: Client | None = None
     tokenizer: Tokenizer | None = None
     most_stops: int = stops.MOST_STOPS
-    """How many stops the endpoint takes: learnt where it refuses more."""
+    """Number of stop strings that the endpoint accepts; learnt where it refuses more."""
     _contexts: "OrderedDict[str, asyncio.Task[list[int] | Failure]]" = field(default_factory=OrderedDict)
 
     @property
@@ -200,7 +200,9 @@ async def tokenized(
 
 
 def _pairs(tokens: list[int], tokenizer: Tokenizer, *, rolling: bool) -> list[tuple[list[int], list[int]]]:
-    """What lm-eval asks for such a text: windows over all tokens, or the tokens behind the prefix."""
+    """Return the pairs of context and continuation that lm-eval requests for such a text: windows over all
+    tokens, or the tokens behind the prefix.
+    """
     assert tokenizer.prefix is not None
     if rolling:  # in each window there is room for one token of context, and for the generated one
         return list(windows(tokens, tokenizer.prefix, tokenizer.max_length - 2))
@@ -216,5 +218,5 @@ def _echo(model: str, prompt: str | list[int]) -> bytes:
 
 
 def _answered(body: bytes, answers: Sequence[bytes], facts: bytes) -> bytes:
-    """What the reader gets: what was asked, the endpoint's answers as they are, and what was counted."""
+    """Return the reader's input: the request, the endpoint's answers as they are, and the counts."""
     return b'{"asked":' + body + b"," + facts + b',"answers":[' + b",".join(answers) + b"]}"

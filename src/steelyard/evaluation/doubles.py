@@ -68,7 +68,7 @@ def make_spec(
 
 
 def make_stores() -> Stores:
-    """In memory, and empty."""
+    """Make stores in memory, empty."""
     name = secrets.token_hex(8)
     return Stores(open_store(f"memory://{name}/dataset"), open_store(f"memory://{name}/output"))
 
@@ -125,7 +125,7 @@ Answer = Callable[[Mapping[str, JsonValue]], Awaitable[web.StreamResponse]]
 
 
 async def good_answer(row: Mapping[str, JsonValue]) -> web.StreamResponse:
-    """What the default interface expects."""
+    """Answer as the default interface expects."""
     return json_answer({"text": f"answer {row['number']}", "score": row["number"] / 2})
 
 
@@ -199,16 +199,16 @@ async def replica(
 
 @asynccontextmanager
 async def identity_server(session: str | None, host: str, port: int) -> AsyncIterator[None]:
-    """Answers whose Pod this is, where `session` says so."""
+    """Serve the identity of a Pod of `session`; nothing without one."""
     if session is None:
         yield
         return
 
-    async def tell(_: web.Request) -> web.Response:
+    async def identity(_: web.Request) -> web.Response:
         return json_answer({"session": session})
 
     app = web.Application()
-    app.router.add_get(IDENTITY_PATH, tell)
+    app.router.add_get(IDENTITY_PATH, identity)
     runner = web.AppRunner(app, shutdown_timeout=0.0)
     await runner.setup()
     await web.TCPSite(runner, host, port, reuse_address=True).start()
@@ -235,7 +235,7 @@ def epoch(attempt: int) -> str:
 
 
 def rows_of(output: Store, manifest: Manifest) -> list[tuple[str, int, JsonValue]]:
-    """What readers see: replication, index and responses of every verified row, sorted."""
+    """Return the verified rows as readers see them: replication, index and responses, sorted."""
     rows: list[tuple[str, int, JsonValue]] = []
     for entry in manifest.files:
         with sync_reader(output, entry.path) as reader:
@@ -273,7 +273,7 @@ async def write_part(
 def expected_rows(
     spec: EvaluationResourceSpec, rows: int, *, first: int = 0
 ) -> list[tuple[str, int, JsonValue]]:
-    """What `good_answer` makes of `write_dataset`."""
+    """Return the rows that `good_answer` gives for `write_dataset`."""
     return sorted(
         (replication, index, [{"_response_index_": 0, "text": f"answer {index}", "score": index / 2}])
         for replication in plan_of(spec).replications

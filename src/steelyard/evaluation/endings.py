@@ -67,7 +67,9 @@ def unknown_reasons(body: bytes) -> list[str]:
 
 
 def _suspect(body: bytes) -> bool:
-    """Whether the answer may state another reason than a known whole one. Cheap: every answer comes by here."""
+    """Tell whether the answer may state another reason than a known whole one. Cheap: every answer is checked
+    here.
+    """
     place = body.find(_KEY)
     while place >= 0:
         place += len(_KEY)

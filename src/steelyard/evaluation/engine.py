@@ -25,7 +25,7 @@ from steelyard.storage.store import Store, probe
 
 @dataclass(frozen=True)
 class Stores:
-    """Where the dataset is, and where the output goes."""
+    """Stores of the dataset and of the output."""
 
     dataset: Store
     output: Store
@@ -33,7 +33,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class Summary:
-    """What one attempt did."""
+    """Summary of one attempt."""
 
     total: int
     resumed: int
@@ -42,9 +42,9 @@ class Summary:
     refused: int = 0
     """Calls that a replica did not admit (429)."""
     tokens: Usage = field(default_factory=Usage)
-    """Of all attempts so far."""
+    """Tokens of all attempts so far."""
     spend: float | None = None
-    """What they cost; None without prices."""
+    """Cost of the tokens; None without prices."""
 
 
 async def evaluate(plan: Plan, stores: Stores, discovery: Discovery, epoch: str, world: World) -> Summary:

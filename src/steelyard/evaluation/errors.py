@@ -1,4 +1,4 @@
-"""How an evaluation can end early. The steps turn these into a termination message and an exit status."""
+"""Errors that end an evaluation early. The steps turn these into a termination message and an exit status."""
 
 from steelyard.errors import SteelyardError
 

@@ -1,4 +1,6 @@
-"""From the dataset to the backlog: rows that are not finished yet, as bodies of calls, read ahead in a thread."""
+"""Feed from the dataset to the backlog: rows that are not finished yet, as bodies of calls, read ahead in a
+thread.
+"""
 
 import asyncio
 from collections.abc import Iterator

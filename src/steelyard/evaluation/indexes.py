@@ -1,4 +1,4 @@
-"""From a row's `_index_` to its place in the dataset, without holding the dataset.
+"""Positions of rows in the dataset by their `_index_`, without holding the dataset.
 
 Datasets are nearly always numbered in a row, which needs no memory at all; others cost 16 bytes a row.
 """

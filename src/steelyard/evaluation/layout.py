@@ -1,4 +1,4 @@
-"""Where everything lies in an evaluation's output (RESOURCES.md, "Output of an evaluation").
+"""Layout of an evaluation's output (RESOURCES.md, "Output of an evaluation").
 
 The root holds verified `part-<n>.parquet` only; all else is under `.steelyard/`.
 """

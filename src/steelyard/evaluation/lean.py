@@ -1,4 +1,5 @@
-"""What keeps a process that only makes calls small and steady: no pandas, and a garbage collector that seldom looks.
+"""Settings that keep a process small and steady that only makes calls: no pandas, and rare garbage
+collection.
 
 `shape` calls the first when it is imported, the engine the second around an attempt.
 """

@@ -1,4 +1,4 @@
-"""How many calls a replica gets at once: as many as was asked, or as many as it turns out to take.
+"""Limit of calls at once on a replica: a fixed number, or as many as the replica turns out to take.
 
 Additive increase, multiplicative decrease. Pure: the pool tells what happened and when, `Limit.value` is what follows.
 """
@@ -12,19 +12,21 @@ AUTO_START = 16
 
 SHRINK = 0.8
 LEAST_SHRINK = 0.5
-"""Of calls that were in flight together, each refused one gives its place up, down to this share."""
+"""Least share that remains when several calls that were in flight together are refused, each of which gives
+up its place.
+"""
 STREAK = 3
 """Failures in a row that count as overload where none of them says so: single ones are chance."""
 PATIENCE, PATIENCE_CALLS = 10, 40
-"""How many times longer it stays just below what was refused last, and how many calls at least, before that is tried
-again.
+"""Factors of patience: how many times longer the limit stays just below the last refused level, and for how
+many calls at least, before that level is tried again.
 """
 GROWTH = 32
-"""It grows by one in a round trip, or by this part of itself when that is more."""
+"""Divisor of growth: the limit grows by one in a round trip, or by this part of itself when that is more."""
 SLOWER = 2.0
 """A call that takes so many times longer than it might is a sign of a queue."""
 ENOUGH = 1.25
-"""With so many times the calls in flight that would get as much done, there is a queue."""
+"""Ratio of calls in flight to those that would get as much done, above which calls only queue."""
 BETTER = 1.05
 FORGET = 1.002
 WINDOW_CALLS = 16
@@ -32,12 +34,14 @@ WINDOW_CALLS = 16
 
 @dataclass(frozen=True)
 class Concurrency:
-    """What was asked: at most `most` calls on each replica; `adaptive` finds out how many of them it takes."""
+    """Requested concurrency: at most `most` calls on each replica; `adaptive` finds out how many of them it
+    takes.
+    """
 
     most: int = DEFAULT_MOST
     adaptive: bool = False
     start: int | None = None
-    """How many an adaptive one begins with; None is `most`."""
+    """First limit of an adaptive concurrency; None means `most`."""
 
     def __post_init__(self) -> None:
         if self.most < 1 or (self.start is not None and not 1 <= self.start <= self.most):
@@ -45,11 +49,11 @@ class Concurrency:
 
 
 AUTO = Concurrency(AUTO_MOST, adaptive=True, start=AUTO_START)
-"""Where nobody has said how many."""
+"""Concurrency where no number is given."""
 
 
 class Limit:
-    """How many calls one replica may get now. `in_flight` always counts the call that ended."""
+    """Number of calls that one replica may get now. `in_flight` always counts the call that ended."""
 
     def __init__(self, concurrency: Concurrency) -> None:
         self._adaptive = concurrency.adaptive
@@ -57,7 +61,7 @@ class Limit:
         self._size = float(concurrency.start or concurrency.most)
         self.value = int(self._size)
         self._too_many = inf
-        """How many were in flight when they were too many. Far below, it doubles in a round trip."""
+        """Calls in flight when they were last too many. Far below, the limit doubles in a round trip."""
         self._shrunk_at = -inf
         self._floor = 1.0
         self._streak = 0
@@ -118,7 +122,7 @@ class _Window:
         self._best_level = 0.0
 
     def add(self, now: float, seconds: float, value: int) -> bool:
-        """Whether there are more calls in flight than are of use. Said once in a round trip."""
+        """Return True, once in a round trip, where more calls are in flight than are of use."""
         if self._began is None:
             self._began = now - seconds
         if self._calls == 0:

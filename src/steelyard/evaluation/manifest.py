@@ -21,7 +21,7 @@ class FileEntry(BaseModel):
 
 
 class RowCounts(BaseModel):
-    """How many rows there are, of what sort. `total` is what the dataset and its replications ask for."""
+    """Numbers of rows by kind. `total` follows from the dataset and its replications."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -20,10 +20,10 @@ class Meter(Protocol):
         """A call is about to be sent."""
 
     def unsent(self) -> None:
-        """It could not be: there was no connection."""
+        """Take back a call that could not be sent: there was no connection."""
 
     def answered(self, usage: Usage) -> None:
-        """It was answered, for so many tokens; a refusal uses none."""
+        """Count the tokens of an answered call; a refusal uses none."""
 
 
 class NoMeter:

@@ -61,13 +61,13 @@ class ModelServer:
 
     kind: Kind = "vllm"
     bos: bool = False
-    """Its model wants a token for the beginning before every text."""
+    """True where the model wants a token for the beginning before every text."""
     most_stops: int | None = None
     max_length: int = 4096
     tokenize: bool = True
     tokenizer_info: bool = False
     busy: int = 0
-    """So many requests are answered 503 first: it loads."""
+    """Number of requests that are answered 503 first, as if the server were loading."""
     refuses: str = ""
     """A pattern: prompts with it are refused for good."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)

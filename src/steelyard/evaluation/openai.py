@@ -218,7 +218,9 @@ def _likelihood_answer(answer: dict[str, JsonValue]) -> dict[str, JsonValue]:
 def _continuation(
     request: JsonValue, answer: JsonValue, lists: Sequence[tokens.Listed]
 ) -> dict[str, JsonValue]:
-    """What is kept: the tokens that count, in order, with what the endpoint says of each."""
+    """Return the record of a continuation: the tokens that count, in order, with the endpoint's values of
+    each.
+    """
     if "windows" in answer:
         spans = [
             tokens.by_ids(one.texts, length, count)

@@ -47,7 +47,9 @@ class Writer:
 
     @property
     def behind(self) -> bool:
-        """Whether rows come faster than they can be written: the engine then waits, so that memory stays bounded."""
+        """True where rows come faster than they can be written: the engine then waits, so that memory stays
+        bounded.
+        """
         return len(self._pending) >= self._batch_rows
 
     @property

@@ -64,7 +64,7 @@ class Finished:
     responses: list[dict[str, JsonValue]] | None
     error: RowError | None = None
     tokens: Usage | None = None
-    """What its call used, where that is told."""
+    """Tokens of the row's call, where the endpoint reports them."""
     replica: str | None = None
     """The base URL of the replica that answered, or refused, it; None where nobody was asked."""
     endings: Sequence[str] = ()

@@ -18,7 +18,7 @@ from steelyard.evaluation import call
 from steelyard.evaluation.call import Failure, Fault, Outcome
 
 IDLE_SECONDS = 4.0
-"""How long a connection may wait for its next call: servers close them after five seconds and more."""
+"""Seconds that a connection may wait for its next call: servers close idle ones after five seconds and more."""
 RESOLVE_SECONDS = 5.0
 MAX_HEAD_BYTES = 1 << 16
 MAX_REFUSAL_BYTES = 1 << 18
@@ -43,7 +43,7 @@ class PlainClient:
         self._head = "\r\n".join([*lines, "Content-Length: "]).encode()
         self._idle: list[_Connection] = []
         self._sent: dict[_Connection, float] = {}
-        """What is in flight and when it times out, the oldest first."""
+        """Connections in flight and when they time out, the oldest first."""
         self._alarm: asyncio.TimerHandle | None = None
         self._resolving: asyncio.Task[list[str]] | None = None
         self._resolved_at = 0.0
@@ -109,7 +109,7 @@ class PlainClient:
             return call.unreachable(error)
 
     async def _connect_anywhere(self) -> "_Connection":
-        """To the first of the host's addresses that takes it, which is asked first from then on."""
+        """Connect to the first of the host's addresses that accepts, which is tried first from then on."""
         if self._resolving is None or self._resolved_at + RESOLVE_SECONDS < self._loop.time():
             self._resolved_at = self._loop.time()
             self._resolving = self._loop.create_task(self._resolve())
@@ -144,7 +144,7 @@ class PlainClient:
 
 
 def _look_at(task: asyncio.Task[list[str]]) -> None:
-    """At what it ended with: whoever asked may be gone."""
+    """Retrieve the task's exception: the caller may be gone."""
     if not task.cancelled():
         task.exception()
 
@@ -157,7 +157,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Outcome] | None = None
         self.usable = False
-        """Whether it may be asked next."""
+        """True while the connection may get another request."""
         self.idle_since = 0.0
         self._begin()
 
@@ -283,7 +283,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _decoded(body: bytes, encoding: str, status: int) -> Outcome:
-    """Nobody asked for a compressed answer, but some servers know better."""
+    """Decode a compressed answer; none was requested, but some servers send one."""
     if encoding not in {"gzip", "x-gzip", "deflate"}:
         return call.lost(f"the answer has the unknown encoding {encoding[:40]!r}")
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)

@@ -1,4 +1,4 @@
-"""What an evaluation asks and how: compiled once from the resource's spec, used for every row."""
+"""Plan of an evaluation: its requests, compiled once from the resource's spec, used for every row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Plan:
     session: str
     """Id of the session whose replicas may be called."""
     referenced: bool
-    """Whether that session is somebody else's, and may end before the evaluation does."""
+    """True where the session belongs to somebody else, and may end before the evaluation does."""
     endpoint: str
     client: EvaluationClientConfiguration
     schema: pa.Schema
@@ -98,7 +98,7 @@ def plan_of(spec: EvaluationResourceSpec) -> Plan:
 
 
 def _system(service: ForeignInferenceService) -> dict[str, JsonValue]:
-    """Who is asked, by id and by the name that a report shows."""
+    """Return the evaluated system by id and by the name that a report shows."""
     system: dict[str, JsonValue] = {"id": service.id, "name": service.name}
     if service.model is not None:
         system["model"] = {"id": service.model.id, "name": service.model.name}

@@ -35,9 +35,9 @@ class Replica:
     """Failures in a row. Of calls that were in flight together, only the first counts."""
     failed_at: float = float("-inf")
     rests: int = 0
-    """How often it rested since its last success: what the retry limit counts."""
+    """Number of rests since its last success: the retry limit counts them."""
     unreachable_since: float | None = None
-    """Since when there has been no connection to it; None where the last call had one."""
+    """Time since when there has been no connection to it; None where the last call had one."""
     refused: int = 0
     """Connections that failed in a row: they count by their time, not by their number."""
     resting_until: float = 0.0
@@ -73,12 +73,12 @@ class Pool:
 
     @property
     def capacity(self) -> int:
-        """How many calls there could be at once."""
+        """Number of calls that could be made at once."""
         return self._concurrency.most * len(self._replicas)
 
     @property
     def admitted(self) -> int:
-        """How many calls there may be at once now."""
+        """Number of calls that may be made at once now."""
         return sum(map(self._limit, self._replicas.values()))
 
     @property
@@ -87,12 +87,14 @@ class Pool:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every replica has failed more often in a row, or been away for longer, than the policy allows."""
+        """True where every replica has failed more often in a row, or been away for longer, than the policy
+        allows.
+        """
         return bool(self._replicas) and all(map(self._exhausted, self.replicas))
 
     @property
     def unreachable(self) -> bool:
-        """Whether no replica takes connections."""
+        """True where no replica takes connections."""
         return bool(self._replicas) and all(r.unreachable_since is not None for r in self.replicas)
 
     def add(self, address: str) -> None:
@@ -228,5 +230,7 @@ class Pool:
 
 
 def _before(one: Replica, other: Replica) -> bool:
-    """Whether `one` is the better choice: without a fault since its last success, then with fewer calls in flight."""
+    """Tell whether `one` is the better choice: without a fault since its last success, then with fewer calls
+    in flight.
+    """
     return (one.failures, one.in_flight, one.done) < (other.failures, other.in_flight, other.done)

@@ -40,7 +40,7 @@ class Progress:
     refused: int = 0
     """Calls that a replica did not admit (429)."""
     tokens: Usage = field(default_factory=Usage)
-    """Of all attempts so far."""
+    """Tokens of all attempts so far."""
     lost: int = 0
     """Calls whose answer nobody saw, in all attempts: a cap counts them as the others."""
     caps: Caps = field(default_factory=Caps)
@@ -48,9 +48,9 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     """The event loop's."""
     calls: dict[Work, float] = field(default_factory=dict)
-    """What is in flight and since when, the oldest first."""
+    """Calls in flight and since when, the oldest first."""
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
-    """How long the latest calls took."""
+    """Durations of the latest calls, in seconds."""
     _started: datetime = field(init=False)
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 

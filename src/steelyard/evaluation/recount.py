@@ -62,7 +62,7 @@ async def check_complete(manifest: Manifest, dataset: Store, output: Store) -> N
 
 
 async def _identity(output: Store) -> dict[str, JsonValue]:
-    """What the run's record says was asked; nothing where there is no record."""
+    """Return the request by the run's record; nothing where there is no record."""
     try:
         run = orjson.loads(await output.get(layout.RUN))
         identity = run.get("identity", {})

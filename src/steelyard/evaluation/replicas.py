@@ -15,7 +15,7 @@ _IMPATIENT_SECONDS = 0.5
 
 
 class EventLog(Protocol):
-    """Where the engine says what a reader of the log should know."""
+    """Log for messages that a reader should know."""
 
     def info(self, message: str, **fields: str | int | float | bool | None) -> None: ...
     def warning(self, message: str, **fields: str | int | float | bool | None) -> None: ...
@@ -23,7 +23,7 @@ class EventLog(Protocol):
 
 @dataclass(frozen=True)
 class Absence:
-    """How long there may be no replica of a session that belongs to somebody else."""
+    """Limits of the time without any replica of a session that belongs to somebody else."""
 
     start_seconds: float = 1800.0
     gone_seconds: float = 60.0

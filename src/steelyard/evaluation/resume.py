@@ -1,4 +1,4 @@
-"""What earlier attempts finished, so that it is not called, or paid for, again.
+"""Resumption: rows that earlier attempts finished are not called, or paid for, again.
 
 Everything is read from storage: it works on another machine with an empty disk.
 """

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 FIRST_DELAY = 0.5
 WAIT_FOR_SERVER_SECONDS = 600.0
-"""How long a replica may refuse connections: large models take minutes to load."""
+"""Seconds for which a replica may refuse connections: large models take minutes to load."""
 MOST_CONNECT_DELAY = 5.0
 """A connection that is refused costs nothing, and a server that is back should not wait for its first call."""
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
@@ -33,12 +33,14 @@ class RetryPolicy:
         return min(self.delay(failures, chance), MOST_CONNECT_DELAY)
 
     def exhausted(self, failures: int) -> bool:
-        """Whether `failures` in a row are more than the limit allows."""
+        """Tell whether `failures` in a row are more than the limit allows."""
         return failures > self.limit
 
 
 def is_transient(status: int) -> bool:
-    """Whether the same request may succeed later: overload and server errors, not a request that is wrong."""
+    """Tell whether the same request may succeed later: overload and server errors, not a request that is
+    wrong.
+    """
     return status >= 500 or status in _TRANSIENT_STATUSES
 
 

@@ -60,7 +60,7 @@ class RowSet:
             yield from range(start, stop)
 
     def complete(self, replications: int) -> npt.NDArray[np.bool_]:
-        """Of each row of the dataset, whether all its replications are in the set."""
+        """Tell for each row of the dataset whether all its replications are in the set."""
         complete = np.logical_and.reduce(self._present.reshape(-1, replications), axis=1)
         return np.asarray(complete, dtype=np.bool_)
 

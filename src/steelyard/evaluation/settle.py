@@ -1,4 +1,6 @@
-"""What follows from the outcome of a call: a finished row, another try, a row error, or the end of it all."""
+"""Settlement of calls: each outcome becomes a finished row, another try, a row error, or the end of the
+attempt.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +21,10 @@ from steelyard.evaluation.retry import RetryPolicy
 from steelyard.evaluation.shape import Malformed
 
 MALFORMED_TRIES = 3
-"""How often a row is asked whose answer cannot be read: a service may be confused once."""
+"""Number of times that a row is asked whose answer cannot be read: a service may be confused once."""
 
 KEPT_TRIES = 10
-"""How many failed tries of a row are kept."""
+"""Number of failed tries of a row that are kept."""
 
 _MESSAGE_CHARACTERS = 1000
 _TRY_CHARACTERS = 200
@@ -42,12 +44,12 @@ class Settler:
 
     @cached_property
     def capped(self) -> bool:
-        """Whether answers have to be counted against a cap."""
+        """True where answers have to be counted against a cap."""
         return self.plan.caps.counted
 
     @property
     def unmeasured(self) -> bool:
-        """Whether there is a cap, and nobody knows yet what a call uses."""
+        """True where there is a cap, and nobody knows yet what a call uses."""
         return self.capped and self.progress.tokens.total == 0
 
     @cached_property

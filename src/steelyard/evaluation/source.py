@@ -90,7 +90,7 @@ async def open_source(store: Store) -> Source:
 
 
 def is_data(key: str) -> bool:
-    """Whether `key` is a file of the dataset: dot-files and dot-folders hold other things."""
+    """Tell whether `key` is a file of the dataset: dot-files and dot-folders hold other things."""
     return key.endswith(".parquet") and not any(part.startswith(".") for part in key.split("/"))
 
 

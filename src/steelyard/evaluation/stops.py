@@ -12,7 +12,7 @@ import orjson
 from steelyard.types import JsonValue
 
 MOST_STOPS = 4
-"""How many stop strings an endpoint is sent, unless a setting says otherwise."""
+"""Number of stop strings that an endpoint is sent, unless a setting says otherwise."""
 ENVELOPE = b'{"stops":'
 
 
@@ -47,7 +47,7 @@ def limited(body: Mapping[str, JsonValue], most: int) -> bytes:
 
 
 def refuses_stops(body: bytes) -> bool:
-    """Whether an error answer is about the stop strings: `error.param` is `stop` or `body.stop`."""
+    """Tell whether an error answer is about the stop strings: `error.param` is `stop` or `body.stop`."""
     try:
         error = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""When a cap is reached, and what an evaluation does then."""
+"""Tests of caps: when one is reached, and what an evaluation does then."""
 
 import asyncio
 import re

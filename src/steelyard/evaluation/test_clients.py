@@ -1,4 +1,4 @@
-"""What both clients have in common: an answer is whole, or it is a failure that says what happened."""
+"""Tests of what both clients have in common: an answer is whole, or it is a failure that says what happened."""
 
 import asyncio
 import gzip
@@ -284,7 +284,9 @@ async def test_a_cancelled_call_leaves_no_connection_that_waits_for_its_answer(o
 
 
 async def test_what_follows_an_answer_belongs_to_nobody() -> None:
-    """Whether it comes with the answer or later, the next call gets its own. (aiohttp takes it for the next answer.)"""
+    """Bytes may come with the answer or later: the next call still gets its own answer. (aiohttp takes them
+    for the next answer.)
+    """
     async with script([OK + http(b"foreign")], [OK, 0.01, http(b"foreign")], [OK]) as server:
         client = open_plain(server.url)
         for _ in range(3):

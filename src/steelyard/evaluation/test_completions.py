@@ -42,7 +42,7 @@ def client(server: ModelServer, *, tokenize: bool = True, **changes: JsonValue) 
     return CompletionsClient(Direct(server), tokenizing, tokenizer, **changes)
 
 
-async def asked(server: ModelServer, body: bytes, **changes: JsonValue) -> dict[str, JsonValue]:
+async def response_to(server: ModelServer, body: bytes, **changes: JsonValue) -> dict[str, JsonValue]:
     """The response that the reader makes of it."""
     outcome = await client(server, **changes).call(body)
     assert isinstance(outcome, bytes), outcome
@@ -111,7 +111,7 @@ async def test_an_answer_ends_at_the_first_of_all_stops_whatever_the_endpoint_ta
     sampling = {"stop": STOPS, "max_tokens": 60}
     body = within(completions_encoder("m", sampling), sampling, sent)(QUESTION)
     server = ModelServer(most_stops=takes)
-    response = await asked(server, body, most_stops=sent)
+    response = await response_to(server, body, most_stops=sent)
     assert response["text"] == cut_at(generated(QUESTION))
     assert response["finish_reason"] == "stop"
     whole = response.get("uncut")
@@ -151,7 +151,9 @@ async def test_a_continuation_has_the_likelihood_of_its_own_tokens(
     server: ModelServer, tokenize: bool
 ) -> None:
     prompt = "The river and the stone"
-    response = await asked(server, likelihood_body("m", prompt, len("The river and the")), tokenize=tokenize)
+    response = await response_to(
+        server, likelihood_body("m", prompt, len("The river and the")), tokenize=tokenize
+    )
     kept = orjson.loads(response["text"])
     assert "".join(kept["tokens"]) == " stone"
     assert kept["context_tokens"] == ((5 + server.bos) if tokenize else None)
@@ -161,23 +163,27 @@ async def test_a_continuation_has_the_likelihood_of_its_own_tokens(
 async def test_where_the_border_lies_inside_a_token_the_context_keeps_its_own_tokens() -> None:
     """Whole: "The", " cop", "pers"; the context alone: "The", " co". lm-eval asks for "The", " co", "pers"."""
     server = ModelServer()
-    kept = orjson.loads((await asked(server, likelihood_body("m", "The coppers", len("The co"))))["text"])
+    kept = orjson.loads(
+        (await response_to(server, likelihood_body("m", "The coppers", len("The co"))))["text"]
+    )
     assert kept["tokens"] == ["pers"]
     assert server.vocabulary.texts(server.bodies[0]["prompt"]) == ["The", " co", "pers"]
 
 
 async def test_a_continuation_without_a_token_of_its_own_has_no_likelihood() -> None:
     kept = orjson.loads(
-        (await asked(ModelServer(), likelihood_body("m", "The copp", len("The cop"))))["text"]
+        (await response_to(ModelServer(), likelihood_body("m", "The copp", len("The cop"))))["text"]
     )
     assert "p" in kept["tokens"]
-    kept = orjson.loads((await asked(ModelServer(), likelihood_body("m", "The cop", len("The co"))))["text"])
+    kept = orjson.loads(
+        (await response_to(ModelServer(), likelihood_body("m", "The cop", len("The co"))))["text"]
+    )
     assert kept == {"fault": "no token is left beside those of the context"}
 
 
 async def test_a_text_after_nothing_is_asked_as_ids_behind_the_prefix() -> None:
     server = ModelServer()
-    kept = orjson.loads((await asked(server, likelihood_body("m", "the river", 0)))["text"])
+    kept = orjson.loads((await response_to(server, likelihood_body("m", "the river", 0)))["text"])
     assert "".join(kept["tokens"]) == "the river"
     assert server.bodies[0]["prompt"][0] == 0
 
@@ -185,7 +191,7 @@ async def test_a_text_after_nothing_is_asked_as_ids_behind_the_prefix() -> None:
 async def test_a_long_text_is_asked_in_windows_and_every_token_counts_once() -> None:
     server = ModelServer(max_length=6)
     text = "one two three four five six seven eight nine ten"
-    kept = orjson.loads((await asked(server, likelihood_body("m", text, 0, rolling=True)))["text"])
+    kept = orjson.loads((await response_to(server, likelihood_body("m", text, 0, rolling=True)))["text"])
     assert "".join(kept["tokens"]) == text
     assert kept["windows"] == len(server.bodies) > 2
     assert all(len(body["prompt"]) < server.max_length for body in server.bodies)

@@ -31,7 +31,7 @@ SPEC = make_spec(
     client={"batchSize": BATCH, "duplicateOutputPolicy": "Error", "missingOutputPolicy": "Error"},
 )
 WRITES = 22
-"""About how many writes an attempt makes; the last test points are beyond its end."""
+"""Number of writes that an attempt makes, about; the last test points are beyond its end."""
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

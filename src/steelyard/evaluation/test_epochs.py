@@ -1,4 +1,4 @@
-"""Who outranks whom among the writers of one output."""
+"""Tests of ranks among the writers of one output."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ async def test_an_attempt_that_begins_again_outranks_its_beginnings_and_no_later
 
 
 async def test_a_verification_that_begins_again_goes_on(tmp_path: Path) -> None:
-    """Its own claim is there already."""
+    """The verification's own claim is there already."""
     store = FileStore(tmp_path)
     await claim(store, epoch_again(FIRST, 3))
     await claim_verification(store, FIRST)

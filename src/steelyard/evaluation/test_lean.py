@@ -1,4 +1,4 @@
-"""What an attempt does to its process, and takes back."""
+"""Tests of the changes that an attempt makes to its process, and takes back."""
 
 import gc
 import subprocess

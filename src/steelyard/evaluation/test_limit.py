@@ -32,7 +32,9 @@ INSTANT = 0.001
 
 
 Serve = Callable[[int, float], tuple[float, bool]]
-"""Of the n-th call in flight, sent at a time: how long it takes, and whether it is refused."""
+"""Function from the number of calls in flight and the time of sending to the duration and whether the call is
+refused.
+"""
 
 
 @dataclass
@@ -114,7 +116,7 @@ def test_a_few_failures_by_chance_do_not_count_as_overload() -> None:
 
 
 def test_a_queue_is_noticed_where_nothing_is_refused() -> None:
-    """It works on 32 at once, and lets the others wait."""
+    """The server works on 32 at once, and lets the others wait."""
     free_at = [0.0] * 32
 
     def serve(_: int, now: float) -> tuple[float, bool]:

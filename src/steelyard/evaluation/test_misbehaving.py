@@ -86,7 +86,7 @@ class Misbehaving:
             writer.close()
 
     async def answer(self, port: int, number: int, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection may be used again."""
+        """Answer one request; return whether the connection may be used again."""
         if self.in_flight[port] > ADMITTED:
             self.occurred["429"] += 1
             writer.write(http(b"", "Retry-After: 0", status="429 Too Many Requests"))

@@ -23,7 +23,7 @@ def test_which_statuses_are_worth_another_try(status: int, transient: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("failures", "chance", "asked", "delay"),
+    ("failures", "chance", "requested", "delay"),
     [
         pytest.param(1, 1.0, 0, 0.5, id="at most half a second at first"),
         pytest.param(3, 1.0, 0, 2.0, id="twice as much each time"),

@@ -251,7 +251,7 @@ ROWS_OF_PART = st.lists(st.sampled_from(ALL), max_size=8)
 async def test_verification_counts_every_row(
     parts: list[list[tuple[int, int]]], start: int, shuffled: bool
 ) -> None:
-    """Whatever the parts hold, the manifest's counts are those of a plain count."""
+    """The manifest's counts are those of a plain count, whatever the parts hold."""
     dataset, output = (
         open_store(f"memory://{secrets.token_hex(8)}"),
         open_store(f"memory://{secrets.token_hex(8)}"),

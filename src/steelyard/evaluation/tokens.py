@@ -30,7 +30,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Continuation:
-    """Where the tokens of a continuation begin and end among those listed."""
+    """Begin and end of a continuation's tokens among those listed."""
 
     start: int
     end: int
@@ -69,7 +69,9 @@ def prompt_end(texts: Sequence[str], prompt: str) -> int:
 
 
 def _ends_like(spelled: str, prompt: str) -> bool:
-    """Whether `spelled` ends with the prompt; blanks at its beginning may be missing, as some tokenizers have it."""
+    """Tell whether `spelled` ends with the prompt; blanks at its beginning may be missing, as some tokenizers
+    have it.
+    """
     bare = prompt.lstrip()
     return spelled.endswith(bare) if bare else spelled.endswith(prompt)
 

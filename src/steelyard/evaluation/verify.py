@@ -30,7 +30,7 @@ from steelyard.storage.store import ObjectExists, ObjectMissing, Store, probe, s
 
 FILE_BYTES = 256 << 20
 NAMED_ROWS = 10
-"""How many rows a message names."""
+"""Number of rows that a message names."""
 
 
 async def verify(
@@ -106,7 +106,7 @@ class _Check:
         return self._files.completed()
 
     def finish(self) -> Sequence[Path]:
-        """After the last part: EvaluationFailed when rows are missing and may not be."""
+        """Finish after the last part. Raises EvaluationFailed when rows are missing and may not be."""
         missing = self._seen.total - len(self._seen)
         if missing and self._plan.client.missingOutputPolicy == "Error":
             some = [position for position, _ in zip(self._seen.missing(), range(NAMED_ROWS), strict=False)]

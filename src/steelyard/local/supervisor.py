@@ -272,14 +272,14 @@ async def supervise(options: Options, say: Callable[[str], None]) -> None:
         stopping = asyncio.Event()
         up = Up(options, say)
 
-        def told() -> None:
+        def stop_or_kill() -> None:
             if stopping.is_set():
                 for child in up.children:
                     child.kill()
             stopping.set()
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, told)
+            asyncio.get_running_loop().add_signal_handler(number, stop_or_kill)
         await up.run(stopping)
         say("stopped; steelyard up goes on from here")
     finally:

@@ -1,1 +1,3 @@
-"""What runs inside Pods: `python -m steelyard.steps.NAME --config FILE`. No step ever talks to Kubernetes."""
+"""Steps: the programs that run inside Pods, `python -m steelyard.steps.NAME --config FILE`. No step ever
+talks to Kubernetes.
+"""

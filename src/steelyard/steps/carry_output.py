@@ -39,14 +39,16 @@ from steelyard.steps.volume import (
 from steelyard.storage.store import Store
 
 LINEAGE = "lineage.json"
-"""What a program may leave beside its output: digests of its `code` and its `data`, as an object of texts."""
+"""File that a program may leave beside its output: digests of its `code` and its `data`, as an object of
+texts.
+"""
 LINEAGE_BYTES = 64 << 10
 CLAIMS = ("code", "data")
 INVALID = "OutputInvalid"
 
 
 class OutputSpec(BaseModel):
-    """What the step is told: which folder, where to, and what is known of how it came about."""
+    """Configuration of the step: folder, destination, and the known lineage."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
@@ -57,7 +59,7 @@ class OutputSpec(BaseModel):
 
 @dataclass
 class Carrying:
-    """How far the carrying is, in bytes."""
+    """Progress of the carrying, in bytes."""
 
     total: int
     done: int = 0
@@ -85,7 +87,7 @@ async def main(config: StepConfig, log: Log) -> str:
         await seal(output, VolumeManifest(source=source, files=carrying.kept))
     except VolumeConflict as error:
         raise StepFailed(INVALID, str(error), permanent=True) from error
-    await progress.tell(carrying.total, "complete", last=True)
+    await progress.report(carrying.total, "complete", last=True)
     log.info("the output is kept", files=len(carrying.kept), bytes=carrying.done)
     return last_words(carrying.kept, source)
 
@@ -166,7 +168,9 @@ def _opened(folder: Path, path: str) -> int:
 
 
 def claims(folder: Path) -> dict[str, str]:
-    """What the program itself says of its code and its data, in `lineage.json`. Its word, not our measurement."""
+    """Return the program's own claims about its code and its data, in `lineage.json`. They are its word, not
+    our measurement.
+    """
     if not (folder / LINEAGE).is_file():
         return {}
     with inside(folder, LINEAGE) as file:
@@ -188,7 +192,7 @@ def digest_of(files: Sequence[VolumeFile]) -> str:
 
 
 def last_words(files: Sequence[VolumeFile], source: dict[str, str]) -> str:
-    """For the job's status: how much there is, and the digests of output, code and data."""
+    """Return the message for the job's status: sizes, and the digests of output, code and data."""
     claimed = {name: source[name] for name in CLAIMS if name in source}
     size = sum(file.size for file in files)
     return json.dumps({"files": len(files), "bytes": size, "output": digest_of(files), **claimed})

@@ -1,4 +1,4 @@
-"""What every step has in common: its configuration file, its log, its last words and its exit status.
+"""Parts that every step has in common: its configuration file, its log, its last words and its exit status.
 
 A step is `async def main(config, log)`; `run_step(main, NAME)` is all that its `__main__` does. What `main` returns, if
 anything, is the message of its last words.
@@ -32,7 +32,7 @@ from steelyard.steps.kept_log import KeptLog, kept_log
 from steelyard.storage.store import ObjectMissing, StorageFull
 
 ROOM_SECONDS = 5.0
-"""Between two tries to write to a folder whose disk is full."""
+"""Seconds between two tries to write to a folder whose disk is full."""
 FieldValue = str | int | float | bool | None
 
 
@@ -57,7 +57,7 @@ class Log:
         self._step = step
         self._out = out or sys.stdout
         self.kept: KeptLog | None = None
-        """Where the lines go besides."""
+        """Second destination of the lines, if any."""
 
     def info(self, message: str, **fields: FieldValue) -> None:
         self._write("info", message, fields)

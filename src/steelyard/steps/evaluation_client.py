@@ -94,7 +94,7 @@ def evaluation_spec(config: StepConfig) -> EvaluationResourceSpec:
 
 
 def dataset_store(spec: EvaluationResourceSpec) -> Store:
-    """Where the dataset is."""
+    """Open the store of the dataset."""
     url = spec.storage.inputs.get("dataset")
     if url is None:
         raise StepFailed("BadConfiguration", "spec.storage.inputs.dataset: is missing", permanent=True)
@@ -102,7 +102,7 @@ def dataset_store(spec: EvaluationResourceSpec) -> Store:
 
 
 def output_store(spec: EvaluationResourceSpec) -> Store:
-    """Where the output goes."""
+    """Open the store of the output."""
     if spec.storage.output is None:
         raise StepFailed("BadConfiguration", "spec.storage.output: is missing", permanent=True)
     return open_store(spec.storage.output, wait_for_room)

@@ -37,11 +37,11 @@ class Metrics:
         self._registry.register(self)
 
     def watch(self, progress: Progress) -> None:
-        """From now on, `progress` is what is told."""
+        """Report `progress` from now on."""
         self._progress = progress
 
     def collect(self) -> Iterable[Metric]:
-        """What the registry asks for."""
+        """Yield the metrics at the registry's request."""
         if self._progress is None:
             return
         snapshot = self._progress.snapshot()

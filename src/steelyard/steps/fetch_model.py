@@ -31,7 +31,7 @@ from steelyard.storage.store import Store
 
 
 class Fetching:
-    """How far the fetching is: in bytes where the source says how large its files are, else in files."""
+    """Progress of the fetching: in bytes where the source gives sizes, else in files."""
 
     def __init__(self, remotes: Sequence[RemoteFile], scratch: Path) -> None:
         self.remotes = sorted(remotes, key=lambda remote: remote.path)
@@ -45,7 +45,7 @@ class Fetching:
         return (remote.size or 0) if self.sizes_known else 1
 
     def look(self) -> tuple[int, str]:
-        """What is kept, and of the file on its way what has arrived on local disk."""
+        """Return the bytes that are kept, with those of the current file on local disk, and its name."""
         if self.now is None:
             return self.done, ""
         arrived = self._arrived() if self.sizes_known else 0
@@ -76,7 +76,7 @@ async def main(config: StepConfig, log: Log) -> None:
             await seal(output, VolumeManifest(source=await _described(spec), files=kept))
         except VolumeConflict as error:
             raise StepFailed(FETCH_FAILED, str(error), permanent=True) from error
-        await progress.tell(fetching.total, "complete", last=True)
+        await progress.report(fetching.total, "complete", last=True)
     log.info("the model is kept", files=len(kept), bytes=sum(file.size for file in kept))
 
 
@@ -93,7 +93,7 @@ async def _keep(output: Store, remote: RemoteFile, scratch: Path, fetching: Fetc
 
 
 async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
-    """What there is to fetch; the libraries of a source are loaded only when it is asked for."""
+    """List the files to fetch; the libraries of a source are loaded only when it is used."""
     match spec.source.kind:
         case "Upload":
             return await uploaded(spec)
@@ -112,7 +112,9 @@ async def source_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFil
 
 
 async def _described(spec: ModelResourceSpec) -> dict[str, str]:
-    """Where the files came from, as the manifest says it; of a training job's output also how it came about."""
+    """Return the origin of the files, as the manifest states it; for a training job's output also its
+    lineage.
+    """
     if spec.source.huggingFaceHub is not None:
         return {
             "kind": "HuggingFaceHub",

@@ -18,7 +18,7 @@ from steelyard.steps.volume import OURS, checked_path, input_store, read_manifes
 from steelyard.storage.store import Store
 
 MOUNTS = "STEELYARD_MOUNTS"
-"""Where mounts are not to be had, the kubelet says here which folder stands for which mount path."""
+"""Environment variable in which the kubelet names the folder of each mount path, where mounts are impossible."""
 
 
 async def main(config: StepConfig, log: Log) -> None:

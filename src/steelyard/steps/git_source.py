@@ -38,7 +38,7 @@ async def git_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     if source is None:
         raise StepFailed("BadConfiguration", "spec.source.gitLFS: is missing", permanent=True)
     url = source.url
-    entries = await _told(lambda: _checked_out(url, scratch))
+    entries = await _in_thread(lambda: _checked_out(url, scratch))
     if not entries:
         raise StepFailed(FETCH_FAILED, f"{url} holds no files", permanent=True)
     lfs = HTTPLFSClient(f"{url.rstrip('/').removesuffix('.git')}.git/info/lfs")
@@ -90,7 +90,7 @@ def _file(lfs: HTTPLFSClient, path: str, path_in_tree: Path) -> RemoteFile:
         return RemoteFile(path, move, size)
 
     async def fetch(local: Path) -> None:
-        await _told(lambda: _large(lfs, pointer, local))
+        await _in_thread(lambda: _large(lfs, pointer, local))
 
     return RemoteFile(path, fetch, pointer.size, pointer.oid)
 
@@ -123,7 +123,7 @@ def _download(objects: list[LFSBatchObject], oid: str) -> tuple[str, dict[str, s
     raise LFSError(f"the LFS server offers no download of {oid}")
 
 
-async def _told(work: Callable[[], T]) -> T:
+async def _in_thread(work: Callable[[], T]) -> T:
     """Blocking work in a thread; the library's failures in our words."""
     try:
         return await asyncio.to_thread(work)

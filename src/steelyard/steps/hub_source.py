@@ -37,7 +37,7 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
     repo = source.repoID
     endpoint = os.environ.get("HF_ENDPOINT")
     hub = HfApi(endpoint)
-    info = await _told(lambda: hub.model_info(repo, revision=source.revision, files_metadata=True))
+    info = await _in_thread(lambda: hub.model_info(repo, revision=source.revision, files_metadata=True))
     commit = str(info.sha)
     chosen = utils.filter_repo_objects(  # type: ignore[attr-defined]
         info.siblings or [],
@@ -48,7 +48,7 @@ async def hub_files(spec: ModelResourceSpec, scratch: Path) -> list[RemoteFile]:
 
     def at(name: str, size: int | None, sha256: str | None) -> RemoteFile:
         async def fetch(local: Path) -> None:
-            got = await _told(
+            got = await _in_thread(
                 lambda: hf_hub_download(
                     repo, name, revision=commit, local_dir=scratch / "hub", endpoint=endpoint
                 )
@@ -77,7 +77,7 @@ def _ref(path: str, commit: str) -> RemoteFile:
     return RemoteFile(path, fetch)
 
 
-async def _told(call: Callable[[], T]) -> T:
+async def _in_thread(call: Callable[[], T]) -> T:
     """A call of the library in a thread; its failures in our words."""
     from huggingface_hub import errors
 

@@ -20,9 +20,9 @@ from steelyard.storage.store import BadLocation, Store, check_key, open_store
 PIECE_SECONDS = 5.0
 PIECE_BYTES = 1 << 20
 END_SECONDS = 10.0
-"""How long a step waits at its end for storage to take the log."""
+"""Seconds that a step waits at its end for storage to take the log."""
 MOST_BYTES = 16 << 20
-"""What is kept in memory while storage takes nothing; older lines go."""
+"""Bytes kept in memory while storage takes nothing; older lines are dropped."""
 
 
 @dataclass
@@ -78,7 +78,9 @@ class KeptLog:
             self.trouble = str(error)
 
     async def _write(self) -> None:
-        """What waits becomes a piece; what storage refuses waits on, and is tried under the same name."""
+        """Write the waiting lines as a piece; one that storage refuses waits, and is tried again under the
+        same name.
+        """
         if not self._lines:
             return
         lines, lost = self._lines, self._lost
@@ -136,7 +138,7 @@ def _time(piece: bytes) -> str:
 
 
 def _has_ended(piece: bytes) -> bool:
-    """Whether the last line is a step's last one, which says how it exited."""
+    """Tell whether the last line is a step's last one, which says how it exited."""
     return "exit" in _line(piece.rstrip(b"\n").rpartition(b"\n")[2])
 
 

@@ -40,7 +40,7 @@ class BadCall(ValueError):
 
 @dataclass(frozen=True)
 class Faults:
-    """How to misbehave. Rates are shares of the calls; `die_after` counts calls answered."""
+    """Faults to produce. Rates are shares of the calls; `die_after` counts calls answered."""
 
     latency_ms: float = 0
     latency_jitter_ms: float = 0

@@ -1,5 +1,4 @@
-"""Where models come from: a listing of files, each with what is known of it and a way to get it onto local
-disk.
+"""Sources of models: a listing of files, each with what is known of it and a way to get it onto local disk.
 
 `fetch_model` keeps them one after the other, so that local disk holds one file at a time.
 """

@@ -1,4 +1,4 @@
-"""How far a step is: `.steelyard/progress.json` of its output, written at most every 5 s and at the end.
+"""Progress of a step: `.steelyard/progress.json` of its output, written at most every 5 s and at the end.
 
 Read by the API and the command line. It is lost without harm, so storage that refuses it fails nothing.
 """
@@ -22,15 +22,15 @@ def _now() -> datetime:
 
 
 class Progress:
-    """What is done of how much; `total` may become known later."""
+    """Amount done of a total, which may become known later."""
 
     def __init__(self, store: Store, unit: str, total: int = 0, now: Callable[[], datetime] = _now) -> None:
         self._store, self._unit, self._now = store, unit, now
         self.total = total
         self._written: datetime | None = None
 
-    async def tell(self, done: int, message: str, *, last: bool = False) -> None:
-        """Write it down, unless that was done less than 5 s ago and this is not the last word."""
+    async def report(self, done: int, message: str, *, last: bool = False) -> None:
+        """Record the progress, unless that was done less than 5 s ago and `last` is not set."""
         now = self._now()
         recent = self._written is not None and pause_lasts(self._written, PROGRESS_SECONDS, now)
         if recent and not last:
@@ -54,7 +54,7 @@ class Progress:
 
     async def _keep(self, look: Callable[[], tuple[int, str]], ended: asyncio.Event) -> None:
         while not ended.is_set():
-            await self.tell(*look())
+            await self.report(*look())
             with suppress(TimeoutError):
                 async with asyncio.timeout(PROGRESS_SECONDS):  # wait_for may swallow a cancellation
                     await ended.wait()

@@ -29,11 +29,11 @@ async def main(config: StepConfig, log: Log) -> None:
     output = opened(spec.storage.output, "spec.storage.output")
     request = _request(spec)
     progress = Progress(output, "reports", len(request.reports))
-    await progress.tell(0, "reading the reports")
+    await progress.report(0, "reading the reports")
     with tempfile.TemporaryDirectory() as folder:
         audit = await _made(request, Path(folder))
         await publish_audit(audit, output)
-    await progress.tell(len(request.reports), audit.headline, last=True)
+    await progress.report(len(request.reports), audit.headline, last=True)
     log.info("the audit is made", headline=audit.headline, reports=len(request.reports))
 
 

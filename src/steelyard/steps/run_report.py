@@ -35,7 +35,7 @@ async def main(config: StepConfig, log: Log) -> None:
         async with progress.kept(lambda: (scored, "scoring")):
             report = await _made(request, Path(folder), count)
         await publish(report, output)
-    await progress.tell(report.rows, report.headline, last=True)
+    await progress.report(report.rows, report.headline, last=True)
     log.info("the report is made", headline=report.headline, rows=report.rows)
 
 

@@ -1,4 +1,4 @@
-"""What the evaluated system was made of: the digests of the volumes that its replicas mount.
+"""Digests of the evaluated system: those of the volumes that its replicas mount.
 
 `evaluation_client` keeps them in run.json, so that a report can name the model's files, and an output that was begun
 with other files is not gone on with. `fetch_volume` checks the same digests in every replica.

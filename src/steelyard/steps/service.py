@@ -1,4 +1,4 @@
-"""What the services in session Pods share.
+"""Parts that the services in session Pods share.
 
 An address to listen on, JSON log lines, last words. Starts fast: standard library and aiohttp only.
 """

@@ -1,4 +1,4 @@
-"""What a training job has left behind comes into storage, digested, and nothing else does."""
+"""Tests of a training job's output: it comes into storage, digested, and nothing else does."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""How a step starts and ends: configuration, log lines, termination message, exit status."""
+"""Tests of how a step starts and ends: configuration, log lines, termination message, exit status."""
 
 import asyncio
 import errno
@@ -79,7 +79,9 @@ def test_how_a_step_fails(run: Run, error: Exception, status: int, code: str) ->
 def test_a_step_whose_own_files_find_no_room_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the error was wrapped in; an attempt that ends for it would be one of few."""
+    """The step begins again whatever the error was wrapped in; an attempt that ended for it would be one of
+    few.
+    """
     monkeypatch.setattr("steelyard.steps.common.ROOM_SECONDS", 0.01)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     monkeypatch.setenv("STEELYARD_TERMINATION_LOG", str(tmp_path / "termination"))

@@ -1,4 +1,4 @@
-"""What a scrape of the evaluation client says."""
+"""Tests of a scrape of the evaluation client."""
 
 import io
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ from steelyard.storage.files import FileStore
 BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-async def told(store: FileStore) -> Any:
+async def written(store: FileStore) -> Any:
     return json.loads(await store.get(PROGRESS))
 
 
@@ -35,8 +35,8 @@ async def test_it_is_written_at_most_every_five_seconds_and_at_the_end(tmp_path:
         (-3600.0, 4, False),  # the clock was set back
     ):
         clock["seconds"] = seconds
-        await progress.tell(done, "scoring", last=last)
-        seen.append((await told(store))["done"])
+        await progress.report(done, "scoring", last=last)
+        seen.append((await written(store))["done"])
     assert seen == [1, 1, 3, 3, 10, 4]
 
 
@@ -49,10 +49,10 @@ async def test_it_goes_on_by_itself_and_ends_with_the_block(
     async with progress.kept(lambda: (done, "scoring")):
         done = 2
         async with asyncio.timeout(10):
-            while not (tmp_path / PROGRESS).exists() or (await told(store))["done"] != 2:  # noqa: ASYNC110
+            while not (tmp_path / PROGRESS).exists() or (await written(store))["done"] != 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-    await progress.tell(10, "complete", last=True)
-    assert (await told(store))["message"] == "complete"
+    await progress.report(10, "complete", last=True)
+    assert (await written(store))["message"] == "complete"
 
 
 async def test_storage_that_refuses_it_fails_nothing(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_storage_that_refuses_it_fails_nothing(tmp_path: Path) -> None:
     progress = Progress(FileStore(tmp_path / "output"), "rows", 10)
     async with progress.kept(lambda: (1, "scoring")):
         pass
-    await progress.tell(10, "complete", last=True)
+    await progress.report(10, "complete", last=True)
 
 
 async def _nothing(local: Path) -> None:

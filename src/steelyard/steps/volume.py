@@ -18,7 +18,7 @@ from steelyard.steps.common import StepFailed, wait_for_room
 from steelyard.storage.store import BadLocation, ObjectExists, ObjectMissing, Store, check_key, open_store
 
 OURS = (OWN_RECORDS, OWN_LOGS)
-"""Where our own records and logs lie beside a volume's files."""
+"""Names of our own records and logs beside a volume's files."""
 PIECE = 4 << 20
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -78,7 +78,9 @@ async def read_manifest(store: Store) -> VolumeManifest | None:
 
 
 async def carried_manifest(store: Store) -> VolumeManifest | None:
-    """That of files which one of our steps has put there; an upload's own is of another form, and says less."""
+    """Return the manifest of files that one of our steps has stored; an upload's own has another form, and
+    says less.
+    """
     try:
         return await read_manifest(store)
     except ValidationError:

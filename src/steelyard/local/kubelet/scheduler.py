@@ -73,7 +73,7 @@ class Scheduler:
         self.pods, self.faults, self.now = pods, faults or Faults(), now
         self.wake = asyncio.Event()
         self._bound: dict[str, Json] = {}  # what the informer may not have seen yet
-        self._told: dict[str, str] = {}  # by uid, what a Pod was told that it lacks
+        self._reported: dict[str, str] = {}  # by uid, what a Pod was told that it lacks
         self._asked: dict[str, dict[str, float] | None] = {}  # by uid; None for a Pod that cannot be read
 
     async def run(self) -> None:
@@ -126,7 +126,9 @@ class Scheduler:
                 starting[namespace] += 1
                 owned[_owner(pod)] += 1
                 _add(taken, amounts)
-        news = [entry for entry in lacking if self._told.get(entry[0]["metadata"]["uid"]) != entry[1].kind]
+        news = [
+            entry for entry in lacking if self._reported.get(entry[0]["metadata"]["uid"]) != entry[1].kind
+        ]
         for pod, missing in news[:BATCH]:
             await self._refuse(pod, "Unschedulable", missing.text, missing.kind)
         await self._refuse_unreadable(pods)
@@ -139,7 +141,7 @@ class Scheduler:
             for uid, pod in self._bound.items()
             if uid in pods and not pods[uid]["spec"].get("nodeName")
         }
-        self._told = {uid: text for uid, text in self._told.items() if uid in pods}
+        self._reported = {uid: text for uid, text in self._reported.items() if uid in pods}
         self._asked = {uid: amounts for uid, amounts in self._asked.items() if uid in pods}
         return pods | self._bound
 
@@ -194,17 +196,17 @@ class Scheduler:
             return False
         self._bound[metadata["uid"]] = bound
         self._begun[metadata["uid"]] = self._monotonic()
-        self._told.pop(metadata["uid"], None)
+        self._reported.pop(metadata["uid"], None)
         assigned = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {self.config.node}"
         self.events.record(pod, "Normal", "Scheduled", assigned)
         return True
 
     def _may_be_bound(self, pod: Json) -> bool:
-        return _waits(pod) and self._told.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
+        return _waits(pod) and self._reported.get(pod["metadata"]["uid"]) != REFUSED and self._readable(pod)
 
     async def _refuse_unreadable(self, pods: dict[str, Json]) -> None:
         for uid, amounts in list(self._asked.items()):
-            if amounts is None and uid not in self._told and _waits(pods[uid]):
+            if amounts is None and uid not in self._reported and _waits(pods[uid]):
                 text = "0/1 nodes are available: what the Pod asks for cannot be read."
                 await self._refuse(pods[uid], "SchedulerError", text, REFUSED)
 
@@ -225,7 +227,7 @@ class Scheduler:
             )
         except (NotFound, Conflict):
             return
-        self._told[metadata["uid"]] = kind
+        self._reported[metadata["uid"]] = kind
         self.events.record(pod, "Warning", "FailedScheduling", message)
 
 

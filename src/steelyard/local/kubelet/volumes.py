@@ -54,11 +54,11 @@ def files_of(volume: Json, pod: Json, facts: Facts, objects: Objects) -> dict[st
         values = contents("Secret", source["secretName"], objects, bool(source.get("optional")))
         return _chosen(source, values or {}, "secret")
     if kind == "downwardAPI":
-        return {item["path"]: _told(item, pod, facts).encode() for item in source.get("items") or ()}
+        return {item["path"]: _field_text(item, pod, facts).encode() for item in source.get("items") or ()}
     return {}
 
 
-def _told(item: Json, pod: Json, facts: Facts) -> str:
+def _field_text(item: Json, pod: Json, facts: Facts) -> str:
     """Return the content of one file of a downwardAPI volume."""
     if "fieldRef" in item:
         return field(item["fieldRef"]["fieldPath"], pod, facts)

@@ -91,7 +91,7 @@ async def run_names(
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             if shown is not None:
-                shown.tell(frozenset(filter(None, map(address_of, pods))))
+                shown.publish(frozenset(filter(None, map(address_of, pods))))
             await forwarders.apply(now.forwards)
     finally:
         stopping.cancel()

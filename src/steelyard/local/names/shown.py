@@ -13,7 +13,7 @@ class Shown:
         self._addresses: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
 
-    def tell(self, addresses: frozenset[str]) -> None:
+    def publish(self, addresses: frozenset[str]) -> None:
         if addresses != self._addresses:
             self._addresses = addresses
             self._changed.set()
