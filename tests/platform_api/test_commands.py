@@ -165,7 +165,7 @@ async def test_a_process_that_starts_again_sends_what_was_not(after: bool) -> No
         rows: Sequence[OutboxRow] = await engines.ledger.outbox.unsent()
         assert len(rows) == 1
         log.down = False
-        world.app.api.settling._unsent = False  # it is dead: it does not try again
+        world.app.api.relay._has_unsent = False  # it is dead: it does not try again
     async with make_world(engines) as world:
         assert (await world.settled("Model", rows[0].entity))["id"] == rows[0].entity
         await nothing_pending(world)

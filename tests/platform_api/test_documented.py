@@ -8,8 +8,9 @@ import httpx
 import orjson
 import pytest
 
+from steelyard.api.http.access import Grant
 from steelyard.api.http.openapi import document
-from steelyard.api.http.routing import Grant, Route
+from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard.api.settings import ApiSettings
 from steelyard.schema.account import Identity

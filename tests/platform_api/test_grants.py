@@ -7,7 +7,8 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from steelyard.api.http.routing import Administrator, Grant, Public, Route, Signed
+from steelyard.api.http.access import Administrator, Grant, Public, Signed
+from steelyard.api.http.routing import Route
 from steelyard.api.routes import routes
 from steelyard.schema.account import APIFunction, APIResource
 from steelyard.schema.entities import PLURALS

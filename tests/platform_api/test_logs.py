@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from steelyard.api.workflows.logs import FolderPodLogs, _text
+from steelyard.api.workflows.pod_logs import FolderPodLogs, timestamp
 from steelyard.schema.entities import entity_of
 from steelyard.schema.names import namespace_of
 from steelyard.types import Json
@@ -122,4 +122,4 @@ async def test_runners_of_others_are_read_where_their_logs_lie(world: World, tmp
 
 
 def test_times_are_comparable_as_text() -> None:
-    assert _text(datetime(2030, 1, 1, 1, tzinfo=UTC)) == "2030-01-01T01:00:00.000000Z"
+    assert timestamp(datetime(2030, 1, 1, 1, tzinfo=UTC)) == "2030-01-01T01:00:00.000000Z"

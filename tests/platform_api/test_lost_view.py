@@ -11,7 +11,7 @@ async def test_what_a_lost_view_does_not_show_yet_is_not_missing() -> None:
     async with make_world(engines) as world:
         made = await world.created("models", **model())
         await world.settled("Model", made["id"])
-        await world.app.api.settling.flush()
+        await world.app.api.relay.flush()
     lost = replace(engines, view=MemoryView())
     async with make_world(lost, services=False) as world:
         for path in (f"/models/{made['id']}", "/models", f"/models/{made['id']}/logs/workflow"):

@@ -125,7 +125,7 @@ async def test_a_create_that_cannot_be_sent_holds_up_no_other() -> None:
         for name in "abc":
             await world.admin.post("/datasets", json={"account": "acme", **dataset(), "name": name})
         rows = await engines.ledger.outbox.unsent()
-        world.app.api.settling._unsent = False  # it is dead: it does not try again
+        world.app.api.relay._has_unsent = False  # it is dead: it does not try again
     assert len(rows) == 3
     log.down, log.refused = False, rows[0].entity
     async with make_world(engines) as world:

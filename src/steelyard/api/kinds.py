@@ -1,4 +1,4 @@
-"""The table of kinds: which request makes an entity, and what may be done with it. The route table follows from it."""
+"""The kinds of entities: how a create request makes one, and which routes it has."""
 
 from dataclasses import dataclass
 
@@ -7,32 +7,33 @@ from steelyard.api.datasets.creation import dataset, model, module
 from steelyard.api.entities.creation import Build
 from steelyard.api.evaluations.creation import evaluation
 from steelyard.api.inference_services.creation import inference_service
-from steelyard.api.inference_sessions.sessions import inference_session
+from steelyard.api.inference_sessions.creation import inference_session
 from steelyard.api.reports.creation import report
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One row."""
+    """A kind of entity, and the routes that it has besides those of every kind."""
 
     name: str
     build: Build
     uploads: bool = False
-    downlinks: bool = False
-    logs: bool = False
-    """Whether it has a workflow, and so logs, and can be terminated."""
+    downloads: bool = False
+    evidence: bool = False
+    workflow: bool = False
+    """True if it has a workflow: it has logs and progress, and can be terminated."""
     privileged: bool = False
-    """Whether an administrator may give it a securityContext."""
+    """True if an administrator may give it a securityContext."""
 
 
 KINDS = (
-    Kind("Dataset", dataset, uploads=True, downlinks=True),
-    Kind("Module", module, uploads=True, downlinks=True),
-    Kind("Model", model, uploads=True, logs=True),
-    Kind("InferenceService", inference_service, logs=True),
-    Kind("InferenceSession", inference_session, logs=True, privileged=True),
-    Kind("Evaluation", evaluation, downlinks=True, logs=True, privileged=True),
-    Kind("Report", report, downlinks=True, logs=True),
+    Kind("Dataset", dataset, uploads=True, downloads=True),
+    Kind("Module", module, uploads=True, downloads=True),
+    Kind("Model", model, uploads=True, workflow=True),
+    Kind("InferenceService", inference_service, workflow=True),
+    Kind("InferenceSession", inference_session, workflow=True, privileged=True),
+    Kind("Evaluation", evaluation, downloads=True, workflow=True, privileged=True),
+    Kind("Report", report, downloads=True, evidence=True, workflow=True),
     Kind("AuditProcedure", audit_procedure),
-    Kind("Audit", audit, downlinks=True, logs=True),
+    Kind("Audit", audit, downloads=True, evidence=True, workflow=True),
 )

@@ -1,4 +1,4 @@
-"""What the API works on: the engines that it is given, and what it makes of them once."""
+"""The parts of one API process: the engines that it is given, and what it builds on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from steelyard.accounts.database import Accounts
 from steelyard.accounts.open import Ledger
 from steelyard.accounts.tokens import Tokens
 from steelyard.api.commands.commands import Commands
-from steelyard.api.commands.outcomes import Outcomes
-from steelyard.api.commands.relay import Settling
+from steelyard.api.commands.outcomes import OutcomeReader
+from steelyard.api.commands.relay import OutboxRelay
 from steelyard.api.entities.completeness import Completeness
-from steelyard.api.entities.reading import Entities
+from steelyard.api.entities.reading import EntityReader
 from steelyard.api.http.metrics import Metrics
 from steelyard.api.inference_sessions.replicas import Replicas
-from steelyard.api.quarantine.administration import QuarantineWatch
+from steelyard.api.quarantine.watch import QuarantineWatch
 from steelyard.api.settings import ApiSettings
-from steelyard.api.workflows.logs import FolderPodLogs, PodLogs
+from steelyard.api.workflows.pod_logs import FolderPodLogs, PodLogs
 from steelyard.broker.log import Log
 from steelyard.storage.store import Store
 from steelyard.views.view import View
@@ -27,11 +27,7 @@ from steelyard.views.view import View
 
 @dataclass(frozen=True)
 class Platform:
-    """The engines.
-
-    `signing_secret` signs URLs of uploads and downloads; `new_id` gives ids that nobody can guess; `pods` is one
-    machine's folder of Pods; `registry` holds the figures of what else runs in the process.
-    """
+    """Engines and settings of one API process."""
 
     log: Log
     view: View
@@ -39,28 +35,32 @@ class Platform:
     store: Store
     settings: ApiSettings
     signing_secret: bytes
+    """Key of the signatures of upload and download URLs."""
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
+    """Makes ids that nobody can guess."""
     pods: Path | None = None
+    """Folder of the Pods of one machine; None on a cluster."""
     registry: CollectorRegistry | None = None
+    """Metrics of the process besides the API's."""
 
 
 class Api:
-    """One API process."""
+    """State of one API process, which all requests share."""
 
     def __init__(self, platform: Platform, replicas: Replicas | None = None) -> None:
         log, view, outbox = platform.log, platform.view, platform.ledger.outbox
         self.platform = platform
-        self.outcomes = Outcomes(log)
-        self.settling = Settling(log, view, outbox, self.outcomes, platform.clock)
+        self.outcomes = OutcomeReader(log)
+        self.relay = OutboxRelay(log, view, outbox, self.outcomes, platform.clock)
         self.metrics = Metrics(platform.registry)
         self.quarantine = QuarantineWatch(log, self.metrics.registry)
         self.completeness = Completeness(log, view)
-        self.entities = Entities(
-            view, outbox, self.metrics.left_out, self.quarantine.shown, self.completeness.check
+        self.entities = EntityReader(
+            view, outbox, self.metrics.count_left_out, self.quarantine.with_reason, self.completeness.check
         )
         self.commands = Commands(
-            log, view, outbox, self.outcomes, self.settling, platform.settings, platform.new_id
+            log, view, outbox, self.outcomes, self.relay, platform.settings, platform.new_id
         )
         self.tokens = Tokens(platform.ledger.accounts, new_id=platform.new_id)
         self.replicas = replicas or Replicas()

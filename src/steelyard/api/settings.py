@@ -6,55 +6,58 @@ from steelyard.schema.bounds import ENTITY_BYTES, INT32
 
 
 class ApiSettings(BaseModel):
-    """What the API needs to know besides its engines. Times are in seconds, sizes in bytes."""
+    """Settings of the API besides its engines. Times are in seconds, sizes in bytes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=0, ge=0, le=65535, description="Port to listen on; 0: one that is free.")
+    port: int = Field(default=0, ge=0, le=65535, description="Port to listen on; 0 for a free one.")
     public_url: str = Field(
         default="",
-        description="Where clients reach the API, without /v0; signed URLs begin with it. Absent: the address that it "
-        "listens on; behind a proxy, or where the API has a name, it has to be set.",
+        description="URL at which clients reach the API, without /v0; signed URLs begin with it. Without it: the "
+        "address that the API listens on; behind a proxy, or if the API has a name, it has to be set.",
     )
     outcome_seconds: float = Field(
         default=5.0,
         gt=0,
         le=INT32,
-        description="How long an edit waits until it is applied, before it answers 503.",
+        description="Time for which an edit waits to be applied before it is answered 503.",
     )
     entity_bytes: int = Field(
-        default=ENTITY_BYTES, ge=1024, le=ENTITY_BYTES, description="Largest entity, and largest request."
+        default=ENTITY_BYTES,
+        ge=1024,
+        le=ENTITY_BYTES,
+        description="Maximum size of an entity, and of a request.",
     )
     session_replicas: int = Field(
-        default=1000, ge=1, le=INT32, description="Most replicas of one inference session."
+        default=1000, ge=1, le=INT32, description="Maximum replicas of one inference session."
     )
-    query_limit: int = Field(default=10_000, ge=1, description="Most entities that one query answers.")
+    query_limit: int = Field(default=10_000, ge=1, description="Maximum entities of one answer to a query.")
     upload_url_seconds: int = Field(
-        default=3600, ge=1, le=INT32, description="How long a URL for an upload is good."
+        default=3600, ge=1, le=INT32, description="Time for which a URL for an upload is valid."
     )
     download_url_seconds: int = Field(
-        default=3600, ge=1, le=INT32, description="How long a URL for a download is good."
+        default=3600, ge=1, le=INT32, description="Time for which a URL for a download is valid."
     )
-    file_bytes: int = Field(default=64 << 30, ge=1, description="Largest file that may be uploaded.")
+    file_bytes: int = Field(default=64 << 30, ge=1, description="Maximum size of an uploaded file.")
     spool: str = Field(
-        default="", description="Folder for files on their way to and from storage; absent: the system's."
+        default="", description="Folder for files on their way to and from storage; by default the system's."
     )
     session_seconds: int = Field(
         default=3600,
         ge=1,
         le=INT32,
-        description="When an inference session ends whose request names no time.",
+        description="Lifetime of an inference session whose request names no end.",
     )
     inference_bytes: int = Field(
-        default=64 << 20, ge=1, description="Largest request to an inference session."
+        default=64 << 20, ge=1, description="Maximum size of a request to an inference session."
     )
     inference_seconds: int = Field(
-        default=600, ge=1, le=INT32, description="Longest silence of a replica that is asked."
+        default=600, ge=1, le=INT32, description="Longest time without a byte of a replica's answer."
     )
     recheck_seconds: float = Field(
         default=30.0,
         gt=0,
         le=INT32,
-        description="How often an open stream looks whether its token still counts.",
+        description="Time between two checks of the token of an open stream.",
     )

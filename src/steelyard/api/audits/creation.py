@@ -1,9 +1,9 @@
-"""Audits and their procedures.
+"""Audits and audit procedures from their create requests.
 
-When an Audit is created, each requirement is met by the newest Complete report of the account that has no modules and
-views of its own, about an evaluation whose client leaves nothing out and changes nothing, or else by a report, and
-where there is none by an evaluation too, that are created with the Audit, all or none. So they are seen, metered and
-permitted like any other; the Audit waits for the reports, which are its preconditions.
+An Audit needs one report for each requirement of its procedure: the newest Complete one of the account, without modules
+and views of its own, about an evaluation whose client neither leaves rows out nor changes them. What is missing, a
+report or its evaluation too, is created with the Audit, all or none: so it is seen, counted against quotas and
+permitted like any other. The Audit waits for the reports, which are its preconditions.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ from typing import TypeVar
 import orjson
 
 from steelyard.api.commands.commands import derived_id
-from steelyard.api.entities.creation import Base
-from steelyard.api.entities.loading import parsed
+from steelyard.api.entities.creation import NewEntity
+from steelyard.api.entities.loading import parse
 from steelyard.api.entities.references import resolve
 from steelyard.api.evaluations.creation import own_session
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden
-from steelyard.api.reports.creation import about
+from steelyard.api.reports.creation import subject_of
 from steelyard.schema.account import APIResource
 from steelyard.schema.audit import Audit, AuditProcedure, AuditRequirement
 from steelyard.schema.base import EntityIdentifier
@@ -43,107 +43,109 @@ _PAGE = 10
 _DECISIVE = (
     "badRequestPolicy", "duplicateOutputPolicy", "missingOutputPolicy", "extraOptions", "inputPipeline",
 )  # fmt: skip
-"""The settings of an evaluation's client that decide what its outputs are."""
+"""Settings of an evaluation's client that decide what its outputs are."""
 
 
 async def audit_procedure(
-    call: Call, request: AuditProcedureCreateRequest, base: Base
+    context: RequestContext, request: AuditProcedureCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
     for number, requirement in enumerate(request.requirements):
-        await resolve(call, Dataset, requirement.dataset, f"requirements.{number}.dataset")
-    return [base.entity(AuditProcedure, request, "Ready")]
+        await resolve(context, Dataset, requirement.dataset, f"requirements.{number}.dataset")
+    return [new.entity(AuditProcedure, request, "Ready")]
 
 
-async def audit(call: Call, request: AuditCreateRequest, base: Base) -> Sequence[AnyEntity]:
-    procedure = await resolve(call, AuditProcedure, request.auditProcedure, "auditProcedure")
-    service = await resolve(call, InferenceService, request.inferenceService, "inferenceService")
+async def audit(context: RequestContext, request: AuditCreateRequest, new: NewEntity) -> Sequence[AnyEntity]:
+    procedure = await resolve(context, AuditProcedure, request.auditProcedure, "auditProcedure")
+    service = await resolve(context, InferenceService, request.inferenceService, "inferenceService")
     content = {**request.dump(), "metadata": {}}
-    about_it = {name: content.pop(name, None) for name in ("useCase", "author")}
-    content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name, **about_it)
+    texts = {name: content.pop(name, None) for name in ("useCase", "author")}
+    content["annotations"] = naming(auditProcedure=procedure.name, inferenceService=service.name, **texts)
     if (baseline := content.pop("baseline", None)) is not None:
-        await resolve(call, Audit, baseline, "baseline")
+        await resolve(context, Audit, baseline, "baseline")
         content["annotations"].append({"key": BASELINE, "value": baseline})
-    needs = _Needs(call, base, service)
-    reports = [await needs.report(each) for each in procedure.requirements]
+    dependencies = _AuditDependencies(context, new, service)
+    reports = [await dependencies.report(requirement) for requirement in procedure.requirements]
     unique = dict.fromkeys(reports)
     content["metadata"]["preconditions"] = [EntityIdentifier(id=id, kind="Report").dump() for id in unique]
-    return [base.entity(Audit, content), *needs.new]
+    return [new.entity(Audit, content), *dependencies.created]
 
 
 @dataclass
-class _Needs:
-    """What one Audit needs; `new` is what has to be created for it."""
+class _AuditDependencies:
+    """Finds the reports and evaluations that one Audit needs, and creates those that are missing."""
 
-    call: Call
-    base: Base
+    context: RequestContext
+    audit: NewEntity
     service: InferenceService
-    new: list[AnyEntity] = field(default_factory=list)
+    created: list[AnyEntity] = field(default_factory=list)
 
     async def report(self, requirement: AuditRequirement) -> str:
-        """Id of the report, now known, that meets the requirement."""
+        """Return the id of a report that meets the requirement."""
         evaluation = await self._evaluation(requirement.dataset)
-        same = {"evaluation": evaluation.id, "rubric": requirement.rubric}
-        known = [
-            each for each in self.new if isinstance(each, Report) and same.items() <= each.dump().items()
-        ]
-        found = known[0] if known else await self._newest(Report, same, _is_plain)
-        return found.id if found else self._create(Report, {**same, **about(evaluation)}).id
+        fields = {"evaluation": evaluation.id, "rubric": requirement.rubric}
+        for entity in self.created:
+            if isinstance(entity, Report) and fields.items() <= entity.dump().items():
+                return entity.id
+        newest = await self._newest(Report, fields, _is_plain)
+        return newest.id if newest else self._create(Report, {**fields, **subject_of(evaluation)}).id
 
     async def _evaluation(self, dataset: str) -> Evaluation:
-        for each in self.new:
-            if isinstance(each, Evaluation) and each.dataset == dataset:
-                return each
-        same = {"dataset": dataset, "inferenceService": self.service.id}
-        found = await self._newest(Evaluation, same, _is_strict)
-        if found is not None:
-            return found
-        data = await resolve(self.call, Dataset, dataset, "auditProcedure")
+        for entity in self.created:
+            if isinstance(entity, Evaluation) and entity.dataset == dataset:
+                return entity
+        fields = {"dataset": dataset, "inferenceService": self.service.id}
+        newest = await self._newest(Evaluation, fields, _is_strict)
+        if newest is not None:
+            return newest
+        data = await resolve(self.context, Dataset, dataset, "auditProcedure")
         request = EvaluationInferenceSessionRequest(inferenceService=self.service.id)
-        session = await own_session(self.call, request)
+        session = await own_session(self.context, request)
         content = {"inferenceSession": session.dump(), "annotations": naming(dataset=data.name)}
         return self._create(Evaluation, {"dataset": dataset, **content})
 
     async def _newest(self, kind: type[E], filters: dict[str, str], suits: Callable[[E], bool]) -> E | None:
-        """The account's newest Complete one that the caller may use, and that suits."""
-        wanted = {**filters, "account": self.base.account, "status": "Complete"}
+        """Return the account's newest Complete entity that the caller may use and that suits."""
+        conditions = {**filters, "account": self.audit.account, "status": "Complete"}
         query = Query(
             kind.__name__,
-            {name: (value,) for name, value in wanted.items()},
-            scope=self.call.access.scope(_resource(kind), "consume"),
+            {name: (value,) for name, value in conditions.items()},
+            scope=self.context.access.scope(_resource(kind), "consume"),
             order_by="creationTime",
             order="descending",
             limit=_PAGE,
         )
-        while found := await self.call.api.entities.query(query):
-            for json in found:
-                with suppress(Conflict):  # one that an older version made answers nothing now
-                    entity: E = parsed(kind.__name__, json)  # type: ignore[assignment]
+        while page := await self.context.api.entities.query(query):
+            for json in page:
+                with suppress(
+                    Conflict
+                ):  # an entity that only an older schema accepts can be used for nothing
+                    entity: E = parse(kind.__name__, json)  # type: ignore[assignment]
                     if suits(entity):
                         return entity
-            query = replace(query, after=cursor(orjson.loads(found[-1]), kind.__name__, query.order_by))
+            query = replace(query, after=cursor(orjson.loads(page[-1]), kind.__name__, query.order_by))
         return None
 
     def _create(self, kind: type[E], content: dict[str, object]) -> E:
         resource = _resource(kind)
-        if not self.call.access.allows(resource, "create", self.base.account, ""):
+        if not self.context.access.allows(resource, "create", self.audit.account, ""):
             raise Forbidden(
                 f"auditProcedure: a new {kind.__name__} is needed, and the token lacks {resource}/create for the "
-                f"account {self.base.account}",
+                f"account {self.audit.account}",
                 field="auditProcedure",
             )
-        id = derived_id("audit", self.base.id, str(len(self.new)))
-        entity = Base(id, self.base.account, self.base.now).entity(kind, content)
-        self.new.append(entity)
+        id = derived_id("audit", self.audit.id, str(len(self.created)))
+        entity = NewEntity(id, self.audit.account, self.audit.now).entity(kind, content)
+        self.created.append(entity)
         return entity
 
 
 def _is_plain(report: Report) -> bool:
-    """Scored as the requirement says: one with modules or views of its own answers another question."""
+    """Return whether a report scores as the requirement says: modules or views of its own change the question."""
     return not report.modules and report.datasetView is None and report.evaluationView is None
 
 
 def _is_strict(evaluation: Evaluation) -> bool:
-    """Asked as one that the audit would make: every row, as it is, and none left out. How patiently does not matter."""
+    """Return whether an evaluation asks every row, unchanged; its time-outs and retries do not matter."""
     standard = EvaluationClientConfiguration()
     return all(getattr(evaluation.client, name) == getattr(standard, name) for name in _DECISIVE)
 

@@ -1,7 +1,7 @@
-"""What is accepted has been judged: a request and the entity of it, by the code that will judge and keep it.
+"""Checks requests and new entities before they are accepted, with the code that later applies and stores them.
 
-What is accepted later than this can only fail by the order of things. `Call` asks about bodies, `Commands` about
-entities before their rows are written.
+A command that is accepted can then be rejected only because of what happened before it. `RequestContext` checks bodies,
+`Commands` checks entities before their rows are written.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from steelyard.schema.stored import check_create
 
 
 def check_body(content: Mapping[str, object], size: int, limit: int) -> None:
-    """Raises TooLarge, and Invalid for a value that no part of the platform could keep."""
+    """Raise TooLarge, and Invalid for a value that the platform could not store."""
     if size > limit:
         raise _too_large(content, size, limit)
     try:
@@ -26,7 +26,7 @@ def check_body(content: Mapping[str, object], size: int, limit: int) -> None:
 
 
 def check_entity(content: Mapping[str, object], message: bytes, revision: str, limit: int) -> None:
-    """Whether the aggregator will take the CreateEntity command of this content. Raises TooLarge, Invalid."""
+    """Raise TooLarge or Invalid if the aggregator would not apply the CreateEntity command of this content."""
     try:
         check_create(message, revision, limit)
     except Unkeepable as error:
@@ -40,18 +40,18 @@ def check_entity(content: Mapping[str, object], message: bytes, revision: str, l
 
 
 def _too_large(content: Mapping[str, object], size: int, limit: int) -> TooLarge:
-    """It names the largest field."""
+    """Return the error, which names the largest field."""
     sizes = {name: _size(value, size) for name, value in content.items()}
-    name = max(sizes, key=lambda each: sizes[each], default="body")
+    name = max(sizes, key=lambda field: sizes[field], default="body")
     return TooLarge(
-        f"{name}: has {sizes.get(name, size)} of {size} bytes, where {limit} are allowed in all, with what the "
+        f"{name}: has {sizes.get(name, size)} of {size} bytes; {limit} are allowed in all, with those that the "
         "platform adds",
         field=name,
     )
 
 
-def _size(value: object, most: int) -> int:
+def _size(value: object, total: int) -> int:
     try:
         return len(orjson.dumps(value))
-    except TypeError:  # nested too deep to be written
-        return most
+    except TypeError:  # orjson writes no value that is nested too deeply: its field counts as the largest
+        return total

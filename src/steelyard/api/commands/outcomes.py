@@ -1,7 +1,7 @@
-"""What became of commands: follows `workflows.outcomes` while somebody waits for one, and rests otherwise.
+"""Reads the outcomes of commands from `workflows.outcomes`, while the process expects one.
 
-An edit's client waits for its outcome, which is looked for at each change of the log. No client waits for a create's:
-as long as only those are expected, many are read at once.
+The client of an edit waits for its outcome, so that is read at every change of the log. No client waits for the outcome
+of a create: while only those are expected, many are read at once.
 """
 
 import asyncio
@@ -15,121 +15,113 @@ import orjson
 from steelyard.broker.log import OUTCOMES, Log, LogError, Record
 
 _log = logging.getLogger(__name__)
-_PAUSE = 0.25
-"""Longest pause between two looks while somebody waits."""
-_CALM = 0.05
-"""Shortest one while nobody is in a hurry."""
+_POLL_SECONDS = 0.25
+"""Longest time between two reads while an outcome is expected."""
+_BATCH_SECONDS = 0.05
+"""Shortest time between two reads while no client waits."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`epoch` and `offset`: of the last command that the entity had seen then, as its state says."""
+    """Outcome of a command: `applied`, or `rejected` with the reason."""
 
     command: str
     outcome: str
     reason: str | None = None
     message: str | None = None
     epoch: int | None = None
+    """Epoch of the log, and offset, of the last command in the entity's state."""
     offset: int | None = None
 
 
-class Outcomes:
-    """One follower for all who wait in this process."""
+class OutcomeReader:
+    """Reads the outcomes that this process expects."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._waiting: dict[str, asyncio.Future[Outcome]] = {}
-        self._positions: dict[int, int] = {}
-        self._wanted = asyncio.Event()
-        self._hurried: set[str] = set()
-        self._hurry = asyncio.Event()
+        self._expected: dict[str, asyncio.Future[Outcome]] = {}
+        """By command."""
+        self._offsets: dict[int, int] = {}
+        """Offsets to read from, by partition; empty while no outcome is expected."""
+        self._any_expected = asyncio.Event()
+        self._urgent: set[str] = set()
+        """Commands whose clients wait."""
+        self._any_urgent = asyncio.Event()
         self._lock = asyncio.Lock()
 
-    async def expect(self, command: str, *, hurry: bool = False) -> "asyncio.Future[Outcome]":
-        """Call it before the command is sent, and `forget` when the outcome is no longer of interest."""
-        await self._begin()
-        if hurry:
-            self._hurried.add(command)
-            self._hurry.set()
-        future = self._waiting.get(command)
+    async def expect(self, command: str, *, urgent: bool = False) -> "asyncio.Future[Outcome]":
+        """Return a future of the command's outcome. Call it before the command is sent, and `forget` in the end."""
+        async with self._lock:
+            if not self._offsets:  # earlier outcomes are those of other processes' commands
+                self._offsets = dict(await self._log.ends(OUTCOMES))
+        if urgent:
+            self._urgent.add(command)
+            self._any_urgent.set()
+        future = self._expected.get(command)
         if future is None:
-            future = self._waiting[command] = asyncio.get_running_loop().create_future()
-        self._wanted.set()
+            future = self._expected[command] = asyncio.get_running_loop().create_future()
+        self._any_expected.set()
         return future
 
     async def expect_earlier(self, commands: Iterable[str]) -> "list[asyncio.Future[Outcome]]":
-        """As `expect`, for commands that another process may have sent: all outcomes that are kept are read."""
+        """Expect commands that an earlier process may have sent: the log of outcomes is read from its beginning."""
         async with self._lock:
-            self._positions = dict.fromkeys(range(self._log.partitions), 0)
+            self._offsets = dict.fromkeys(range(self._log.partitions), 0)
         return [await self.expect(command) for command in commands]
 
     def forget(self, command: str) -> None:
-        future = self._waiting.pop(command, None)
+        """Cancel the future of a command, if its outcome has not come."""
+        future = self._remove(command)
         if future is not None and not future.done():
             future.cancel()
-        self._rest(command)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read outcomes until cancelled."""
         while True:
-            await self._wanted.wait()
+            await self._any_expected.wait()
             version = self._log.version()
             try:
                 if not await self._read():
-                    await self._log.changed(version, _PAUSE)
-                await self._pause()
+                    await self._log.changed(version, _POLL_SECONDS)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_BATCH_SECONDS):
+                        await self._any_urgent.wait()
             except LogError as error:
                 _log.warning("cannot read outcomes: %s", error)
                 await asyncio.sleep(1)
 
-    async def _pause(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CALM):
-                await self._hurry.wait()
-
-    def _rest(self, command: str) -> None:
-        """Nobody waits for this one any more."""
-        self._hurried.discard(command)
-        if not self._hurried:
-            self._hurry.clear()
-        if not self._waiting:
-            self._wanted.clear()
-
-    async def _begin(self) -> None:
-        """Whoever comes first after a rest lets the follower begin at the end: what came before is nobody's."""
-        async with self._lock:
-            if not self._positions:
-                self._positions = dict(await self._log.ends(OUTCOMES))
+    def _remove(self, command: str) -> "asyncio.Future[Outcome] | None":
+        """Return the future of a command that is expected no more."""
+        self._urgent.discard(command)
+        if not self._urgent:
+            self._any_urgent.clear()
+        future = self._expected.pop(command, None)
+        if not self._expected:
+            self._any_expected.clear()
+        return future
 
     async def _read(self) -> bool:
+        """Read the newest records of all partitions; return whether there were any."""
         async with self._lock:
-            moved = False
-            for partition, start in list(self._positions.items()):
+            some = False
+            for partition, start in list(self._offsets.items()):
                 records = await self._log.read(OUTCOMES, partition, start)
                 for record in records:
-                    self._try_to_tell(record)
+                    try:
+                        self._resolve(record)
+                    except (ValueError, TypeError, AttributeError) as error:
+                        # One record that cannot be read must not keep the others from those who wait.
+                        _log.error("an outcome of %s cannot be read", record.key, exc_info=error)
                 if records:
-                    self._positions[partition] = records[-1].offset + 1
-                    moved = True
-            if not self._waiting:
-                self._positions = {}
-            return moved
+                    self._offsets[partition] = records[-1].offset + 1
+                    some = True
+            if not self._expected:
+                self._offsets = {}
+            return some
 
-    def _try_to_tell(self, record: Record) -> None:
-        try:
-            self._tell(record)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-        ) as error:  # nobody can learn from it; others wait for theirs
-            _log.error("an outcome of %s cannot be read", record.key, exc_info=error)
-
-    def _tell(self, record: Record) -> None:
+    def _resolve(self, record: Record) -> None:
         content = orjson.loads(record.value or b"{}")
-        command = content.get("command", "")
-        future = self._waiting.pop(command, None)
-        self._rest(command)
+        future = self._remove(content.get("command", ""))
         if future is not None and not future.done():
             names = ("command", "outcome", "reason", "message", "epoch", "offset")
             future.set_result(Outcome(**{name: content.get(name) for name in names}))

@@ -1,8 +1,8 @@
-"""What becomes of the outbox's rows after they were written: sent, answered, and at last shown by the view.
+"""Takes the rows of the outbox to the log, and notes what becomes of them.
 
-A row is sent once its command is in the log. That it was sent or answered is noted a moment later, many at once: a
-process that starts again looks into the log before it sends anything a second time. A row that the view shows, or whose
-command was rejected, is settled, and reads do without it.
+A row is sent when its command is in the log, answered when the client has its response, and visible when the view shows
+the entity or the command was rejected: reads then do without it. Sent and answered are noted a moment later, many rows
+at once; so a process that starts looks into the log before it sends a row again.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from steelyard.accounts.database import Outbox, OutboxRow
-from steelyard.api.commands.outcomes import Outcome, Outcomes
+from steelyard.api.commands.outcomes import Outcome, OutcomeReader
 from steelyard.broker.log import EVENTS, STATE, Log, LogError, Message
 from steelyard.broker.partition import partition_of
 from steelyard.broker.scan import PIECE, partition_records
@@ -20,17 +20,17 @@ from steelyard.sqlite import DatabaseError
 from steelyard.views.view import View
 
 _log = logging.getLogger(__name__)
-_PAUSE = 0.05
-_IDLE = 1.0
+_BATCH_SECONDS = 0.05
+_IDLE_SECONDS = 1.0
 KEPT = timedelta(days=1)
-"""How long settled rows are kept: so long a repeated key finds its entity here, later by the entity's id."""
+"""Time for which visible rows are kept: a repeated key finds its entity here, and later by the entity's id."""
 
 
-class Settling:
-    """The rows of one API process."""
+class OutboxRelay:
+    """Sends the rows of one API process, and follows them until the view shows their entities."""
 
     def __init__(
-        self, log: Log, view: View, outbox: Outbox, outcomes: Outcomes, clock: Callable[[], datetime]
+        self, log: Log, view: View, outbox: Outbox, outcomes: OutcomeReader, clock: Callable[[], datetime]
     ) -> None:
         self._log = log
         self._view = view
@@ -38,39 +38,46 @@ class Settling:
         self._outcomes = outcomes
         self._clock = clock
         self._ends: dict[int, int] = {}
+        """Offsets of the log, by partition, below which no command lies that is sent from now on."""
         self._sending: set[str] = set()
         self._sent: dict[str, tuple[int, int]] = {}
+        """Partition and offset of commands whose sending is not noted yet."""
         self._answered: dict[str, None] = {}
+        """Commands whose answers are not noted yet, in order."""
         self._lost: list[str] = []
-        self._judged: dict[str, OutboxRow] = {}
-        self._settled: list[str] = []
-        self._unsent = False
-        self._seen = -1
-        self._fresh = False
+        """Commands whose broken connections are not noted yet."""
+        self._applied: dict[str, OutboxRow] = {}
+        """Rows that the view does not show yet."""
+        self._visible: list[str] = []
+        """Commands whose rows reads do without, which is not noted yet."""
+        self._has_unsent = False
+        self._view_version = -1
+        self._new_applied = False
         self._expired = clock()
-        self._nudge = asyncio.Event()
+        self._work = asyncio.Event()
 
     def end(self, partition: int) -> int:
-        """An offset at or before which nothing of what is sent from now on lies."""
+        """Return an offset below which no command lies that is sent from now on."""
         return self._ends.get(partition, 0)
 
     def answered(self, command: str) -> None:
-        """The response is out: the same request again is a new one."""
+        """Note that the client has its response: the same request again is a new one."""
         self._answered[command] = None
-        self._nudge.set()
+        self._work.set()
 
     def lost(self, command: str) -> None:
-        """The connection broke before the response was out: the same request again is its repeat."""
+        """Note that the connection broke before the response: the same request again is its repeat."""
         self._lost.append(command)
-        self._nudge.set()
+        self._work.set()
 
     async def add(self, rows: Sequence[OutboxRow]) -> OutboxRow:
-        """Add rows to the outbox; the row that was kept has to be sent next.
+        """Add rows to the outbox, and return the first row that is kept: this one, or that of an equal request.
 
-        What was answered or lost until now is noted in the same commit, and before.
+        The answers and losses until now are noted in the same commit, and before: whether an equal request is a repeat
+        depends on them.
         """
         answered, lost, commands = list(self._answered), self._take_lost(), {row.command for row in rows}
-        self._sending |= commands  # a repeat that comes meanwhile leaves the sending to this one
+        self._sending |= commands  # a repeat that comes now must not send them a second time
         try:
             *_, kept = await asyncio.gather(
                 self._outbox.answered(answered), self._outbox.lost(lost), self._outbox.add(rows[0], rows[1:])
@@ -85,8 +92,9 @@ class Settling:
         return kept
 
     async def begin(self) -> None:
-        """Take over from the process before: send what it did not, and wait for the rest."""
-        await self._outbox.lost()  # what the process before has not answered
+        """Take over from an earlier process: send the rows that it did not send, and follow the others."""
+        # A process that ended can have answered nothing more: its clients' next requests are repeats.
+        await self._outbox.lost()
         self._ends = dict(await self._log.ends(EVENTS))
         pending = await self._outbox.pending()
         futures = await self._outcomes.expect_earlier([row.command for row in pending]) if pending else []
@@ -95,43 +103,46 @@ class Settling:
                 await asyncio.sleep(0)
             self._follow(row, future)
             if await self._log.latest(STATE, row.entity) is not None:
-                self._judged[row.command] = row
+                self._applied[row.command] = row
         await self.resend()
 
     async def drop(self, rows: Sequence[OutboxRow]) -> None:
-        """Instead of sending them."""
+        """Give rows up that are not to be sent."""
         commands = [row.command for row in rows]
         await self._outbox.visible(commands)
         self._sending.difference_update(commands)
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
-        """All of them or none. Raises LogError; they are sent later then."""
+        """Send all rows or none. Raises LogError; the rows are then sent later."""
         commands = {row.command for row in rows}
         self._sending |= commands
         try:
             for row in rows:
                 self._follow(row, await self._outcomes.expect(row.command))
-            records = await self._log.publish([_message(row) for row in rows])
+            records = await self._log.publish(
+                [Message(EVENTS, row.topic_key, row.value, row.headers) for row in rows]
+            )
             for row, record in zip(rows, records, strict=True):
                 self._ends[record.partition] = max(self._ends.get(record.partition, 0), record.offset + 1)
                 self._sent[row.command] = (record.partition, record.offset)
         except LogError:
-            self._unsent = True
+            self._has_unsent = True
             raise
         finally:
             self._sending -= commands
-            self._nudge.set()
+            self._work.set()
 
     async def resend(self) -> None:
-        """Send what is accepted and not in the log. Raises LogError."""
+        """Send the rows whose commands are not in the log. Raises LogError."""
         rows = [row for row in await self._outbox.unsent() if row.command not in self._sending]
-        missing = [row for row in rows if not await self._find(row)]
+        # A process may have ended between sending a command and noting it: the log knows.
+        missing = [row for row in rows if not await self._is_in_log(row)]
         if missing:
-            await self._send_apart(missing)
-        self._unsent = False
+            await self._send_singly_after_failure(missing)
+        self._has_unsent = False
 
-    async def _send_apart(self, rows: Sequence[OutboxRow]) -> None:
-        """All at once; or, where one of them cannot be written, each for itself, and that one stays behind."""
+    async def _send_singly_after_failure(self, rows: Sequence[OutboxRow]) -> None:
+        """Send rows in one batch; if one of them cannot be written, send each by itself, and leave that one."""
         try:
             await self.send(rows)
         except Exception as error:
@@ -141,23 +152,27 @@ class Settling:
                 _log.critical("%s %s cannot be sent", rows[0].kind, rows[0].entity, exc_info=error)
                 return
             for row in rows:
-                await self._send_apart([row])
+                await self._send_singly_after_failure([row])
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Note and follow rows until cancelled."""
         while True:
             try:
-                await self._round()
+                await self.flush()
+                if self._has_unsent:
+                    await self.resend()
+                await self._note_visible()
+                await self._expire()
             except Exception as error:  # noqa: BLE001 - the outermost edge: the API answers also while this fails
                 defect = None if is_engine_failure(error) else error
-                _log.warning("cannot settle what was accepted: %s", error, exc_info=defect)
-                await asyncio.sleep(_IDLE)
+                _log.warning("cannot note what became of accepted commands: %s", error, exc_info=defect)
+                await asyncio.sleep(_IDLE_SECONDS)
             await self._pause()
 
     async def flush(self) -> None:
-        """Note what was sent, answered and lost."""
+        """Note the commands that were sent, answered and lost."""
         sent, answered = dict(self._sent), list(self._answered)
-        await asyncio.gather(*(self._outbox.sent(*each) for each in sent.items()))
+        await asyncio.gather(*(self._outbox.sent(command, place) for command, place in sent.items()))
         if answered:
             await self._outbox.answered(answered)
         if lost := self._take_lost():
@@ -171,7 +186,7 @@ class Settling:
         self._forget(answered)
 
     def _take_lost(self) -> list[str]:
-        """Take the lost commands, to write them once: a second write might come after a repeat took the row over."""
+        """Return the lost commands, each once: noted again after a repeat has taken its row over, it would be wrong."""
         lost, self._lost = self._lost, []
         return lost
 
@@ -179,64 +194,56 @@ class Settling:
         for command in answered:
             self._answered.pop(command, None)
 
-    async def _round(self) -> None:
-        await self.flush()
-        if self._unsent:
-            await self.resend()
-        await self._look()
-        if settled := list(self._settled):
-            await self._outbox.visible(settled)
-            del self._settled[: len(settled)]  # others may have come meanwhile
+    async def _note_visible(self) -> None:
+        """Note the rows that reads do without."""
+        version = self._view.version()
+        if version != self._view_version or self._new_applied:
+            self._view_version, self._new_applied = version, False
+            for command, row in list(self._applied.items()):
+                if await self._view.get(row.kind, row.entity) is not None:
+                    self._visible.append(command)
+                    del self._applied[command]
+        if visible := list(self._visible):
+            await self._outbox.visible(visible)
+            del self._visible[: len(visible)]  # more may have come in between
+
+    async def _expire(self) -> None:
+        """Remove rows that have been visible for long, once an hour."""
         if self._clock() - self._expired > timedelta(hours=1):
             self._expired = self._clock()
             await self._outbox.expire(self._expired - KEPT)
 
-    async def _look(self) -> None:
-        """Which of those that were judged the view shows, where either has changed."""
-        version = self._view.version()
-        if version == self._seen and not self._fresh:
-            return
-        self._seen, self._fresh = version, False
-        for command, row in list(self._judged.items()):
-            if await self._view.get(row.kind, row.entity) is not None:
-                self._settled.append(command)
-                del self._judged[command]
-
     async def _pause(self) -> None:
-        if self._judged:
-            await self._view.changed(self._seen, _PAUSE)
+        if self._applied:
+            await self._view.changed(self._view_version, _BATCH_SECONDS)
         else:
             try:
-                async with asyncio.timeout(_IDLE):  # wait_for may swallow a cancellation
-                    await self._nudge.wait()
+                async with asyncio.timeout(_IDLE_SECONDS):  # wait_for may swallow a cancellation
+                    await self._work.wait()
             except TimeoutError:
                 return
-        self._nudge.clear()
-        await asyncio.sleep(_PAUSE)  # so that many are noted at once
+        self._work.clear()
+        await asyncio.sleep(_BATCH_SECONDS)  # so that one commit notes many commands
 
     def _follow(self, row: OutboxRow, future: "asyncio.Future[Outcome]") -> None:
-        def judged(done: "asyncio.Future[Outcome]") -> None:
-            if done.cancelled():
+        def take(future: "asyncio.Future[Outcome]") -> None:
+            if future.cancelled():
                 return
-            if (outcome := done.result()).outcome == "rejected":
+            if (outcome := future.result()).outcome == "rejected":
                 _log.warning("%s %s was rejected: %s", row.kind, row.entity, outcome.message)
-                self._settled.append(row.command)
+                self._visible.append(row.command)
             else:
-                self._judged[row.command] = row
-                self._fresh = True
-            self._nudge.set()
+                self._applied[row.command] = row
+                self._new_applied = True
+            self._work.set()
 
-        future.add_done_callback(judged)
+        future.add_done_callback(take)
 
-    async def _find(self, row: OutboxRow) -> bool:
-        """Whether the command is in the log after all."""
+    async def _is_in_log(self, row: OutboxRow) -> bool:
+        """Return whether the log has the row's command, and remember where."""
         partition, start = partition_of(row.topic_key, self._log.partitions), row.ends
         async for record in partition_records(self._log, EVENTS, partition, start):
             if record.headers.get("id") == row.command:
                 self._sent[row.command] = (record.partition, record.offset)
                 return True
         return False
-
-
-def _message(row: OutboxRow) -> Message:
-    return Message(EVENTS, row.topic_key, row.value, row.headers)

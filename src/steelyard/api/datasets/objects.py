@@ -1,4 +1,4 @@
-"""What signed URLs lead to: one PUT into an upload area, one GET of a file. No other proof is asked for."""
+"""Handlers of signed URLs: one PUT into an upload area, one GET of a file. The signature is the only proof."""
 
 import asyncio
 import base64
@@ -12,30 +12,32 @@ from typing import BinaryIO
 from starlette.responses import Response, StreamingResponse
 
 from steelyard.api.datasets.uploads import verifier
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import BadRequest, Forbidden, Invalid, NotFound, Unavailable
 from steelyard.storage.signing import BadSignature
 from steelyard.storage.staging import area_of, is_closed
 from steelyard.storage.store import ObjectMissing, StorageError, StorageFull, Store
 
-_PIECE = 4 << 20
-_PAGE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
-"""Pages are made by users: they run nothing, load nothing, and have no origin."""
+_PIECE_BYTES = 4 << 20
+_CONTENT_SECURITY_POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+)
+"""Report pages are made by users: a browser runs nothing of them, loads nothing, and gives them no origin."""
 
 
-async def put(call: Call) -> Response:
-    """One file into its upload area, whole or not at all."""
-    key = _verified(call, "PUT")
-    area, store = area_of(key), call.api.platform.store
+async def put(context: RequestContext) -> Response:
+    """No content: the file is in its upload area, whole."""
+    key = _verified(context, "PUT")
+    area, store = area_of(key), context.api.platform.store
     if area is None or await is_closed(store, area):
         raise Forbidden("the upload was finalized: this URL writes no more")
-    spool = call.api.platform.settings.spool or None
+    spool = context.api.platform.settings.spool or None
     with tempfile.TemporaryDirectory(dir=spool, prefix="steelyard-upload-") as folder:
         path = Path(folder, "file")
-        digest = await _receive(call, path)
-        wanted = call.headers.get("content-md5")
-        if wanted and wanted != digest:
-            raise Invalid(f"Content-MD5: is {wanted}, and the body has {digest}", field="Content-MD5")
+        digest = await _receive(context, path)
+        expected = context.headers.get("content-md5")
+        if expected and expected != digest:
+            raise Invalid(f"Content-MD5: is {expected}, and the body has {digest}", field="Content-MD5")
         try:
             await store.put_file(key, path)
         except StorageFull as error:
@@ -43,9 +45,9 @@ async def put(call: Call) -> Response:
     return Response(status_code=200)
 
 
-async def get(call: Call) -> Response:
-    """One file, as it is: with its length, and never encoded."""
-    key, store = _verified(call, "GET"), call.api.platform.store
+async def get(context: RequestContext) -> Response:
+    """The file, unchanged: with its length, and never compressed."""
+    key, store = _verified(context, "GET"), context.api.platform.store
     try:
         size = (await store.head(key)).size
     except ObjectMissing as error:
@@ -53,34 +55,34 @@ async def get(call: Call) -> Response:
     kind = mimetypes.guess_type(key)[0] or "application/octet-stream"
     headers = {
         "Content-Length": str(size),
-        "Content-Security-Policy": _PAGE,
+        "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-transform",
     }
     return StreamingResponse(_pieces(store, key, size), headers=headers, media_type=kind)
 
 
-def _verified(call: Call, method: str) -> str:
-    raw = call.request.scope["raw_path"].decode("ascii")
+def _verified(context: RequestContext, method: str) -> str:
+    raw = context.request.scope["raw_path"].decode("ascii")
     path = raw.partition("/v0/objects/")[2]
-    query = call.request.scope["query_string"].decode("ascii", "replace")
+    query = context.request.scope["query_string"].decode("ascii", "replace")
     try:
-        return verifier(call).verify(method, path, query, call.headers, call.now)
+        return verifier(context).verify(method, path, query, context.headers, context.now)
     except BadSignature as error:
         raise Forbidden(str(error)) from error
 
 
-async def _receive(call: Call, path: Path) -> str:
-    if call.headers.get("content-encoding", "identity") != "identity":
+async def _receive(context: RequestContext, path: Path) -> str:
+    if context.headers.get("content-encoding", "identity") != "identity":
         raise BadRequest("Content-Encoding: the file should come as it is", field="Content-Encoding")
     md5 = hashlib.md5(usedforsecurity=False)
     with path.open("wb") as file:
         pieces: list[bytes] = []
         size = 0
-        async for piece in call.stream(call.api.platform.settings.file_bytes):
+        async for piece in context.stream(context.api.platform.settings.file_bytes):
             pieces.append(piece)
             size += len(piece)
-            if size >= _PIECE:
+            if size >= _PIECE_BYTES:
                 await asyncio.to_thread(_write, file, md5, pieces)
                 pieces, size = [], 0
         await asyncio.to_thread(_write, file, md5, pieces)
@@ -94,8 +96,8 @@ def _write(file: BinaryIO, md5: "hashlib._Hash", pieces: list[bytes]) -> None:
 
 
 async def _pieces(store: Store, key: str, size: int) -> AsyncIterator[bytes]:
-    for start in range(0, size, _PIECE):
+    for start in range(0, size, _PIECE_BYTES):
         try:
-            yield await store.get_range(key, start, min(_PIECE, size - start))
+            yield await store.get_range(key, start, min(_PIECE_BYTES, size - start))
         except StorageError:
-            return  # the length was announced: the client sees that the rest is missing
+            return  # the headers are out; by the announced length the client sees that the rest is missing

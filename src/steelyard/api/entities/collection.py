@@ -1,20 +1,20 @@
-"""The one generic collection: what every kind of entity is asked and told, driven by the table in `kinds.py`."""
+"""Handlers that every kind of entity has: create, get, query, edit, delete."""
 
 import re
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import orjson
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from steelyard.api.commands.commands import Edit, derived_id
-from steelyard.api.entities.creation import Base, Build
+from steelyard.api.entities.creation import Build, NewEntity
 from steelyard.api.entities.dependents import warning
-from steelyard.api.entities.loading import load_json, load_known
-from steelyard.api.entities.reading import created
-from steelyard.api.http.context import Call, answer, json_of, json_response
+from steelyard.api.entities.loading import load_json, load_summary
+from steelyard.api.entities.reading import entity_of
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid, invalid
+from steelyard.api.http.responses import json_response, model_response, value_response
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import Status
 from steelyard.schema.commands import (
@@ -28,7 +28,7 @@ from steelyard.schema.commands import (
     StatusPatch,
     UpdateEntityStatus,
 )
-from steelyard.schema.entities import PLURALS, AnyEntity
+from steelyard.schema.entities import PLURALS
 from steelyard.schema.requests import CreateRequest, DocumentationEditRequest, LabelsEditRequest
 from steelyard.schema.security import SecurityContext
 from steelyard.schema.status import TERMINAL
@@ -37,7 +37,9 @@ from steelyard.views.view import BadQuery
 
 _RESERVED = re.compile(r"(([^/]+\.)?dyff\.io|steelyard)/")
 ACCESS = {"public", "internal", None}
-"""Values of the one reserved label that is set through the ordinary route: who sees the entity outside."""
+"""Values of `dyff.io/access`, the one reserved label that clients may set: who sees the entity outside."""
+MORE = "steelyard-more"
+"""Header of an answer that does not hold all entities that match."""
 
 
 @dataclass(frozen=True)
@@ -48,115 +50,112 @@ class Collection:
     request: type[CreateRequest]
     build: Build
     privileged: bool = False
-    """Whether an administrator's request may have a securityContext."""
-
-    most: ClassVar[str] = "steelyard-more"
+    """True if an administrator's request may have a securityContext."""
 
     @property
     def resource(self) -> APIResource:
         return PLURALS[self.kind]  # type: ignore[return-value]
 
-    async def create(self, call: Call) -> Response:
-        return json_response(await self.created(call))
+    async def create(self, context: RequestContext) -> Response:
+        return json_response(await self.created(context))
 
-    async def created(self, call: Call) -> bytes:
-        """The JSON of the new entity, or of the one that an earlier request like this one has made."""
-        content = await call.json()
-        call.reply.watch(call.request.receive)
-        more = self._privileges(call, content)
+    async def created(self, context: RequestContext) -> bytes:
+        """Return the JSON of the new entity, or of the entity of an earlier request that this one repeats."""
+        content = await context.json()
+        context.reply.watch(context.request.receive)
+        privileged = self._privileged_fields(context, content)
         try:
             request = self.request.model_validate(content)
         except ValidationError as error:
             raise invalid(error) from error
-        if not call.access.allows(self.resource, "create", request.account, ""):
+        if not context.access.allows(self.resource, "create", request.account, ""):
             raise Forbidden(
                 f"account: the token lacks {self.resource}/create for account {request.account!r}",
                 field="account",
             )
-        asker = call.asker()
-        key = asker.idempotency_key
-        id = derived_id(request.account, key) if key is not None else call.api.platform.new_id()
-        entities = await self._built(call, request, Base(id, request.account, call.now, more))
-        row, new = await call.api.commands.create(entities, asker, call.now, call.reply)
-        return created(row) if new else await call.api.entities.get(row.kind, row.entity) or created(row)
-
-    async def get(self, call: Call) -> Response:
-        return json_response(await load_json(call))
-
-    async def query(self, call: Call) -> Response:
-        """A JSON array. With more entities than one answer holds, the header `steelyard-more` says so."""
-        scope = call.access.scope(self.resource, "query")
-        most = call.api.platform.settings.query_limit
+        origin = context.command_origin()
+        key = origin.idempotency_key
+        id = derived_id(request.account, key) if key is not None else context.api.platform.new_id()
         try:
-            query = parse_query(self.kind, call.query, scope)
-            limit = min(query.limit or most, most)
-            found = await call.api.entities.query(replace(query, limit=limit + 1))
+            new = NewEntity(id, request.account, context.now, privileged)
+            entities = list(await self.build(context, request, new))
+        except ValidationError as error:
+            raise invalid(error) from error
+        row, is_new = await context.api.commands.create(entities, origin, context.now, context.reply)
+        json = None if is_new else await context.api.entities.get(row.kind, row.entity)
+        return json or entity_of(row)
+
+    async def get(self, context: RequestContext) -> Response:
+        return json_response(await load_json(context))
+
+    async def query(self, context: RequestContext) -> Response:
+        """A JSON array. With more entities than one answer holds, the header `steelyard-more` says so."""
+        scope = context.access.scope(self.resource, "query")
+        maximum = context.api.platform.settings.query_limit
+        try:
+            query = parse_query(self.kind, context.query, scope)
+            limit = min(query.limit or maximum, maximum)
+            entities = await context.api.entities.query(replace(query, limit=limit + 1))
         except BadQuery as error:
             raise Invalid(str(error), field=error.field) from error
-        response = json_response(b"[%s]" % b",".join(found[:limit]))
-        if len(found) > limit:
-            response.headers[self.most] = "true"
+        response = json_response(b"[%s]" % b",".join(entities[:limit]))
+        if len(entities) > limit:
+            response.headers[MORE] = "true"
         return response
 
-    async def delete(self, call: Call) -> Response:
-        """What uses it is no hindrance, and is told in `message`."""
-        return await self._change_status(call, "Deleted", "DeleteCommand")
+    async def delete(self, context: RequestContext) -> Response:
+        """The status; `message` names the entities that use the deleted one, which go on."""
+        return await self._change_status(context, "Deleted", "DeleteCommand")
 
-    async def terminate(self, call: Call) -> Response:
-        return await self._change_status(call, "Terminated", "TerminateCommand")
+    async def terminate(self, context: RequestContext) -> Response:
+        return await self._change_status(context, "Terminated", "TerminateCommand")
 
-    async def label(self, call: Call) -> Response:
-        """The labels as they are then."""
-        request = await call.edit(LabelsEditRequest)
-        entity = await load_known(call)
+    async def label(self, context: RequestContext) -> Response:
+        """All labels after the edit."""
+        request = await context.edit(LabelsEditRequest)
+        entity = await load_summary(context)
         _check_reserved(request)
         patch = LabelsPatch(labels=request.labels)
         data = LabelsData(id=entity.id, kind=entity.kind, attributes=patch)
-        json = await self._edit(call, EditEntityLabels(data=data))
-        return json_of({"labels": orjson.loads(json).get("labels", {})})
+        json = await self._edit(context, EditEntityLabels(data=data))
+        return value_response({"labels": orjson.loads(json).get("labels", {})})
 
-    async def documentation(self, call: Call) -> Response:
-        return json_of(_documentation(await load_json(call)))
+    async def documentation(self, context: RequestContext) -> Response:
+        return value_response(_documentation(await load_json(context)))
 
-    async def edit_documentation(self, call: Call) -> Response:
-        """The documentation as it is then."""
-        request = await call.edit(DocumentationEditRequest)
-        entity = await load_known(call)
+    async def edit_documentation(self, context: RequestContext) -> Response:
+        """The documentation after the edit."""
+        request = await context.edit(DocumentationEditRequest)
+        entity = await load_summary(context)
         attributes = DocumentationAttributes(documentation=request.documentation)
         data = DocumentationData(id=entity.id, kind=entity.kind, attributes=attributes)
-        return json_of(_documentation(await self._edit(call, EditEntityDocumentation(data=data))))
+        return value_response(_documentation(await self._edit(context, EditEntityDocumentation(data=data))))
 
-    async def _built(self, call: Call, request: CreateRequest, base: Base) -> list[AnyEntity]:
-        try:
-            return list(await self.build(call, request, base))
-        except ValidationError as error:
-            raise invalid(error) from error
-
-    def _privileges(self, call: Call, content: dict[str, object]) -> dict[str, object]:
+    def _privileged_fields(self, context: RequestContext, content: dict[str, object]) -> dict[str, object]:
         if not self.privileged or "securityContext" not in content:
             return {}
-        if not call.access.administrator:
+        if not context.access.administrator:
             raise Forbidden("securityContext: takes an administrator's grant", field="securityContext")
         try:
             return {"securityContext": SecurityContext.model_validate(content.pop("securityContext")).dump()}
         except ValidationError as error:
             raise invalid(error) from error
 
-    async def _change_status(self, call: Call, status: str, reason: str) -> Response:
-        entity = await load_known(call)
-        if entity.status == "Deleted" == status:
-            return answer(Status(status=entity.status, reason=entity.reason))
+    async def _change_status(self, context: RequestContext, status: str, reason: str) -> Response:
+        entity = await load_summary(context)
+        if status == "Deleted" == entity.status:
+            return model_response(Status(status=entity.status, reason=entity.reason))
         if status == "Terminated" != entity.status and entity.status in TERMINAL:
             raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: there is nothing to end")
-        used = await warning(call, entity) if status == "Deleted" else None
+        in_use = await warning(context, entity) if status == "Deleted" else None
         patch = StatusPatch(status=status, reason=reason, message=None)
         data = StatusData(id=entity.id, kind=entity.kind, attributes=patch)
-        content = orjson.loads(await self._edit(call, UpdateEntityStatus(data=data)))
-        told = Status(**{name: content.get(name) for name in Status.model_fields})
-        return answer(told.model_copy(update={"message": used}) if used else told)
+        content = orjson.loads(await self._edit(context, UpdateEntityStatus(data=data)))
+        changed = Status(**{name: content.get(name) for name in Status.model_fields})
+        return model_response(changed.model_copy(update={"message": in_use}) if in_use else changed)
 
-    async def _edit(self, call: Call, command: Edit) -> bytes:
-        return await call.api.commands.edit(command, call.asker(), call.now)
+    async def _edit(self, context: RequestContext, command: Edit) -> bytes:
+        return await context.api.commands.edit(command, context.command_origin(), context.now)
 
 
 def _check_reserved(request: LabelsEditRequest) -> None:
@@ -172,5 +171,5 @@ def _check_reserved(request: LabelsEditRequest) -> None:
 
 def _documentation(json: bytes) -> dict[str, object]:
     entity = orjson.loads(json)
-    said = (entity.get("metadata") or {}).get("documentation") or {}
-    return {**said, "schemaVersion": "0.1", "entity": entity["id"]}
+    documentation = (entity.get("metadata") or {}).get("documentation") or {}
+    return {**documentation, "schemaVersion": "0.1", "entity": entity["id"]}

@@ -1,7 +1,7 @@
-"""Reads wait until the view shows everything that the log held when this process began.
+"""Refuses reads until the view shows everything that the log held when this process began.
 
-A view that was lost is built anew from the log, and until then it lacks entities that were acknowledged long ago: to
-say that they do not exist would be wrong, and whoever believes it may make them again.
+A view that was lost is built anew from the log. Until then it lacks entities that were acknowledged long ago: a client
+that is told that they do not exist might create them again.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from steelyard.api.http.errors import Unavailable
 from steelyard.broker.log import STATE, Log
 from steelyard.views.view import View
 
-PATIENCE = 10.0
-"""Seconds for which the API's start waits: a view that is a few records behind needs a moment."""
+START_SECONDS = 10.0
+"""Time for which the API's start waits for the view: one that is a few records behind needs a moment."""
 
 
 class Completeness:
-    """Knows for one process whether the view is complete; once it is, it stays so."""
+    """Compares the view with the end of the log at the process's start. Once complete, it stays so."""
 
     def __init__(self, log: Log, view: View) -> None:
         self._log, self._view = log, view
@@ -24,25 +24,25 @@ class Completeness:
         self._complete = False
 
     async def begin(self) -> None:
-        """Note how long the log is, before this process writes anything."""
+        """Note the end of the log, before this process writes anything."""
         self._ends = await self._log.ends(STATE)
-        await self._look()
+        await self._is_complete()
 
-    async def wait(self, patience: float = PATIENCE) -> None:
-        """Return once the view is complete, or when `patience` is over: reads are refused from then on (`check`)."""
+    async def wait(self, seconds: float = START_SECONDS) -> None:
+        """Return once the view is complete, or when the time is over: `check` then refuses reads."""
         try:
-            async with asyncio.timeout(patience):
-                while not await self._look():  # noqa: ASYNC110 - the sink may be another process
+            async with asyncio.timeout(seconds):
+                while not await self._is_complete():  # noqa: ASYNC110 - the sink may be another process
                     await asyncio.sleep(0.05)
         except TimeoutError:
             return
 
     async def check(self) -> None:
-        """Raises Unavailable until the view is complete."""
-        if not await self._look():
+        """Raise Unavailable until the view is complete."""
+        if not await self._is_complete():
             raise Unavailable("the view of the log is being built anew, and does not show everything yet")
 
-    async def _look(self) -> bool:
+    async def _is_complete(self) -> bool:
         if not self._complete:
             shown = await self._view.positions(self._log.epoch)
             behind = [partition for partition, end in self._ends.items() if shown.get(partition, 0) < end]
@@ -50,6 +50,6 @@ class Completeness:
         return self._complete
 
     async def _lacks(self, partition: int, shown: Mapping[int, int]) -> bool:
-        """True where a record is still to be read before the end; records of other topics may have moved the end."""
+        """Return whether a record of the topic lies before the end: records of other topics may have moved the end."""
         records = await self._log.read(STATE, partition, shown.get(partition, 0), 1)
         return bool(records) and records[0].offset < self._ends[partition]

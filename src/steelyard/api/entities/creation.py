@@ -1,11 +1,11 @@
-"""From a create request to entities: what all kinds share. Each noun's module holds what is special about its own."""
+"""Makes entities of create requests: the part that all kinds share. Each noun's `creation.py` has the rest."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.schema.base import DyffEntity, SchemaModel
 from steelyard.schema.entities import AnyEntity
@@ -14,30 +14,31 @@ E = TypeVar("E", bound=DyffEntity)
 
 
 @dataclass(frozen=True)
-class Base:
-    """What the platform says about a new entity; `more` is what only an administrator may say."""
+class NewEntity:
+    """Fields of a new entity that the platform sets."""
 
     id: str
     account: str
     now: datetime
-    more: dict[str, object] = field(default_factory=dict)
+    privileged: dict[str, object] = field(default_factory=dict)
+    """Fields of the request that only an administrator may set."""
 
     def entity(self, kind: type[E], content: SchemaModel | dict[str, Any], status: str = "Created") -> E:
-        """The entity of the request's fields. Raises pydantic.ValidationError, whose errors name them."""
+        """Return an entity with the request's fields. Raises pydantic.ValidationError, whose errors name them."""
         fields = content if isinstance(content, dict) else content.dump()
-        said = {"id": self.id, "account": self.account, "creationTime": self.now, "status": status}
-        return kind.model_validate({**fields, **self.more, **said})
+        own = {"id": self.id, "account": self.account, "creationTime": self.now, "status": status}
+        return kind.model_validate({**fields, **self.privileged, **own})
 
 
-def check_replicas(call: Call, replicas: int, field: str) -> None:
-    """Raises Invalid for more replicas than the platform's settings let one session have."""
-    most = call.api.platform.settings.session_replicas
+def check_replicas(context: RequestContext, replicas: int, field: str) -> None:
+    """Raise Invalid for more replicas than the settings let one session have."""
+    most = context.api.platform.settings.session_replicas
     if replicas > most:
         raise Invalid(
-            f"{field}: {replicas} should be at most {most}, which the setting api.session_replicas allows one session",
+            f"{field}: {replicas} should be at most {most}, which the setting api.session_replicas allows a session",
             field=field,
         )
 
 
-Build = Callable[[Call, Any, Base], Awaitable[Sequence[AnyEntity]]]
-"""The new entity, then others that are created with it. Raises ApiError, naming the request's field."""
+Build = Callable[[RequestContext, Any, NewEntity], Awaitable[Sequence[AnyEntity]]]
+"""Makes the entity of a request, and others that are created with it. Raises ApiError, which names the field."""

@@ -1,12 +1,12 @@
-"""Who uses an entity: said to whoever deletes it. Deletion goes on all the same; what was made of it stays."""
+"""Finds the entities that use another one, to name them when that is deleted. They do not hinder the deletion."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
 
-from steelyard.api.entities.loading import Known
-from steelyard.api.http.context import Call
+from steelyard.api.entities.loading import EntitySummary
+from steelyard.api.http.context import RequestContext
 from steelyard.schema.dependencies import BASELINE
 from steelyard.schema.entities import PLURALS
 from steelyard.schema.status import TERMINAL, statuses
@@ -14,19 +14,21 @@ from steelyard.types import JsonValue
 from steelyard.views.fields import cursor
 from steelyard.views.view import Query
 
-_MOST = 100
-_PAGE, _READ = 200, 2000
-"""Where no filter finds the users, so many of the newest entities are read at most, a page at a time."""
-_NAMED = 3
+_MOST_COUNTED = 100
+_PAGE, _MOST_READ = 200, 2000
+"""Entities that are read where no filter selects the dependents: the newest, a page at a time."""
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
 class _Use:
-    """Use of one kind by another: found by a filter, and where that finds too much, by what the JSON says."""
+    """A way in which entities of one kind use another entity."""
 
     kind: str
     filters: Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
-    names: Callable[[Mapping[str, JsonValue], str], bool] | None = None
+    """Filters of a query for the dependents, made of the used entity."""
+    uses: Callable[[Mapping[str, JsonValue], str], bool] | None = None
+    """Tells whether an entity uses the id; None if the filters select dependents alone."""
 
 
 def _filtered(kind: str, name: str) -> _Use:
@@ -47,7 +49,7 @@ def _has_baseline(audit: Mapping[str, JsonValue], id: str) -> bool:
 
 
 _MOUNTED = _Use("InferenceService", lambda used: {}, _mounts)
-_USERS: Mapping[str, Sequence[_Use]] = {
+_USES: Mapping[str, Sequence[_Use]] = {
     "Dataset": (
         _filtered("Evaluation", "dataset"),
         _filtered("Report", "dataset"),
@@ -79,67 +81,70 @@ _USERS: Mapping[str, Sequence[_Use]] = {
     "AuditProcedure": (_filtered("Audit", "auditProcedure"),),
     "Audit": (_Use("Audit", lambda used: {}, _has_baseline),),
 }
-"""By the kind that is used."""
+"""Uses of entities, by the kind that is used."""
 
 
-async def warning(call: Call, entity: Known) -> str | None:
-    """`is used by 2 evaluations, of which 1 has not ended: 0123…`; of those that the caller may see."""
-    users: dict[str, dict[str, Mapping[str, JsonValue]]] = {}
-    for use in _USERS.get(entity.kind, ()):
-        async for user in _users(call, use, entity.content):
-            users.setdefault(use.kind, {})[user["id"]] = user
-    parts = [_in_words(kind, list(by_id.values())) for kind, by_id in users.items()]
+async def warning(context: RequestContext, entity: EntitySummary) -> str | None:
+    """Return `Dataset 89ab… is used by 2 evaluations, …`, or None. Only entities that the caller may see count."""
+    dependents: dict[str, dict[str, Mapping[str, JsonValue]]] = {}
+    for use in _USES.get(entity.kind, ()):
+        async for dependent in _dependents(context, use, entity.content):
+            dependents.setdefault(use.kind, {})[dependent["id"]] = dependent
+    parts = [_in_words(kind, list(by_id.values())) for kind, by_id in dependents.items()]
     return f"{entity.kind} {entity.id} is used by {'; '.join(parts)}" if parts else None
 
 
-async def _users(
-    call: Call, use: _Use, used: Mapping[str, JsonValue]
+async def _dependents(
+    context: RequestContext, use: _Use, used: Mapping[str, JsonValue]
 ) -> AsyncIterator[Mapping[str, JsonValue]]:
-    """At most `_MOST`, the newest first."""
+    """Yield at most `_MOST_COUNTED` dependents, the newest first."""
     alive = [status for status in statuses(use.kind) if status != "Deleted"]
     try:
         filters: dict[str, Sequence[str]] = {name: (value,) for name, value in use.filters(used).items()}
-    except (LookupError, TypeError):  # the entity was made by an older version: every user is looked at
+    except (
+        LookupError,
+        TypeError,
+    ):  # an entity of an older version may lack a field: every candidate is read
         filters = {}
     query = Query(
         use.kind,
         {**filters, "status": alive},
-        scope=call.access.scope(PLURALS[use.kind], "query"),  # type: ignore[arg-type]
+        scope=context.access.scope(PLURALS[use.kind], "query"),  # type: ignore[arg-type]
         order_by="creationTime",
         order="descending",
         limit=_PAGE,
     )
-    left = _MOST
-    for _ in range(_READ // _PAGE):
-        page = [orjson.loads(json) for json in await call.api.entities.query(query)]
-        for user in page:
-            if left and _names(use, user, used["id"]):
+    left = _MOST_COUNTED
+    for _ in range(_MOST_READ // _PAGE):
+        page = [orjson.loads(json) for json in await context.api.entities.query(query)]
+        for candidate in page:
+            if left and _is_dependent(use, candidate, used["id"]):
                 left -= 1
-                yield user
+                yield candidate
         if not left or len(page) < _PAGE:
             return
         query = replace(query, after=cursor(page[-1], use.kind, query.order_by))
 
 
-def _names(use: _Use, user: Mapping[str, JsonValue], id: str) -> bool:
+def _is_dependent(use: _Use, candidate: Mapping[str, JsonValue], id: str) -> bool:
     try:
-        return use.names is None or use.names(user, id)
-    except (LookupError, TypeError, AttributeError):  # made by an older version, of another form
+        return use.uses is None or use.uses(candidate, id)
+    except (LookupError, TypeError, AttributeError):  # an entity of an older version may have another form
         return False
 
 
-def _in_words(kind: str, users: Sequence[Mapping[str, str]]) -> str:
-    """`1 audit: 0123…`, with the number of those that have not ended."""
-    count = f"{_MOST} or more" if len(users) >= _MOST else str(len(users))
-    noun = PLURALS[kind] if len(users) > 1 else kind.lower()
-    waiting = [user["id"] for user in users if user["status"] not in TERMINAL]
-    over = [user["id"] for user in users if user["status"] in TERMINAL]
-    if not waiting:
-        return f"{count} {noun}: {_ids(over)}"
-    have = "has" if len(waiting) == 1 else "have"
-    text = f"{count} {noun}, of which {len(waiting)} {have} not ended: {_ids(waiting)}"
-    return f"{text} (ended: {_ids(over)})" if over else text
+def _in_words(kind: str, dependents: Sequence[Mapping[str, str]]) -> str:
+    """Return `2 audits, of which 1 has not ended: 0123… (ended: 4567…)`."""
+    count = f"{_MOST_COUNTED} or more" if len(dependents) >= _MOST_COUNTED else str(len(dependents))
+    noun = PLURALS[kind] if len(dependents) > 1 else kind.lower()
+    running = [dependent["id"] for dependent in dependents if dependent["status"] not in TERMINAL]
+    ended = [dependent["id"] for dependent in dependents if dependent["status"] in TERMINAL]
+    if not running:
+        return f"{count} {noun}: {_list(ended)}"
+    have = "has" if len(running) == 1 else "have"
+    text = f"{count} {noun}, of which {len(running)} {have} not ended: {_list(running)}"
+    return f"{text} (ended: {_list(ended)})" if ended else text
 
 
-def _ids(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_NAMED]) + (" …" if len(ids) > _NAMED else "")
+def _list(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:_MOST_NAMED]) + (" …" if len(ids) > _MOST_NAMED else "")

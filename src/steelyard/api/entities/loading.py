@@ -1,80 +1,60 @@
-"""An entity that a path names: found, seen by the caller, and open to the function that the route asks for.
+"""Loads the entity that a path names, for a caller who may call the route's function for it.
 
-What the caller may not see is not there; what may be seen and not touched is forbidden.
+An entity that the caller may not see does not exist for the caller (404); one that may be seen, but not used in this
+way, is forbidden (403).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
+from steelyard.api.http.access import Grant
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
-from steelyard.api.http.routing import Grant
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import ENTITIES, PLURALS, AnyEntity
 
-if TYPE_CHECKING:
-    from steelyard.api.http.context import Call
-
-_BY_RESOURCE = {plural: kind for kind, plural in PLURALS.items()}
+_KINDS = {plural: kind for kind, plural in PLURALS.items()}
 
 
-async def load_json(call: "Call") -> bytes:
-    """The entity as it goes out. Raises NotFound, Forbidden."""
-    check = call.route.check
-    assert isinstance(check, Grant)
-    return await _open_json(call, check, call.id)
-
-
-async def _open_json(call: "Call", check: Grant, id: str) -> bytes:
-    kind = _BY_RESOURCE[check.resource]
-    json = await call.api.entities.get(kind, id)
-    if json is None:
-        raise NotFound(f"id: there is no {kind} {id}")
-    if call.access.everywhere(check.resource, check.function):
-        return json
-    account = str(orjson.loads(json)["account"])
-    if call.access.allows(check.resource, check.function, account, id):
-        return json
-    if call.access.allows(check.resource, "get", account, id):
-        raise Forbidden(f"the token lacks {check.resource}/{check.function} for {kind} {id}")
-    raise NotFound(f"id: there is no {kind} {id}")
+async def load_json(context: RequestContext) -> bytes:
+    """Return the entity as it is published. Raises NotFound, Forbidden."""
+    return await _permitted_json(context, _grant(context), context.id)
 
 
 @dataclass(frozen=True)
-class Known:
-    """Facts about an entity that an edit needs: also about one that an older schema took, and this one does not."""
+class EntitySummary:
+    """The fields that an edit needs. An entity that only an older schema accepts has them too."""
 
     id: str
     kind: str
     status: str
     reason: str | None
     content: Mapping[str, Any]
+    """The whole entity, as JSON."""
 
 
-async def load_known(call: "Call") -> Known:
-    """Raises NotFound, Forbidden."""
-    content = orjson.loads(await load_json(call))
-    return Known(content["id"], content["kind"], content["status"], content.get("reason"), content)
+async def load_summary(context: RequestContext) -> EntitySummary:
+    """Return the summary of the entity. Raises NotFound, Forbidden."""
+    content = orjson.loads(await load_json(context))
+    return EntitySummary(content["id"], content["kind"], content["status"], content.get("reason"), content)
 
 
-async def load(call: "Call") -> AnyEntity:
-    """The entity, parsed. Raises NotFound, Forbidden, and Conflict where the schema does not take it any more."""
-    json = await load_json(call)
-    check = call.route.check
-    assert isinstance(check, Grant)
-    return parsed(_BY_RESOURCE[check.resource], json)
+async def load(context: RequestContext) -> AnyEntity:
+    """Return the entity. Raises NotFound, Forbidden, and Conflict for one that only an older schema accepts."""
+    return parse(_KINDS[_grant(context).resource], await load_json(context))
 
 
-async def load_other(call: "Call", resource: APIResource, id: str) -> AnyEntity:
-    """Another entity than the path's, whose files the caller may have. Raises as `load` does."""
-    return parsed(_BY_RESOURCE[resource], await _open_json(call, Grant(resource, "data"), id))
+async def load_other(context: RequestContext, resource: APIResource, id: str) -> AnyEntity:
+    """Return another entity than the path's, if the caller may read its files. Raises as `load` does."""
+    return parse(_KINDS[resource], await _permitted_json(context, Grant(resource, "data"), id))
 
 
-def parsed(kind: str, json: bytes) -> AnyEntity:
-    """Raises Conflict for an entity that an older schema took, and this one does not: it can only be deleted."""
+def parse(kind: str, json: bytes) -> AnyEntity:
+    """Return the entity. Raises Conflict for one that only an older schema accepts: it can only be deleted."""
     try:
         return ENTITIES[kind].model_validate_json(json)
     except ValidationError as error:
@@ -84,3 +64,24 @@ def parsed(kind: str, json: bytes) -> AnyEntity:
             f"{field}: {kind} {orjson.loads(json)['id']} was made by an older version, and cannot be used by this one: "
             f"{fault['msg']}"
         ) from error
+
+
+def _grant(context: RequestContext) -> Grant:
+    """Return the grant that the route needs: routes with an entity in their path always need one."""
+    assert isinstance(context.check, Grant)
+    return context.check
+
+
+async def _permitted_json(context: RequestContext, grant: Grant, id: str) -> bytes:
+    kind = _KINDS[grant.resource]
+    json = await context.api.entities.get(kind, id)
+    if json is None:
+        raise NotFound(f"id: there is no {kind} {id}")
+    if context.access.everywhere(grant.resource, grant.function):
+        return json
+    account = str(orjson.loads(json)["account"])
+    if context.access.allows(grant.resource, grant.function, account, id):
+        return json
+    if context.access.allows(grant.resource, "get", account, id):
+        raise Forbidden(f"the token lacks {grant.resource}/{grant.function} for {kind} {id}")
+    raise NotFound(f"id: there is no {kind} {id}")

@@ -1,7 +1,7 @@
-"""Reading entities: the view's, and those that were accepted and that the view does not show yet.
+"""Reads entities: those in the view, and those that were accepted and are not in the view yet.
 
-Every answer, and every reference in a request, is read through this, so that who has created something finds it. One
-entity that cannot be read is left out of a listing, logged and counted: it must not hide all others.
+Every answer, and every reference in a request, is read here, so that clients find what they have created. An entity
+that cannot be read is left out of a listing, logged and counted: it must not hide all others.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from steelyard.views.matching import merge, widened
 from steelyard.views.view import Position, Query, Stored, View
 
 _log = logging.getLogger(__name__)
-_BEFORE = Position(0, 0)
-_TURN = 500
-"""So many entities are looked at before others have a turn."""
+_NOT_IN_LOG = Position(0, 0)
+_BATCH = 500
+"""Entities that are parsed before other tasks get a turn."""
 
 
-async def _complete() -> None:
+async def _always_complete() -> None:
     return None
 
 
-class Entities:
-    """The view under the rows of the outbox that it lacks.
+class EntityReader:
+    """Reads the view, and above it the rows of the outbox whose entities the view lacks.
 
-    A row goes once the view shows its entity. Whoever finds neither looks at the view again: the entity may have moved
-    from one to the other between the two looks.
+    A row is removed once the view shows its entity. Between a look at the view and one at the outbox an entity may move
+    from the second to the first: where neither has it, both are read once more.
     """
 
     def __init__(
@@ -37,66 +37,68 @@ class Entities:
         view: View,
         outbox: Outbox,
         left_out: Callable[[str], None],
-        shown: Callable[[str, bytes], bytes] = lambda id, json: json,
-        check: Callable[[], Awaitable[None]] = _complete,
+        published: Callable[[str, bytes], bytes] = lambda id, json: json,
+        check: Callable[[], Awaitable[None]] = _always_complete,
     ) -> None:
-        """`shown` is what goes out of an entity's id and JSON; its reason may be a quarantine.
+        """Read from a view and an outbox.
 
-        `check` raises Unavailable, before every read, while the view lacks what it has shown before.
+        `left_out` is called with the kind of an entity that cannot be read. `published` returns the JSON that goes out
+        for an entity's id and JSON. `check` is called before every read, and raises Unavailable while the view lacks
+        entities that it showed before.
         """
         self._check = check
         self._view = view
         self._outbox = outbox
-        self._shown = shown
+        self._published = published
         self._left_out = left_out
 
     async def get(self, kind: str, id: str) -> bytes | None:
-        """The entity's JSON."""
+        """Return the entity's JSON, or None."""
         await self._check()
         for _ in range(2):
             if stored := await self._view.get(kind, id):
-                return self._shown(id, stored.json)
+                return self._published(id, stored.json)
             if json := (await self._accepted(kind, id)).get(id):
-                return self._shown(id, json)
+                return self._published(id, json)
         return None
 
     async def query(self, query: Query) -> Sequence[bytes]:
-        """Raises BadQuery."""
+        """Return the JSON of the entities that match, in the query's order. Raises BadQuery."""
         await self._check()
-        lacking = [
-            Stored(query.kind, id, json, _BEFORE)
+        accepted = [
+            Stored(query.kind, id, json, _NOT_IN_LOG)
             for id, json in (await self._accepted(query.kind)).items()
             if await self._view.get(query.kind, id) is None
         ]
-        found = await self._readable(await self._view.query(widened(query, lacking)))
-        return [self._shown(stored.id, stored.json) for stored in merge(query, found, lacking)]
+        stored = await self._readable(await self._view.query(widened(query, accepted)))
+        return [self._published(entity.id, entity.json) for entity in merge(query, stored, accepted)]
 
     async def find(self, id: str) -> tuple[str, bytes] | None:
-        """Kind and JSON of an entity of whatever kind."""
+        """Return kind and JSON of an entity of any kind, or None."""
         await self._check()
         for _ in range(2):
             if stored := await self._view.find(id):
                 return stored.kind, stored.json
             for row in await self._outbox.pending(entity=id):
-                if json := self._created(row):
+                if json := self._entity_of(row):
                     return row.kind, json
         return None
 
     async def _accepted(self, kind: str, id: str | None = None) -> Mapping[str, bytes]:
         rows = await self._outbox.pending(kind, id)
-        return {row.entity: json for row in rows if (json := self._created(row)) is not None}
+        return {row.entity: json for row in rows if (json := self._entity_of(row)) is not None}
 
-    def _created(self, row: OutboxRow) -> bytes | None:
+    def _entity_of(self, row: OutboxRow) -> bytes | None:
         try:
-            return created(row)
+            return entity_of(row)
         except (LookupError, TypeError, ValueError) as error:
             self._leave_out(row.kind, row.entity, error)
             return None
 
-    async def _readable(self, found: Sequence[Stored]) -> list[Stored]:
+    async def _readable(self, entities: Sequence[Stored]) -> list[Stored]:
         readable: list[Stored] = []
-        rows = iter(found)
-        while batch := list(islice(rows, _TURN)):
+        remaining = iter(entities)
+        while batch := list(islice(remaining, _BATCH)):
             readable += filter(self._is_readable, batch)
             await asyncio.sleep(0)
         return readable
@@ -110,12 +112,12 @@ class Entities:
         return True
 
     def _leave_out(self, kind: str, id: str, error: Exception) -> None:
-        _log.error("%s %s cannot be read, and is left out: %s", kind, id, error)
+        _log.error("%s %s cannot be read and is left out: %s", kind, id, error)
         self._left_out(kind)
 
 
-def created(row: OutboxRow) -> bytes:
-    """The entity that the row's command creates, with the revision that it will have."""
+def entity_of(row: OutboxRow) -> bytes:
+    """Return the entity that a row's command creates, with the revision that it will have, as JSON."""
     entity = orjson.loads(row.value)["data"]
     entity["metadata"] = {**entity.get("metadata", {}), "revision": row.command}
     return orjson.dumps(entity)

@@ -1,15 +1,15 @@
-"""References in requests: from an id to the entity that it names, for a caller who may use it.
+"""Loads the entities that a create request refers to, for a caller who may use them.
 
-A missing one is a fault of the request's field, 422 and never 404: clients take a 404 on create for a lag and repeat it
-for half a minute.
+A missing one is an error of the request's field, 422 and not 404: clients repeat a create that is answered 404 for half
+a minute, since the entity might only be late.
 """
 
 from typing import TypeVar
 
 import orjson
 
-from steelyard.api.entities.loading import parsed
-from steelyard.api.http.context import Call
+from steelyard.api.entities.loading import parse
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, Invalid
 from steelyard.schema.account import APIResource
 from steelyard.schema.entities import PLURALS, AnyEntity
@@ -21,44 +21,45 @@ E = TypeVar("E", bound=AnyEntity)
 _ENDED = FAILURE | {"Deleted", "Terminated"}
 
 
-async def resolve(call: Call, kind: type[E], id: str, field: str) -> E:
-    """The entity. Raises Invalid where it is not there or can never be used, Forbidden where it may not be."""
+async def resolve(context: RequestContext, kind: type[E], id: str, field: str) -> E:
+    """Return the entity. Raises Invalid if it does not exist or can never be used, Forbidden without `consume`."""
     name = kind.__name__
     resource: APIResource = PLURALS[name]  # type: ignore[assignment]
-    json = await call.api.entities.get(name, id)
-    if json is None or not _visible(call, resource, str(orjson.loads(json)["account"]), id):
+    json = await context.api.entities.get(name, id)
+    # An entity that the caller may not see is answered as one that does not exist: its id tells nothing.
+    if json is None or not _is_visible(context, resource, str(orjson.loads(json)["account"]), id):
         raise Invalid(f"{field}: there is no {name} {id}", field=field)
-    entity = _parsed(name, json, field)
+    try:
+        entity = parse(name, json)
+    except Conflict as error:
+        raise Invalid(f"{field}: {error.detail}", field=field) from error
     assert isinstance(entity, kind)
-    if not call.access.allows(resource, "consume", entity.account, entity.id):
+    if not context.access.allows(resource, "consume", entity.account, entity.id):
         raise Forbidden(
             f"{field}: {name} {id} may be seen, but not used: that takes {resource}/consume", field=field
         )
     if entity.status in _ENDED:
-        why = ", ".join(each for each in (entity.reason, entity.message) if each)
+        why = ", ".join(filter(None, (entity.reason, entity.message)))
         raise Invalid(f"{field}: {name} {id} is {entity.status}{f' ({why})' if why else ''}", field=field)
     return entity
 
 
-def _parsed(name: str, json: bytes, field: str) -> AnyEntity:
-    try:
-        return parsed(name, json)
-    except Conflict as error:
-        raise Invalid(f"{field}: {error.detail}", field=field) from error
-
-
-def _visible(call: Call, resource: APIResource, account: str, id: str) -> bool:
-    return any(call.access.allows(resource, function, account, id) for function in ("get", "consume"))
+def _is_visible(context: RequestContext, resource: APIResource, account: str, id: str) -> bool:
+    return any(context.access.allows(resource, function, account, id) for function in ("get", "consume"))
 
 
 def foreign_model(model: Model) -> ForeignModel:
-    return ForeignModel.parse(_only(model, ForeignModel))
+    """Return the form of a model that is embedded in a service."""
+    return ForeignModel.parse(_shared_fields(model, ForeignModel))
 
 
 def foreign_service(service: InferenceService) -> ForeignInferenceService:
-    return ForeignInferenceService.parse(_only(service, ForeignInferenceService))
+    """Return the form of a service that is embedded in a session."""
+    return ForeignInferenceService.parse(_shared_fields(service, ForeignInferenceService))
 
 
-def _only(entity: AnyEntity, form: type[ForeignModel | ForeignInferenceService]) -> dict[str, object]:
+def _shared_fields(
+    entity: AnyEntity, form: type[ForeignModel | ForeignInferenceService]
+) -> dict[str, object]:
     names = {field.alias or name for name, field in form.model_fields.items()}
     return {name: value for name, value in entity.dump().items() if name in names}

@@ -34,7 +34,7 @@ async def test_a_view_of_another_epoch_is_not_complete() -> None:
     await view.apply([], log.epoch + 1, await log.ends(STATE))
     completeness = Completeness(log, view)
     await completeness.begin()
-    await completeness.wait(patience=0.01)
+    await completeness.wait(seconds=0.01)
     with pytest.raises(Unavailable):
         await completeness.check()
 

@@ -1,4 +1,4 @@
-"""What was accepted is found at every moment: in the outbox, in the view, and on the way from one to the other."""
+"""Accepted entities can be read at every moment: in the outbox, in the view, and on the way between the two."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.accounts.database import Outbox, OutboxRow
 from steelyard.accounts.open import Ledger, open_ledger
-from steelyard.api.entities.reading import Entities
+from steelyard.api.entities.reading import EntityReader
 from steelyard.views.in_memory import MemoryView
 from steelyard.views.view import Change, Position, Query, Stored, View
 
@@ -49,7 +49,7 @@ def nobody(kind: str) -> None:
 
 
 class Moving:
-    """An outbox out of which the row goes to the view at the moment at which it is asked for."""
+    """An outbox whose row moves to the view at the moment at which it is read."""
 
     def __init__(self, outbox: Outbox, view: MemoryView) -> None:
         self._outbox, self._view = outbox, view
@@ -61,7 +61,7 @@ class Moving:
 
 
 async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(ledger: Ledger) -> None:
-    entities = Entities(MemoryView(), ledger.outbox, nobody)
+    entities = EntityReader(MemoryView(), ledger.outbox, nobody)
     json = await entities.get("Dataset", "d1")
     assert json
     assert orjson.loads(json) == {**ENTITY, "metadata": {"revision": "c1"}}
@@ -75,7 +75,7 @@ async def test_what_the_view_does_not_show_yet_is_read_from_the_outbox(ledger: L
 @pytest.mark.parametrize("look", ["get", "find", "query"])
 async def test_what_moves_between_the_two_looks_is_found(ledger: Ledger, look: str) -> None:
     view = MemoryView()
-    entities = Entities(view, cast(Outbox, Moving(ledger.outbox, view)), nobody)
+    entities = EntityReader(view, cast(Outbox, Moving(ledger.outbox, view)), nobody)
     match look:
         case "get":
             assert await entities.get("Dataset", "d1")
@@ -101,7 +101,7 @@ UNREADABLE = {
 async def test_an_entity_that_cannot_be_read_hides_no_other(ledger: Ledger, value: bytes) -> None:
     await ledger.outbox.add(replace(ROW, command="c2", entity="d2", request="other", value=value))
     left: list[str] = []
-    entities = Entities(MemoryView(), ledger.outbox, left.append)
+    entities = EntityReader(MemoryView(), ledger.outbox, left.append)
     assert [orjson.loads(json)["id"] for json in await entities.query(Query("Dataset"))] == ["d1"]
     assert left == ["Dataset"]
     assert await entities.get("Dataset", "d2") is None
@@ -114,22 +114,22 @@ async def test_a_view_of_which_one_row_is_damaged_shows_the_others(ledger: Ledge
         Change(id, orjson.dumps({**ENTITY, "id": id}), Position(1, n)) for n, id in enumerate(["d3", "d4"], 1)
     ]
     await view.apply(changes, 1, {0: 3})
-    entities = Entities(cast(View, Damaged(view, "d3")), ledger.outbox, left.append)
-    found = await entities.query(Query("Dataset", limit=10))
-    assert sorted(orjson.loads(json)["id"] for json in found) == ["d1", "d4"]
+    entities = EntityReader(cast(View, Damaged(view, "d3")), ledger.outbox, left.append)
+    datasets = await entities.query(Query("Dataset", limit=10))
+    assert sorted(orjson.loads(json)["id"] for json in datasets) == ["d1", "d4"]
     assert left == ["Dataset"]
 
 
 class Damaged:
-    """A view whose file was damaged where one entity lies."""
+    """A view whose file is damaged where one entity lies."""
 
     def __init__(self, view: MemoryView, id: str) -> None:
         self._view, self._id = view, id
 
     async def query(self, query: Query) -> Sequence[Stored]:
-        found = await self._view.query(query)
+        entities = await self._view.query(query)
         return [
-            replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in found
+            replace(stored, json=stored.json[:-9]) if stored.id == self._id else stored for stored in entities
         ]
 
     async def get(self, kind: str, id: str) -> Stored | None:

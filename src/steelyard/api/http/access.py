@@ -1,6 +1,6 @@
-"""Who asks, and what they may do: a bearer token becomes an `Access`.
+"""Checks of routes, and rights of callers: a bearer token becomes an `Access`.
 
-What counts is the token's grants and, of an account's token, what the account may now.
+The token's grants count; of an account's token, only as far as the account's permissions reach now.
 """
 
 from collections.abc import Sequence
@@ -14,26 +14,56 @@ from steelyard.schema.account import AccessGrant, APIFunction, APIResource, Scop
 
 
 @dataclass(frozen=True)
+class Grant:
+    """The token needs this function of this resource; the handler checks for which entities."""
+
+    resource: APIResource
+    function: APIFunction
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """The token needs every function of every resource and account."""
+
+
+@dataclass(frozen=True)
+class Signed:
+    """The URL has a signature, which the handler verifies; no token is needed."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """Anybody may call the route: its answer tells nothing about an account."""
+
+
+Check = Grant | Administrator | Signed | Public
+"""The check of a route: who may call it."""
+
+
+@dataclass(frozen=True)
 class Access:
-    """What one caller may do; `principal` is absent where no token was asked for."""
+    """Rights of one caller."""
 
     principal: Principal | None
+    """Owner of the token; absent where the route needs no token."""
 
     @property
     def actor(self) -> str:
-        return self._known.subject
+        """Subject of the token, such as `accounts/<id>`."""
+        return self._authenticated.subject
 
     @property
     def token(self) -> str:
-        return self._known.key_id
+        """Id of the token."""
+        return self._authenticated.key_id
 
     @property
     def administrator(self) -> bool:
-        """Whether the caller may do everything to everybody."""
+        """True if the token has every function of every resource and account."""
         return self.covers([AccessGrant(resources=["*"], functions=["*"], accounts=["*"], entities=["*"])])
 
     @property
-    def _known(self) -> Principal:
+    def _authenticated(self) -> Principal:
         if self.principal is None:
             raise NoToken("this takes a bearer token")
         return self.principal
@@ -45,16 +75,16 @@ class Access:
         return self.scope(resource, function).everything
 
     def scope(self, resource: APIResource, function: APIFunction) -> Scope:
-        """The entities for which the caller may call the function."""
-        return self._known.scope(resource, function)
+        """Return the entities for which the caller may call the function."""
+        return self._authenticated.scope(resource, function)
 
     def covers(self, grants: Sequence[AccessGrant]) -> bool:
-        """Whether the caller may do all of that."""
-        return covers(self._known.grants, grants)
+        """Return whether the caller has all of these grants."""
+        return covers(self._authenticated.grants, grants)
 
 
 async def authenticate(tokens: Tokens, headers: Sequence[tuple[bytes, bytes]], now: datetime) -> Access:
-    """Of the request's raw headers. Raises NoToken."""
+    """Return the rights of a request's bearer token, from its raw headers. Raises NoToken."""
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.decode("latin-1").partition(" ")

@@ -1,7 +1,6 @@
-"""The API: an ASGI application that finds a request's row in the route table and lets its handler answer.
+"""The ASGI application of the API: finds a request's route, checks the caller, and lets the handler answer.
 
-`make_app(platform)` makes it; `serve.py` serves it. For every request: the row, the caller, the caller's grant, the
-handler, the figures. There is no other middleware, and nothing is ever redirected.
+`make_app(platform)` makes it; `serve.py` serves it. There is no other middleware, and nothing is ever redirected.
 """
 
 import asyncio
@@ -17,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from steelyard.accounts.database import LedgerError
-from steelyard.api.http.access import Access, authenticate
-from steelyard.api.http.context import Call
+from steelyard.api.http.access import Access, Administrator, Grant, authenticate
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import (
     ApiError,
     BadRequest,
@@ -29,7 +28,7 @@ from steelyard.api.http.errors import (
     Unavailable,
 )
 from steelyard.api.http.reply import Reply
-from steelyard.api.http.routing import Administrator, Grant, Match, Route, Router
+from steelyard.api.http.routing import Match, Route, Router
 from steelyard.api.inference_sessions.replicas import Replicas
 from steelyard.api.platform import Api, Platform
 from steelyard.api.routes import routes
@@ -45,16 +44,16 @@ from steelyard.views.view import ViewError
 __all__ = ["App", "Platform", "make_app"]
 
 _log = logging.getLogger(__name__)
-_NOBODY = Access(None)
+_NO_CALLER = Access(None)
 _ABSENT = frozenset(get_args(APIResource)) - {*PLURALS.values(), "accounts", "*"}
-"""Resources of the published API that this one does not have: a 404 would let clients try for half a minute."""
-ROOM_SECONDS = 5
-"""After which a client may ask a platform again whose disk was full."""
+"""Resources of the published API that this one lacks. Clients repeat a request that is answered 404, but not 501."""
+NO_ROOM_RETRY_SECONDS = 5
+"""Pause that a client is asked for while the platform's disk is full."""
 _ENGINES = (DatabaseError, LedgerError, LogError, StorageError, ViewError)
 
 
 class App:
-    """One API process's application. Its own tasks run while `running` is entered."""
+    """Application of one API process. Its background tasks run while `running` is entered."""
 
     def __init__(self, api: Api, timer: Callable[[], float] = time.perf_counter) -> None:
         self.api = api
@@ -72,15 +71,14 @@ class App:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["asyncio.Future[None]"]:
-        """Takes over from the process before; the future ends, with what went wrong, when one of the tasks does."""
+        """Run the background tasks; yield a future that fails when one of them does."""
         api = self.api
         await api.completeness.begin()
-        await api.settling.begin()
-        runs = (api.outcomes.run(), api.settling.run(), api.quarantine.run())
-        tasks = [asyncio.create_task(work) for work in runs]
+        await api.relay.begin()
+        tasks = [asyncio.create_task(part.run()) for part in (api.outcomes, api.relay, api.quarantine)]
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for task in tasks:
-            task.add_done_callback(lambda done: self._ended(done, ended))
+            task.add_done_callback(lambda task: self._task_ended(task, ended))
         api.healthy = True
         try:
             yield ended
@@ -89,39 +87,42 @@ class App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(*_ENGINES):
-                await api.settling.flush()
+                await api.relay.flush()
             await api.replicas.close()
 
-    def _ended(self, task: "asyncio.Task[None]", ended: "asyncio.Future[None]") -> None:
+    def _task_ended(self, task: "asyncio.Task[None]", ended: "asyncio.Future[None]") -> None:
         self.api.healthy = False
         if not ended.done() and not task.cancelled() and (error := task.exception()) is not None:
             ended.set_exception(error)
-            ended.exception()  # looked at: not everybody waits for it
+            ended.exception()  # marked as seen, or asyncio complains where nobody waits for the future
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = self._timer()
         match = self.router.find(scope["method"], scope["path"])
-        reply = Reply(self.api.settling)
+        reply = Reply(self.api.relay)
         try:
             response = await self._response(match, Request(scope, receive), reply)
             try:
                 await reply.deliver(response, scope, receive, send)
             finally:
-                self.api.metrics.answered(match.route, response.status_code, self._timer() - began)
+                route = match.route
+                method, path = (route.method, route.path) if route else ("", "none")
+                seconds = self._timer() - began
+                self.api.metrics.count_answer(method, path, response.status_code, seconds)
         except ClientDisconnect:
             return
         finally:
             reply.close()
 
     async def _response(self, match: Match, request: Request, reply: Reply) -> Response:
-        """Raises ClientDisconnect, where nobody waits for one."""
+        """Return the handler's response, or that of an error. Raises ClientDisconnect if the client is gone."""
         try:
             access = await self._access(match, request.scope)
             assert match.route is not None
-            return await match.route.handler(self._call(match.route, match, request, access, reply))
+            return await match.route.handler(self._context(match.route, match, request, access, reply))
         except ClientDisconnect:
             raise
-        except Exception as error:  # noqa: BLE001 - the outermost edge: whatever it was, the client is told
+        except Exception as error:  # noqa: BLE001 - the outermost edge: any failure becomes an answer
             reply.fail()
             return answer_to(error, request.scope["path"])
 
@@ -132,18 +133,18 @@ class App:
             access = await self._access(match, scope)
             assert match.route is not None
             await match.route.handler(
-                self._call(match.route, match, socket, access, Reply(self.api.settling))
+                self._context(match.route, match, socket, access, Reply(self.api.relay))
             )
         except Exception as error:  # noqa: BLE001 - the outermost edge
             refusal = answer_to(error, scope["path"])
             if socket.application_state is WebSocketState.CONNECTING:
                 await socket.send_denial_response(refusal)
-            else:  # it was accepted: too late for an answer
+            else:  # accepted: an HTTP response is no longer possible
                 with suppress(WebSocketDisconnect):
                     await socket.close(1011)
 
     async def _access(self, match: Match, scope: Scope) -> Access:
-        """The caller, where the row asks for a grant. Raises ApiError."""
+        """Return the caller's rights, checked against the route. Raises ApiError, also if there is no route."""
         if match.route is None:
             if match.methods:
                 allowed = ", ".join(sorted(match.methods - {"WEBSOCKET"}))
@@ -154,7 +155,7 @@ class App:
             raise NotFound(f"there is no {scope['path']}")
         check = match.route.check
         if not isinstance(check, Grant | Administrator):
-            return _NOBODY
+            return _NO_CALLER
         access = await authenticate(self.api.tokens, scope["headers"], self.api.platform.clock())
         if isinstance(check, Administrator):
             if not access.administrator:
@@ -165,10 +166,12 @@ class App:
             raise Forbidden(f"the token lacks {check.resource}/{check.function}")
         return access
 
-    def _call(
+    def _context(
         self, route: Route, match: Match, connection: HTTPConnection, access: Access, reply: Reply
-    ) -> Call:
-        return Call(self.api, route, match.values, connection, self.api.platform.clock(), access, reply)
+    ) -> RequestContext:
+        return RequestContext(
+            self.api, route.check, match.values, connection, self.api.platform.clock(), access, reply
+        )
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -179,19 +182,20 @@ class App:
 
 
 def make_app(platform: Platform, replicas: Replicas | None = None) -> App:
+    """Return the application of a platform; `replicas` replaces the connections to inference sessions in tests."""
     return App(Api(platform, replicas))
 
 
 def answer_to(error: Exception, path: str) -> Response:
-    """The answer to a request for `path` that has raised; what is not the request's fault goes to the log."""
+    """Return the response to a request that raised an error; errors that are not the request's go to the log."""
     if isinstance(error, ApiError):
         return error.response()
     if no_room(error):
         _log.warning("%s: %s", path, error)
         detail = f"no room is left on the platform's disk, and nothing was accepted: {error}"
-        return Unavailable(detail, retry_after=ROOM_SECONDS).response()
+        return Unavailable(detail, retry_after=NO_ROOM_RETRY_SECONDS).response()
     if isinstance(error, ContentError):
-        return _refused(error, path).response()
+        return _content_refused(error, path).response()
     if isinstance(error, _ENGINES):
         _log.warning("%s: %s", path, error)
         return Unavailable(f"an engine does not answer: {error}").response()
@@ -199,8 +203,8 @@ def answer_to(error: Exception, path: str) -> Response:
     return ApiError("the API failed; its log says why").response()
 
 
-def _refused(error: ContentError, path: str) -> ApiError:
-    """The answer where an engine is well and does not take what it was given: asking again would change nothing."""
+def _content_refused(error: ContentError, path: str) -> ApiError:
+    """Return the error for content that a working engine refused: a repeat would not help, so it is not a 503."""
     if isinstance(error, BadLocation):
         return BadRequest(str(error))
     if isinstance(error, ObjectMissing):

@@ -1,4 +1,4 @@
-"""One request on its way through a handler: who asks, what for, with which body, and what the process has to offer."""
+"""The request that a handler answers: its caller, path, headers and body, and the parts of the API's process."""
 
 import hashlib
 import ipaddress
@@ -6,40 +6,38 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import orjson
 from pydantic import ValidationError
 from starlette.datastructures import URL, Headers, QueryParams
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from steelyard.api.commands.acceptance import check_body
-from steelyard.api.commands.commands import Asker
-from steelyard.api.http.access import Access
+from steelyard.api.commands.commands import CommandOrigin
+from steelyard.api.http.access import Access, Check
 from steelyard.api.http.errors import JSON, BadRequest, Invalid, TooLarge, UnsupportedMediaType, invalid
 from steelyard.api.http.reply import Reply
-from steelyard.api.http.routing import Route
+from steelyard.api.platform import Api
 from steelyard.schema.base import SchemaModel
-
-if TYPE_CHECKING:
-    from steelyard.api.platform import Api
 
 M = TypeVar("M", bound=SchemaModel)
 _PEEK = 4
-"""A body of up to so many times its limit is read, so as to name the field that is too large."""
+"""Bodies of up to this many times the limit are read, so that the error can name the field that is too large."""
 _VERSION = {"schemaVersion"}
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 @dataclass
-class Call:
-    """`access` is what the caller may do; it is absent where the route asks for no grant."""
+class RequestContext:
+    """One request to one route: the caller, the connection, and readers of headers and body."""
 
-    api: "Api"
-    route: Route
+    api: Api
+    check: Check
+    """The route's check: who may call it."""
     values: Mapping[str, str]
+    """Values of the path's parameters."""
     connection: HTTPConnection
     now: datetime
     access: Access
@@ -70,11 +68,7 @@ class Call:
 
     @property
     def base_url(self) -> str:
-        """Address of this API, for links: the setting, else the one at which the request came in. Raises BadRequest.
-
-        A Host is whatever the client writes, or somebody before it: without the setting it is believed only where it
-        names this machine, or the address of the connection.
-        """
+        """Address of this API, for links: the setting `public_url`, or else the request's Host. Raises BadRequest."""
         if public := self.api.platform.settings.public_url:
             return public.rstrip("/")
         scope = self.connection.scope
@@ -83,25 +77,27 @@ class Call:
             host, port = url.hostname or "", url.port
         except ValueError:
             host, port = "", None
+        # A client, or a proxy before it, may write any Host. Signed URLs must not lead elsewhere: without the setting,
+        # a Host counts only if it names this machine or the address of the connection.
         if not host or not (host == server or _is_loopback(host)):
-            said = self.headers.get("host", "")
+            header = self.headers.get("host", "")
             raise BadRequest(
-                f"Host: {said!r} is none of this API's addresses that it knows of; where clients reach it by another "
-                "name, its setting api.public_url has to say so",
+                f"Host: {header!r} is none of this API's addresses that it knows; if clients reach it by another "
+                "name, set api.public_url",
                 field="Host",
             )
         name = f"[{host}]" if ":" in host else host
         return f"{url.scheme}://{name}{f':{port}' if port else ''}"
 
     async def body(self, model: type[M]) -> M:
-        """Raises TooLarge, BadRequest, Invalid."""
+        """Return the body as a model. Raises TooLarge, BadRequest, Invalid."""
         try:
             return model.model_validate(await self.json())
         except ValidationError as error:
             raise invalid(error) from error
 
     async def edit(self, model: type[M]) -> M:
-        """The body of an edit, which has to name what it changes. Raises TooLarge, BadRequest, Invalid."""
+        """Return the body of an edit, which must change something. Raises TooLarge, BadRequest, Invalid."""
         request = await self.body(model)
         if not request.model_fields_set - _VERSION:
             missing = " or ".join(model.model_fields.keys() - _VERSION)
@@ -109,44 +105,48 @@ class Call:
         return request
 
     async def json(self) -> dict[str, object]:
-        """The body as an object; an absent one is empty. Raises TooLarge, BadRequest, Invalid."""
-        kind = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-        data = self._body = await self._read(self.api.platform.settings.entity_bytes)
-        if data and kind != JSON:
-            raise UnsupportedMediaType(f"Content-Type: {kind!r} should be {JSON}", field="Content-Type")
+        """Return the body as an object; an absent body is an empty one. Raises TooLarge, BadRequest, Invalid."""
+        media_type = self.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        limit = self.api.platform.settings.entity_bytes
+        data = self._body = b"".join([piece async for piece in self.stream(_PEEK * limit)])
+        if data and media_type != JSON:
+            raise UnsupportedMediaType(f"Content-Type: {media_type!r} should be {JSON}", field="Content-Type")
         try:
             content = orjson.loads(data or b"{}")
         except orjson.JSONDecodeError as error:
             raise BadRequest(f"body: is not JSON: {error}", field="body") from error
         if not isinstance(content, dict):
             raise BadRequest("body: should be a JSON object", field="body")
-        check_body(content, len(data), self.api.platform.settings.entity_bytes)
+        check_body(content, len(data), limit)
         return content
 
-    def asker(self) -> Asker:
-        """On whose behalf commands go out. After `json`: its digest is the body's. Raises BadRequest."""
+    def command_origin(self) -> CommandOrigin:
+        """Return the origin of this request's commands. Call it after `json`: it has the body's digest.
+
+        Raises BadRequest for a malformed Idempotency-Key or If-Match.
+        """
         key = self.headers.get("idempotency-key")
         if key is not None and not _PRINTABLE.fullmatch(key):
             raise BadRequest(
                 "Idempotency-Key: should be 1 to 255 printable characters", field="Idempotency-Key"
             )
         match = self.headers.get("if-match")
-        # What is not kept to must not be left out: the edit would have no condition.
+        # A condition that cannot be checked is refused: ignored, it would let the edit overwrite a newer revision.
         if match is not None and not _PRINTABLE.fullmatch(match.strip('"')):
             raise BadRequest(f"If-Match: {match!r} should be one revision or *", field="If-Match")
         path = self.request.scope["path"]
         names = {"request": "x-request-id", "traceparent": "traceparent", "if-match": "if-match"}
-        found = {name: self.headers.get(header, "").strip('"') for name, header in names.items()}
-        return Asker(
+        headers = {name: self.headers.get(header, "").strip('"') for name, header in names.items()}
+        return CommandOrigin(
             actor=self.access.actor,
             token=self.access.token,
-            headers={name: value for name, value in found.items() if _PRINTABLE.fullmatch(value)},
+            headers={name: value for name, value in headers.items() if _PRINTABLE.fullmatch(value)},
             idempotency_key=key,
             digest=hashlib.sha256(f"{self.request.method} {path}\n".encode() + self._body).hexdigest(),
         )
 
     async def stream(self, limit: int) -> AsyncIterator[bytes]:
-        """The body in pieces. Raises TooLarge."""
+        """Yield the body in pieces. Raises TooLarge for more than `limit` bytes."""
         size = 0
         if int(self.headers.get("content-length", "0") or 0) > limit:
             raise TooLarge(f"body: has more than {limit} bytes", field="body")
@@ -155,23 +155,6 @@ class Call:
             if size > limit:
                 raise TooLarge(f"body: has more than {limit} bytes", field="body")
             yield piece
-
-    async def _read(self, limit: int) -> bytes:
-        return b"".join([piece async for piece in self.stream(_PEEK * limit)])
-
-
-def json_response(content: bytes, status: int = 200) -> Response:
-    return Response(content, status, media_type=JSON)
-
-
-def answer(model: SchemaModel) -> Response:
-    """A model as it is published: by its JSON names, without what is absent."""
-    return json_response(model.dump_json().encode())
-
-
-def json_of(value: object) -> Response:
-    """Plain values, among them a bare string or null."""
-    return json_response(orjson.dumps(value))
 
 
 def _is_loopback(host: str) -> bool:

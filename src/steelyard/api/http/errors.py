@@ -1,4 +1,4 @@
-"""What the API answers instead of what was asked: one class for each reason, with its HTTP status.
+"""Errors that the API answers: one class for each reason, with its HTTP status.
 
 The body is `{"detail": "<a sentence that names the field>", "reason": "<Word>", "field": "<path>"}`; clients raise the
 same class again by `reason`.
@@ -16,13 +16,13 @@ from steelyard.schema.kubernetes import QUANTITY_PATTERN
 
 JSON = "application/json"
 LONGEST_VALUE = 80
-"""Characters of a wrong value that an answer repeats."""
+"""Maximum characters of a wrong value that an answer repeats."""
 _MOST_BITS = 256
 _WITHOUT_VALUE = {"value_error", "assertion_error", "missing", "extra_forbidden"}
 
 
 class ApiError(Exception):
-    """Raised anywhere below a handler; answered by the app."""
+    """An error below a handler, which the application answers."""
 
     status: ClassVar[int] = 500
     reason: ClassVar[str] = "Internal"
@@ -42,13 +42,13 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """The request as such is not readable."""
+    """400: the request as such is not readable."""
 
     status, reason = 400, "BadRequest"
 
 
 class NoToken(ApiError):
-    """There is no token, or none that counts."""
+    """401: there is no token, or it does not count."""
 
     status, reason = 401, "Unauthenticated"
 
@@ -57,61 +57,61 @@ class NoToken(ApiError):
 
 
 class Forbidden(ApiError):
-    """The token's grants do not reach so far."""
+    """403: the token's grants do not reach so far."""
 
     status, reason = 403, "Forbidden"
 
 
 class NotFound(ApiError):
-    """There is no such thing, as far as the asker may see."""
+    """404: there is no such thing, as far as the caller may see."""
 
     status, reason = 404, "NotFound"
 
 
 class NotAllowed(ApiError):
-    """The path has other methods."""
+    """405: the path has other methods."""
 
     status, reason = 405, "MethodNotAllowed"
 
 
 class Conflict(ApiError):
-    """The entity's state does not allow it, or it has changed meanwhile."""
+    """409: the entity's state does not allow it, or the entity has changed since."""
 
     status, reason = 409, "Conflict"
 
 
 class TooLarge(ApiError):
-    """A part of the request is over its limit."""
+    """413: a part of the request is over its limit."""
 
     status, reason = 413, "TooLarge"
 
 
 class UnsupportedMediaType(ApiError):
-    """The body is of a type that this route does not take."""
+    """415: the body is of a type that this route does not take."""
 
     status, reason = 415, "UnsupportedMediaType"
 
 
 class Invalid(ApiError):
-    """A field's value is not one of those allowed; `field` names it."""
+    """422: a field's value is not allowed; `field` names it."""
 
     status, reason = 422, "Invalid"
 
 
 class NotImplementedYet(ApiError):
-    """Known, and not served here."""
+    """501: known, and not served here."""
 
     status, reason = 501, "NotImplemented"
 
 
 class BadGateway(ApiError):
-    """A replica did not answer properly."""
+    """502: a replica did not answer properly."""
 
     status, reason = 502, "BadGateway"
 
 
 class Unavailable(ApiError):
-    """Raised where the same request may succeed later."""
+    """503: the same request may succeed later."""
 
     status, reason = 503, "Unavailable"
 
@@ -120,6 +120,7 @@ class Unavailable(ApiError):
 
 
 def key_taken(key: str) -> Invalid:
+    """Return the error for an idempotency key that belongs to another request."""
     return Invalid(
         f"Idempotency-Key: {key!r} was given with another request; a new one takes another key",
         field="Idempotency-Key",
@@ -127,21 +128,21 @@ def key_taken(key: str) -> Invalid:
 
 
 def invalid(error: ValidationError) -> Invalid:
-    """All of a model's faults in one sentence; `field` is the first one's."""
+    """Return one error for a model's first ten faults; its `field` is that of the first."""
     faults = [
-        (".".join(map(str, fault["loc"])) or "body", _said(fault))
+        (".".join(map(str, fault["loc"])) or "body", _message(fault))
         for fault in error.errors(include_url=False)
     ]
     return Invalid("; ".join(f"{field}: {message}" for field, message in faults[:10]), field=faults[0][0])
 
 
-def _said(fault: ErrorDetails) -> str:
-    """What is allowed, and the value. The schema's own words have the value already, where it helps."""
+def _message(fault: ErrorDetails) -> str:
+    """Return what is allowed, and the value, unless pydantic's or the schema's own message has it already."""
     message, value = fault["msg"].removeprefix("Value error, "), fault.get("input")
     if fault["type"] in _WITHOUT_VALUE or not isinstance(value, str | int | float | None):
         return message
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        return message  # Python writes no number of thousands of digits
+        return message  # Python refuses to write numbers of thousands of digits
     if fault.get("ctx", {}).get("pattern") == QUANTITY_PATTERN:
         message = "should be a quantity of Kubernetes below 8Ei, such as 500m, 2 or 4Gi"
     shown = repr(value) if len(str(value)) <= LONGEST_VALUE else f"{str(value)[:LONGEST_VALUE]!r}..."

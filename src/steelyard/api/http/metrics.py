@@ -1,14 +1,12 @@
-"""Figures of one API process, for Prometheus."""
+"""Prometheus metrics of one API process."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-
-from steelyard.api.http.routing import Route
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """Requests by route and status, and how long they took; `registry` also holds what the process counts beside."""
+    """Requests by route and status, with their times; `registry` holds the other metrics of the process as well."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -29,19 +27,19 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        # A look-up by labels costs as much as the count itself.
-        self._counters: dict[tuple[int, int], Counter] = {}
-        self._timers: dict[int, Histogram] = {}
+        # Looking a child up by its labels costs as much as counting: the children are kept.
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._histograms: dict[tuple[str, str], Histogram] = {}
 
-    def left_out(self, kind: str) -> None:
+    def count_left_out(self, kind: str) -> None:
+        """Count an entity that could not be read."""
         self._left_out.labels(kind).inc()
 
-    def answered(self, route: Route | None, status: int, seconds: float) -> None:
-        key = id(route)
-        method, path = (route.method, route.path) if route else ("", "none")
-        counter = self._counters.get((key, status))
+    def count_answer(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count an answer by the method and the path of its route."""
+        counter = self._counters.get((method, path, status))
         if counter is None:
-            counter = self._counters[key, status] = self._requests.labels(method, path, str(status))
-            self._timers[key] = self._seconds.labels(method, path)
+            counter = self._counters[method, path, status] = self._requests.labels(method, path, str(status))
+            self._histograms[method, path] = self._seconds.labels(method, path)
         counter.inc()
-        self._timers[key].observe(seconds)
+        self._histograms[method, path].observe(seconds)

@@ -11,8 +11,9 @@ from pydantic_core import core_schema
 from starlette.routing import compile_path
 
 from steelyard import __version__
+from steelyard.api.http.access import Administrator, Grant, Public, Signed
 from steelyard.api.http.errors import JSON
-from steelyard.api.http.routing import Administrator, Grant, Public, Route, Signed
+from steelyard.api.http.routing import Route
 from steelyard.types import Json
 
 Mode = Literal["validation", "serialization"]

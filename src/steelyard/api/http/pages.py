@@ -1,4 +1,4 @@
-"""What anybody may read: health, metrics, and the pages about this API."""
+"""Routes for anybody: health, metrics, and the pages about this API."""
 
 import asyncio
 import html
@@ -9,28 +9,30 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import HTMLResponse, Response
 
 from steelyard import __version__
-from steelyard.api.http.context import Call, json_of, json_response
+from steelyard.api.http.access import Public
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.documentation import page
 from steelyard.api.http.errors import Unavailable
 from steelyard.api.http.openapi import document
-from steelyard.api.http.routing import Public, Route
+from steelyard.api.http.responses import json_response, value_response
+from steelyard.api.http.routing import Route
 
 HTML = "text/html"
 
 
-async def health(call: Call) -> Response:
-    """200 while requests can be accepted."""
-    if not call.api.healthy:
+async def health(context: RequestContext) -> Response:
+    """200 while requests are accepted, else 503."""
+    if not context.api.healthy:
         raise Unavailable("the API's own tasks do not run")
-    return json_of({"status": "ok"})
+    return value_response({"status": "ok"})
 
 
-async def metrics(call: Call) -> Response:
-    return Response(generate_latest(call.api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+async def metrics(context: RequestContext) -> Response:
+    return Response(generate_latest(context.api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-async def home(call: Call) -> Response:
-    """What this is, and where to read on."""
+async def home(context: RequestContext) -> Response:
+    """A page that names this platform, and links to the others."""
     return HTMLResponse(_HOME.format(version=html.escape(__version__)))
 
 
@@ -39,14 +41,14 @@ def page_routes(table: Callable[[], Iterable[Route]]) -> Iterator[Route]:
     document_once, page_once = cache(lambda: document(table())), cache(lambda: page(table()))
 
     # Both take some tenths of a second when they are made: on a thread, other requests go on.
-    async def openapi(call: Call) -> Response:
+    async def openapi(context: RequestContext) -> Response:
         return json_response(await asyncio.to_thread(document_once))
 
-    async def docs(call: Call) -> Response:
+    async def docs(context: RequestContext) -> Response:
         return HTMLResponse(await asyncio.to_thread(page_once))
 
     for path in ("/", "/docs"):
-        yield Route("GET", path, Public(), home, "What this is", media=HTML)
+        yield Route("GET", path, Public(), home, "This platform", media=HTML)
     yield Route("GET", "/health", Public(), health, "Whether the API answers", errors=(503,))
     yield Route("GET", "/metrics", Public(), metrics, "Figures for Prometheus", media="text/plain")
     yield Route("GET", "/v0/docs", Public(), docs, "This API, to be read", media=HTML)

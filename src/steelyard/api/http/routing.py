@@ -1,54 +1,27 @@
-"""The route table's rows, and how a request finds its row.
+"""Routes, and how a request finds its route.
 
-A row is a value: what it matches, who may call it, what it takes and answers, and its handler. The app dispatches by
-it, the OpenAPI page is written from it, and the tests list it.
+A route is a value: what it matches, who may call it, what it takes and answers, and its handler. The application
+dispatches by it, the OpenAPI document is made from it, and the tests list it.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from starlette.responses import Response
+
+from steelyard.api.http.access import Check
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import JSON
-from steelyard.schema.account import APIFunction, APIResource
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from steelyard.api.http.context import Call
-
+ANY = "*/*"
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "WEBSOCKET"]
-Handler = Callable[["Call"], Awaitable["Response"]]
-
-
-@dataclass(frozen=True)
-class Grant:
-    """The caller's grants have to hold this function of this resource; for which entities, the handler asks."""
-
-    resource: APIResource
-    function: APIFunction
-
-
-@dataclass(frozen=True)
-class Administrator:
-    """The caller's grants have to hold everything of everybody."""
-
-
-@dataclass(frozen=True)
-class Signed:
-    """The URL carries its own right, a signature."""
-
-
-@dataclass(frozen=True)
-class Public:
-    """Anybody may; there is nothing of anybody in the answer."""
-
-
-Check = Grant | Administrator | Signed | Public
+Handler = Callable[[RequestContext], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A query parameter, for the documentation."""
+    """A query parameter, as it is documented."""
 
     name: str
     description: str
@@ -56,7 +29,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Route:
-    """One row. In `path`, `{name}` is one segment, and a last `{name:path}` all that is left."""
+    """One method of one path.
+
+    In `path`, `{name}` stands for one segment, and a last `{name:path}` for all the segments that are left.
+    """
 
     method: Method
     path: str
@@ -64,15 +40,15 @@ class Route:
     handler: Handler
     summary: str
     request: Any = None
-    """Model of the body, if there is one."""
+    """Model of the body; None if the route takes no body."""
     answer: Any = None
-    """Type of the answer, for the documentation."""
+    """Type of the answer, as it is documented."""
     parameters: Sequence[Parameter] = ()
     tag: str = ""
     media: str = JSON
-    """Content type of the answer; empty: it has no content."""
+    """Content type of the answer; empty if the answer has no content."""
     errors: Sequence[int] = ()
-    """Statuses besides those that follow from method, check, path and parameters."""
+    """Error statuses besides those that follow from method, check, path and parameters."""
 
 
 @dataclass
@@ -81,20 +57,21 @@ class _Node:
     one: "_Node | None" = None
     rest: "_Node | None" = None
     routes: dict[str, tuple[Route, tuple[str, ...]]] = field(default_factory=dict)
-    """By method, with the names of the path's parameters."""
+    """The route of each method, with the names of the path's parameters."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """The row of a request, and the values of its path's parameters; without a row, the methods that there are."""
+    """The route of a request, and the values of its path's parameters."""
 
     route: Route | None
     values: dict[str, str]
     methods: frozenset[str] = frozenset()
+    """Methods of the path, where the request's is none of them."""
 
 
 class Router:
-    """A tree of path segments: a look-up costs as much with one route as with three hundred."""
+    """A tree of path segments, in which a look-up costs as much with one route as with three hundred."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -103,15 +80,15 @@ class Router:
             self._add(route)
 
     def find(self, method: str, path: str) -> Match:
-        """`path` is decoded. A slash at the end makes it another path: nothing is ever redirected."""
-        found = _walk(self._root, path.split("/")[1:], 0, ())
-        if found is None:
+        """Return the route of a decoded path. A slash at the end makes it another path: nothing is redirected."""
+        end = _walk(self._root, path.split("/")[1:], 0, ())
+        if end is None:
             return Match(None, {})
-        node, values = found
-        row = node.routes.get(method)
-        if row is None:
+        node, values = end
+        if method not in node.routes:
             return Match(None, {}, frozenset(node.routes))
-        return Match(row[0], dict(zip(row[1], values, strict=True)))
+        route, names = node.routes[method]
+        return Match(route, dict(zip(names, values, strict=True)))
 
     def _add(self, route: Route) -> None:
         node = self._root
@@ -124,24 +101,27 @@ class Router:
                 node.one = node = node.one or _Node()
         if route.method in node.routes:
             raise ValueError(f"{route.method} {route.path}: is in the table twice")
-        node.routes[route.method] = (route, _names(route.path))
+        # Two routes may name the parameter of one segment differently, so each keeps its own names.
+        names = [
+            part.strip("{}").removesuffix(":path") for part in route.path.split("/") if part.startswith("{")
+        ]
+        node.routes[route.method] = (route, tuple(names))
 
 
 def _walk(
     node: _Node, segments: Sequence[str], at: int, values: tuple[str, ...]
 ) -> tuple[_Node, tuple[str, ...]] | None:
-    """A literal segment comes before a parameter, one segment before all that is left."""
+    """Return the node at the end of the path, and the values on the way.
+
+    A literal segment goes before a parameter, and a parameter of one segment before one of all that is left.
+    """
     if at == len(segments):
         return (node, values) if node.routes else None
     segment = segments[at]
-    if (child := node.literal.get(segment)) and (found := _walk(child, segments, at + 1, values)):
-        return found
-    if node.one and segment and (found := _walk(node.one, segments, at + 1, (*values, segment))):
-        return found
+    if (child := node.literal.get(segment)) and (end := _walk(child, segments, at + 1, values)):
+        return end
+    if node.one and segment and (end := _walk(node.one, segments, at + 1, (*values, segment))):
+        return end
     if node.rest and segments[-1]:
         return node.rest, (*values, "/".join(segments[at:]))
     return None
-
-
-def _names(path: str) -> tuple[str, ...]:
-    return tuple(part.strip("{}").removesuffix(":path") for part in path.split("/") if part.startswith("{"))

@@ -1,20 +1,21 @@
-"""Serves the API by uvicorn in a running event loop, until it is told to stop. Signals are the caller's business."""
+"""Serves the API by uvicorn in a running event loop until an event is set. Signals are the caller's business."""
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
 from steelyard.api.http.app import App
 
 DRAIN_SECONDS = 5
-"""How long requests in flight may take to end after `stop`."""
+"""Time in which requests in flight may end after `stop`."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, without its signal handlers, saying when it listens."""
+    """uvicorn's server, without its signal handlers; calls a function once it listens."""
 
     def __init__(self, config: uvicorn.Config, listens: Callable[[], None]) -> None:
         super().__init__(config)
@@ -33,9 +34,10 @@ class _Server(uvicorn.Server):
 async def serve(
     app: App, host: str, port: int, *, stop: asyncio.Event, ready: Callable[[str], None] | None = None
 ) -> None:
-    """Until `stop`. `ready` is told the bound URL; port 0 is one that is free. Raises OSError, and what is fatal.
+    """Serve until `stop` is set; call `ready` with the URL once requests are answered. Port 0 stands for a free one.
 
-    However it ends, nothing is answered any more.
+    Raises OSError for an address that cannot be bound, and the error of a background task that failed. However this
+    function ends, nothing is served any more.
     """
     config = uvicorn.Config(
         app,
@@ -56,7 +58,7 @@ async def serve(
             server = _Server(config, listens.set)
             serving = asyncio.create_task(server.serve([listening]))
             stopping = asyncio.create_task(_end_server(stop, server))
-            beginning = asyncio.create_task(_happened(listens))
+            beginning: asyncio.Task[Any] = asyncio.create_task(listens.wait())
             try:
                 await asyncio.wait([beginning, serving, tasks], return_when=asyncio.FIRST_COMPLETED)
                 if ready and listens.is_set():
@@ -69,10 +71,6 @@ async def serve(
                 await serving
             if tasks.done():
                 tasks.result()
-
-
-async def _happened(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 async def _end_server(stop: asyncio.Event, server: uvicorn.Server) -> None:

@@ -1,4 +1,4 @@
-"""What the API answers to an error that no handler has met: whose fault it is decides whether to ask again."""
+"""Answers to errors that no handler has caught: whose fault it is decides whether a client repeats the request."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""What is said of a request's wrong fields: the field, what is allowed, and the value."""
+"""Errors of a request name the field, what is allowed, and the value."""
 
 from typing import Annotated
 
@@ -39,9 +39,9 @@ class Asked(BaseModel):
 def test_a_wrong_value_is_repeated(body: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Asked.model_validate(body)
-    answer = invalid(caught.value)
-    assert answer.detail.startswith(said)
-    answer.response()
+    refusal = invalid(caught.value)
+    assert refusal.detail.startswith(said)
+    refusal.response()
 
 
 def test_a_long_value_is_cut() -> None:

@@ -1,13 +1,14 @@
-"""Which row a path finds."""
+"""Paths find their routes."""
 
 import pytest
 from starlette.responses import Response
 
-from steelyard.api.http.context import Call
-from steelyard.api.http.routing import Method, Public, Route, Router
+from steelyard.api.http.access import Public
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.routing import Method, Route, Router
 
 
-async def nothing(call: Call) -> Response:
+async def nothing(context: RequestContext) -> Response:
     return Response()
 
 
@@ -28,7 +29,7 @@ ROUTER = Router(row(method, path) for method, path in ROWS)
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "found", "values"),
+    ("method", "path", "route", "values"),
     [
         ("GET", "/health", "/health", {}),
         ("POST", "/v0/reports", "/v0/reports", {}),
@@ -49,9 +50,9 @@ ROUTER = Router(row(method, path) for method, path in ROWS)
         ("GET", "/", None, {}),
     ],
 )
-def test_a_path_finds_its_row(method: str, path: str, found: str | None, values: dict[str, str]) -> None:
+def test_a_path_finds_its_row(method: str, path: str, route: str | None, values: dict[str, str]) -> None:
     match = ROUTER.find(method, path)
-    assert (match.route.path if match.route else None, match.values) == (found, values)
+    assert (match.route.path if match.route else None, match.values) == (route, values)
 
 
 def test_another_method_is_told_which_there_are() -> None:

@@ -1,10 +1,10 @@
-"""Inference services: the model is embedded, and what the runner mounts has to be there."""
+"""Inference services from their create requests, with their models embedded."""
 
 from collections.abc import Sequence
 
-from steelyard.api.entities.creation import Base
+from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import foreign_model, resolve
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.schema.dataset import Dataset
 from steelyard.schema.entities import AnyEntity
@@ -17,16 +17,16 @@ _MOUNTABLE: dict[str, type[Dataset | Model | Module]] = {"Dataset": Dataset, "Mo
 
 
 async def inference_service(
-    call: Call, request: InferenceServiceCreateRequest, base: Base
+    context: RequestContext, request: InferenceServiceCreateRequest, new: NewEntity
 ) -> Sequence[AnyEntity]:
     content = request.dump()
     if request.model is not None:
-        content["model"] = foreign_model(await resolve(call, Model, request.model, "model")).dump()
-    await _check_runner(call, request)
-    return [base.entity(InferenceService, content)]
+        content["model"] = foreign_model(await resolve(context, Model, request.model, "model")).dump()
+    await _check_runner(context, request)
+    return [new.entity(InferenceService, content)]
 
 
-async def _check_runner(call: Call, request: InferenceServiceCreateRequest) -> None:
+async def _check_runner(context: RequestContext, request: InferenceServiceCreateRequest) -> None:
     if request.runner is None:
         return
     if (image := request.runner.imageRef) is not None:
@@ -42,4 +42,4 @@ async def _check_runner(call: Call, request: InferenceServiceCreateRequest) -> N
             raise Invalid(
                 f"{field}.kind: {source.kind} is none of {', '.join(_MOUNTABLE)}", field=f"{field}.kind"
             )
-        await resolve(call, _MOUNTABLE[source.kind], source.id, field)
+        await resolve(context, _MOUNTABLE[source.kind], source.id, field)

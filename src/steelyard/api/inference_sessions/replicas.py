@@ -1,7 +1,8 @@
-"""The way to a session's replicas: found by discovery, each asked whose it is at every new connection.
+"""The connections to the replicas of inference sessions.
 
-An address that another session has taken over is never sent a request. One process keeps one pool of connections for
-each replica in use, and lets it go when nobody has asked for a while.
+Replicas are found by discovery. A pod's address may be used again by another session's pod, so every new connection
+first asks the replica which session it belongs to, and no request goes to a foreign one. One process keeps one
+connection pool for each replica, and closes it when the session was not used for a while.
 """
 
 import asyncio
@@ -14,8 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from steelyard.api.http.context import Call
-from steelyard.api.http.errors import BadGateway, NotImplementedYet, Unavailable
+from steelyard.api.http.errors import BadGateway, Unavailable
 from steelyard.discovery import (
     IDENTITY_PORT,
     CheckingConnector,
@@ -28,10 +28,22 @@ from steelyard.schema.inference_session import InferenceSession
 from steelyard.schema.names import namespace_of, resource_name
 
 PORT = 8000
-_FRESH_SECONDS = 2.0
+_REFRESH_SECONDS = 2.0
 _IDLE_SECONDS = 300.0
-_PASSED_ON = ("content-type", "accept", "content-encoding")
-_ANSWERED = ("content-type", "content-encoding", "content-length", "retry-after")
+_REQUEST_HEADERS = ("content-type", "accept", "content-encoding")
+_RESPONSE_HEADERS = ("content-type", "content-encoding", "content-length", "retry-after")
+
+
+@dataclass(frozen=True)
+class Inference:
+    """One request to a session, forwarded as it came."""
+
+    endpoint: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+    silence_seconds: float
+    """Longest time without a byte of the answer."""
 
 
 @dataclass
@@ -42,21 +54,26 @@ class _Replica:
     gone: bool = False
 
     async def release(self) -> None:
-        """One request less; what is in flight when an address vanishes may end."""
+        """End one request."""
         self.in_flight -= 1
-        await self.close_if_idle()
+        await self._close_if_idle()
 
-    async def close_if_idle(self) -> None:
+    async def retire(self) -> None:
+        """Close the connections once no request is in flight: those that are may still get their answers."""
+        self.gone = True
+        await self._close_if_idle()
+
+    async def _close_if_idle(self) -> None:
         if self.gone and self.in_flight == 0:
             await self.connections.close()
 
 
-class _Answer(StreamingResponse):
-    """The replica's answer; the replica is released however the client's connection ends."""
+class _ReplicaResponse(StreamingResponse):
+    """Response of a replica, streamed to the client; the replica is released however the client's connection ends."""
 
     def __init__(self, replica: _Replica, response: aiohttp.ClientResponse) -> None:
-        kept = {name: response.headers[name] for name in _ANSWERED if name in response.headers}
-        super().__init__(response.content.iter_any(), response.status, kept)
+        headers = {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers}
+        super().__init__(response.content.iter_any(), response.status, headers)
         self._replica = replica
         self._response = response
 
@@ -69,17 +86,17 @@ class _Answer(StreamingResponse):
 
 
 @dataclass
-class _Known:
-    """What is known of one session."""
+class _Session:
+    """Replicas of one session by address; times are those of the event loop's clock."""
 
     discovery: Discovery
     replicas: dict[str, _Replica] = field(default_factory=dict)
-    looked: float = float("-inf")
+    refreshed: float = float("-inf")
     used: float = 0.0
 
 
 class Replicas:
-    """All sessions that this process was asked about."""
+    """Replicas of all sessions that this process has lately forwarded requests to."""
 
     def __init__(
         self,
@@ -92,87 +109,82 @@ class Replicas:
         self._environment = environment
         self._identity_port = identity_port
         self._find = find
-        self._known: dict[str, _Known] = {}
-        self._asking: aiohttp.ClientSession | None = None
+        self._sessions: dict[str, _Session] = {}
+        self._identity_connections: aiohttp.ClientSession | None = None
 
     async def addresses(self, session: InferenceSession) -> frozenset[str]:
-        """The replicas that are ready now."""
+        """Return the addresses of the replicas that are ready."""
         return frozenset((await self._refreshed(session)).replicas)
 
-    async def forward(self, call: Call, session: InferenceSession, endpoint: str) -> Response:
-        """Raises NotImplementedYet, Unavailable, BadGateway."""
-        kind = call.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise NotImplementedYet(f"Content-Type: {kind!r} is not forwarded; application/json is")
-        settings = call.api.platform.settings
-        body = b"".join([piece async for piece in call.stream(settings.inference_bytes)])
-        known = await self._refreshed(session)
-        for replica in sorted(known.replicas.values(), key=lambda each: each.in_flight):
+    async def forward(self, session: InferenceSession, inference: Inference) -> Response:
+        """Send a request to the least busy replica, and return its response. Raises Unavailable, BadGateway."""
+        entry = await self._refreshed(session)
+        for replica in sorted(entry.replicas.values(), key=lambda replica: replica.in_flight):
             try:
-                return await self._ask(replica, endpoint, body, call, settings.inference_seconds)
+                return await self._post(replica, inference)
             except (ForeignSession, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-                known.looked = float("-inf")  # nothing was sent: another one may be asked
+                # No connection, or not to this session: nothing was sent, so another replica may be tried.
+                entry.refreshed = float("-inf")
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                # The replica may have begun to work: only the client knows whether a repeat does harm.
                 raise BadGateway(f"the replica broke off: {type(error).__name__}: {error}") from error
         why = session.message or session.reason or session.status
         raise Unavailable(f"no replica of InferenceSession {session.id} answers ({why})", retry_after=2)
 
     async def close(self) -> None:
-        for known in self._known.values():
-            await asyncio.gather(*(each.connections.close() for each in known.replicas.values()))
-        if self._asking is not None:
-            await self._asking.close()
+        for session in self._sessions.values():
+            await asyncio.gather(*(replica.connections.close() for replica in session.replicas.values()))
+        if self._identity_connections is not None:
+            await self._identity_connections.close()
 
-    async def _ask(
-        self, replica: _Replica, endpoint: str, body: bytes, call: Call, seconds: float
-    ) -> Response:
-        headers = {name: call.headers[name] for name in _PASSED_ON if name in call.headers}
+    async def _post(self, replica: _Replica, inference: Inference) -> Response:
+        headers = {name: inference.headers[name] for name in _REQUEST_HEADERS if name in inference.headers}
         headers.setdefault("content-type", "application/json")
-        url = URL(replica.address).joinpath(endpoint.lstrip("/")).with_query(call.request.url.query)
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=seconds, sock_connect=self._connect_seconds)
+        url = URL(replica.address).joinpath(inference.endpoint.lstrip("/")).with_query(inference.query)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_read=inference.silence_seconds, sock_connect=self._connect_seconds
+        )
         replica.in_flight += 1
         try:
             response = await replica.connections.post(
-                url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+                url, data=inference.body, headers=headers, timeout=timeout, allow_redirects=False
             )
         except BaseException:
             await replica.release()
             raise
-        return _Answer(replica, response)
+        return _ReplicaResponse(replica, response)
 
-    async def _refreshed(self, session: InferenceSession) -> _Known:
-        """Looked up anew when that is a while ago, or there was none."""
+    async def _refreshed(self, session: InferenceSession) -> _Session:
+        """Return the session's replicas; discover them again if that was a while ago, or found none."""
         now = asyncio.get_running_loop().time()
-        await self._let_go(now)
-        known = self._known.get(session.id)
-        if known is None:
+        await self._close_idle(now)
+        entry = self._sessions.get(session.id)
+        if entry is None:
             name = f"{resource_name('InferenceSession', session.id)}.{namespace_of(session.account)}.svc"
-            known = self._known[session.id] = _Known(self._find(f"dns:{name}:{PORT}", self._environment))
-        known.used = now
-        if now - known.looked > _FRESH_SECONDS or not known.replicas:
-            known.looked = now
-            await self._update(session.id, known)
-        return known
+            entry = self._sessions[session.id] = _Session(self._find(f"dns:{name}:{PORT}", self._environment))
+        entry.used = now
+        if now - entry.refreshed > _REFRESH_SECONDS or not entry.replicas:
+            entry.refreshed = now
+            addresses = await entry.discovery.addresses()
+            for address in set(entry.replicas) - addresses:
+                await entry.replicas.pop(address).retire()
+            for address in addresses - set(entry.replicas):
+                entry.replicas[address] = _Replica(address, self._open_pool(session.id, address))
+        return entry
 
-    async def _update(self, session: str, known: _Known) -> None:
-        found = await known.discovery.addresses()
-        for address in set(known.replicas) - found:
-            await _drop(known.replicas.pop(address))
-        for address in found - set(known.replicas):
-            known.replicas[address] = _Replica(address, self._connections(session, address))
-
-    def _connections(self, session: str, address: str) -> aiohttp.ClientSession:
-        self._asking = self._asking or aiohttp.ClientSession()
-        identity = Identity(self._asking, session, self._identity_port)
+    def _open_pool(self, session: str, address: str) -> aiohttp.ClientSession:
+        """Return a connection pool for one replica, which checks at every new connection that it is the session's."""
+        self._identity_connections = self._identity_connections or aiohttp.ClientSession()
+        identity = Identity(self._identity_connections, session, self._identity_port)
         return aiohttp.ClientSession(
             connector=CheckingConnector(lambda: _verify(identity, address)),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def _let_go(self, now: float) -> None:
-        for id in [id for id, known in self._known.items() if now - known.used > _IDLE_SECONDS]:
-            await asyncio.gather(*(_drop(each) for each in self._known.pop(id).replicas.values()))
+    async def _close_idle(self, now: float) -> None:
+        for id in [id for id, session in self._sessions.items() if now - session.used > _IDLE_SECONDS]:
+            await asyncio.gather(*(replica.retire() for replica in self._sessions.pop(id).replicas.values()))
 
 
 async def _verify(identity: Identity, address: str) -> None:
@@ -180,8 +192,3 @@ async def _verify(identity: Identity, address: str) -> None:
         await identity.check(address)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
         raise ForeignSession(f"{address} does not say whose it is: {error}") from error
-
-
-async def _drop(replica: _Replica) -> None:
-    replica.gone = True
-    await replica.close_if_idle()

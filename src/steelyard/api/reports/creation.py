@@ -1,10 +1,10 @@
-"""Reports: what they are about follows from the evaluation; views may be named by their ids."""
+"""Reports from their create requests: dataset, service and model follow from the evaluation."""
 
 from collections.abc import Sequence
 
-from steelyard.api.entities.creation import Base
+from steelyard.api.entities.creation import NewEntity
 from steelyard.api.entities.references import resolve
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Invalid
 from steelyard.schema.data import DataView
 from steelyard.schema.dataset import Dataset
@@ -16,21 +16,23 @@ from steelyard.schema.report import Report
 from steelyard.schema.requests import ReportCreateRequest
 
 
-async def report(call: Call, request: ReportCreateRequest, base: Base) -> Sequence[AnyEntity]:
-    evaluation = await resolve(call, Evaluation, request.evaluation, "evaluation")
+async def report(
+    context: RequestContext, request: ReportCreateRequest, new: NewEntity
+) -> Sequence[AnyEntity]:
+    evaluation = await resolve(context, Evaluation, request.evaluation, "evaluation")
     for number, module in enumerate(request.modules):
-        await resolve(call, Module, module, f"modules.{number}")
-    content = {**request.dump(), **about(evaluation)}
+        await resolve(context, Module, module, f"modules.{number}")
+    content = {**request.dump(), **subject_of(evaluation)}
     if request.datasetView is not None:
-        content["datasetView"] = await _dataset_view(call, request.datasetView, evaluation.dataset)
+        content["datasetView"] = await _dataset_view(context, request.datasetView, evaluation.dataset)
     if request.evaluationView is not None:
         views = evaluation.inferenceSession.inferenceService.outputViews
         content["evaluationView"] = _view(request.evaluationView, views, "evaluationView")
-    return [base.entity(Report, content)]
+    return [new.entity(Report, content)]
 
 
-def about(evaluation: Evaluation) -> dict[str, object]:
-    """What a report of the evaluation is about."""
+def subject_of(evaluation: Evaluation) -> dict[str, object]:
+    """Return the fields of a report that follow from its evaluation."""
     service = evaluation.inferenceSession.inferenceService
     model, data = service.model, names_of(evaluation).get("dataset")
     names = naming(dataset=data, inferenceService=service.name, model=model.name if model else None)
@@ -39,18 +41,18 @@ def about(evaluation: Evaluation) -> dict[str, object]:
     return content | ({"model": model.id} if model else {})
 
 
-async def _dataset_view(call: Call, wanted: str | DataView, dataset: str) -> dict[str, object]:
-    if isinstance(wanted, DataView):
-        return wanted.dump()
-    return _view(wanted, (await resolve(call, Dataset, dataset, "datasetView")).views, "datasetView")
+async def _dataset_view(context: RequestContext, view: str | DataView, dataset: str) -> dict[str, object]:
+    if isinstance(view, DataView):
+        return view.dump()
+    return _view(view, (await resolve(context, Dataset, dataset, "datasetView")).views, "datasetView")
 
 
-def _view(wanted: str | DataView, views: Sequence[DataView], field: str) -> dict[str, object]:
-    if isinstance(wanted, DataView):
-        return wanted.dump()
-    for view in views:
-        if view.id == wanted:
-            return view.dump()
-    raise Invalid(
-        f"{field}: there is no view {wanted!r}; there are {[view.id for view in views]}", field=field
-    )
+def _view(view: str | DataView, views: Sequence[DataView], field: str) -> dict[str, object]:
+    """Return a view that is given, or that is named by its id."""
+    if isinstance(view, DataView):
+        return view.dump()
+    for candidate in views:
+        if candidate.id == view:
+            return candidate.dump()
+    ids = [candidate.id for candidate in views]
+    raise Invalid(f"{field}: there is no view {view!r}; there are {ids}", field=field)

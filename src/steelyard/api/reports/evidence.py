@@ -1,7 +1,7 @@
-"""Everything that a report or an audit was made from, as signed URLs: what a reader needs to check it elsewhere.
+"""Signed URLs of everything that a report or an audit was made from: what a reader needs to check it elsewhere.
 
-`downlinks` gives what an entity has brought about; this gives that and, below it, inputs, outputs and the records of
-the run, laid out as `steelyard report verify` and `steelyard audit verify` read them:
+`downlinks` has the entity's own files; this adds inputs, outputs and the records of the run, laid out as `steelyard
+report verify` and `steelyard audit verify` read them:
 
     report.html …                       the report's own files
     inputs/, outputs/                   its dataset; its evaluation's output with `.steelyard/`
@@ -19,8 +19,9 @@ from starlette.responses import Response
 
 from steelyard.api.datasets.downlinks import artifacts_of, link
 from steelyard.api.entities.loading import load, load_other
-from steelyard.api.http.context import Call, json_response
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import Conflict, Forbidden, NotFound
+from steelyard.api.http.responses import model_response
 from steelyard.schema.account import APIResource
 from steelyard.schema.answers import ArtifactURL, EvidenceLinks, NotIncluded
 from steelyard.schema.audit import Audit
@@ -32,56 +33,55 @@ from steelyard.schema.names import OWN_RECORDS, place
 from steelyard.schema.report import Report
 from steelyard.schema.status import SUCCESS
 
-# A report reads these of an evaluation's own records; parts and checkpoints are no evidence.
+# Records of an evaluation that a report reads; parts and checkpoints are no evidence.
 _RECORDS = (f"{OWN_RECORDS}manifest.json", f"{OWN_RECORDS}run.json")
 _ROW_ERRORS = f"{OWN_RECORDS}errors/"
 
 
-async def evidence(call: Call) -> Response:
-    """The files, and for each entity whose files are not among them the reason."""
-    entity = await load(call)
+async def evidence(context: RequestContext) -> Response:
+    """Signed URLs of all files, and for each folder that is not included the reason."""
+    entity = await load(context)
     if entity.status not in SUCCESS:
         raise Conflict(f"status: {entity.kind} {entity.id} is {entity.status}: its files are not final")
-    collected = _Collected(call)
-    await collected.own(entity, "")
+    collector = _EvidenceCollector(context)
+    await collector.own(entity, "")
     if isinstance(entity, Report):
-        await collected.origin(entity, "inputs/", "outputs/")
+        await collector.origin(entity, "inputs/", "outputs/")
     elif isinstance(entity, Audit):
-        for needed in entity.metadata.preconditions:
-            if needed.kind == "Report":
-                await collected.audited(needed.id)
+        for dependency in entity.metadata.preconditions:
+            if dependency.kind == "Report":
+                await collector.audited_report(dependency.id)
         if baseline := baseline_of(entity):
-            await collected.other("audits", baseline, "baseline/")
-    answer = EvidenceLinks(files=collected.files, notIncluded=collected.not_included)
-    return json_response(answer.dump_json().encode())
+            await collector.other("audits", baseline, "baseline/")
+    return model_response(EvidenceLinks(files=collector.files, notIncluded=collector.not_included))
 
 
 @dataclass
-class _Collected:
-    """Links to files by their paths in the reader's folder; each entity is asked for with its own grant."""
+class _EvidenceCollector:
+    """Collects links to files by their paths in the reader's folder. The caller needs a grant for each entity."""
 
-    call: Call
+    context: RequestContext
     files: list[ArtifactURL] = field(default_factory=list)
     not_included: list[NotIncluded] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
 
     async def own(self, entity: AnyEntity, folder: str) -> None:
-        """The files that `downlinks` names, and an evaluation's records."""
-        artifacts = await artifacts_of(self.call, entity)
+        """Add the files that `downlinks` has, and an evaluation's records."""
+        artifacts = await artifacts_of(self.context, entity)
         if isinstance(entity, Evaluation):
             artifacts += [artifact async for artifact in self._records(entity)]
         for artifact in artifacts:
-            signed = link(self.call, entity, artifact)
+            signed = link(self.context, entity, artifact)
             inside = artifact.model_copy(update={"path": f"{folder}{artifact.path}"})
             self.files.append(signed.model_copy(update={"artifact": inside}))
 
     async def other(self, resource: APIResource, id: str, folder: str) -> AnyEntity | None:
-        """The files of another entity; where the caller may not have them, why not."""
-        if folder in self.seen:
+        """Add the files of another entity; if the caller may not read them, the reason. A folder is added once."""
+        if folder in self.folders:
             return None
-        self.seen.add(folder)
+        self.folders.add(folder)
         try:
-            entity = await load_other(self.call, resource, id)
+            entity = await load_other(self.context, resource, id)
         except (Conflict, Forbidden, NotFound) as error:
             self.not_included.append(NotIncluded(path=folder, reason=error.detail))
             return None
@@ -92,18 +92,19 @@ class _Collected:
         return entity
 
     async def origin(self, report: Report, inputs: str, outputs: str) -> None:
-        """The files of the dataset and of the evaluation that a report was made from."""
+        """Add the files of a report's dataset and evaluation."""
         await self.other("datasets", report.dataset, inputs)
         await self.other("evaluations", report.evaluation, outputs)
 
-    async def audited(self, id: str) -> None:
+    async def audited_report(self, id: str) -> None:
+        """Add the files of one of an audit's reports, and those it was made from."""
         report = await self.other("reports", id, f"reports/{id}/")
         if isinstance(report, Report):
             await self.origin(report, f"datasets/{report.dataset}/", f"evaluations/{report.evaluation}/")
 
     async def _records(self, entity: Evaluation) -> AsyncIterator[Artifact]:
         prefix = f"{place(entity.kind, entity.id)}/"
-        async for info in self.call.api.platform.store.list(f"{prefix}{OWN_RECORDS}"):
+        async for info in self.context.api.platform.store.list(f"{prefix}{OWN_RECORDS}"):
             path = info.key.removeprefix(prefix)
             if path in _RECORDS or path.startswith(_ROW_ERRORS):
                 yield Artifact(kind=path.rpartition(".")[2], path=path, digest=Digest(md5=None))

@@ -1,4 +1,4 @@
-"""Log lines over a WebSocket, as they are written: each one text frame. The stream ends when the workflow has."""
+"""Handler that streams log lines over a WebSocket, one text frame each, until the workflow ends."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from steelyard.api.entities.loading import load
 from steelyard.api.http.access import authenticate
-from steelyard.api.http.context import Call
+from steelyard.api.http.context import RequestContext
 from steelyard.api.http.errors import ApiError
 from steelyard.api.workflows.logs import collect
 from steelyard.awake import pause_lasts
@@ -16,17 +16,17 @@ from steelyard.schema.status import TERMINAL
 
 POLL_SECONDS = 1.0
 _LATE = timedelta(seconds=60)
-"""A line may be seen so long after later ones: its piece came late."""
+"""Longest time by which a line may arrive after later lines: another Pod's piece may come late."""
 
 
-async def log_stream(call: Call) -> Response:
-    """Answers on the socket alone; it is closed with 1008 where the token counts no more."""
-    await load(call)  # refused before the socket is accepted
-    socket = call.socket
+async def log_stream(context: RequestContext) -> Response:
+    """Lines on the socket, which is closed with 1008 once the token counts no more."""
+    await load(context)  # a refusal is an HTTP answer only before the socket is accepted
+    socket = context.socket
     await socket.accept()
     gone = asyncio.create_task(_until_gone(socket))
     try:
-        await _send_all(call, socket, gone)
+        await _send_all(context, socket, gone)
         await socket.close(1000)
     except ApiError as error:
         await socket.close(1008, error.detail[:120])
@@ -37,17 +37,19 @@ async def log_stream(call: Call) -> Response:
     return Response()
 
 
-async def _send_all(call: Call, socket: WebSocket, gone: "asyncio.Task[None]") -> None:
+async def _send_all(context: RequestContext, socket: WebSocket, gone: "asyncio.Task[None]") -> None:
     sent: dict[tuple[str, str, str], datetime] = {}
-    checked = call.now
+    checked = context.now
     while not gone.done():
-        call.now = call.api.platform.clock()
-        if not pause_lasts(checked, call.api.platform.settings.recheck_seconds, call.now):
-            call.access = await authenticate(call.api.tokens, call.connection.scope["headers"], call.now)
-            checked = call.now
-        entity = await load(call)
+        context.now = context.api.platform.clock()
+        if not pause_lasts(checked, context.api.platform.settings.recheck_seconds, context.now):
+            context.access = await authenticate(
+                context.api.tokens, context.connection.scope["headers"], context.now
+            )
+            checked = context.now
+        entity = await load(context)
         since = max(sent.values()) - _LATE if sent else None
-        for entry in await collect(call, entity, since):
+        for entry in await collect(context, entity, since):
             key = (entry.timestamp, entry.labels.get("pod_uid", ""), entry.message)
             if key not in sent:
                 sent[key] = datetime.fromisoformat(entry.timestamp)

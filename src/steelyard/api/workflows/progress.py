@@ -1,9 +1,8 @@
-"""How far a workflow is, and what it waits for: the progress that its step keeps in storage, never in a status.
+"""Handler of a workflow's progress, which its step keeps in storage and never in the entity's status.
 
-Not of the published API. The command line and the demo show its one line.
+The published API has no such route. The command line and the demo show the one line of its message.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,8 @@ import orjson
 from starlette.responses import Response
 
 from steelyard.api.entities.loading import load
-from steelyard.api.http.context import Call, answer
+from steelyard.api.http.context import RequestContext
+from steelyard.api.http.responses import model_response
 from steelyard.schema.answers import WorkflowProgress
 from steelyard.schema.dependencies import dependencies
 from steelyard.schema.entities import AnyEntity
@@ -19,84 +19,89 @@ from steelyard.schema.names import PROGRESS, place
 from steelyard.schema.status import SUCCESS, TERMINAL
 from steelyard.storage.store import StorageError
 
-_WORDS = {
+_REASONS = {
     "Incomplete": "waiting for its first answers",
     "Unverified": "verifying the outputs",
     "Restarted": "starting again",
     "Starting": "its replicas are starting",
 }
-"""What the published reasons of a workflow that runs mean, where it says nothing more."""
+"""Texts for the published reasons of a running workflow that has no message."""
 _VERBS = {"Model": "fetching", "Evaluation": "asking", "Report": "scoring", "Audit": "putting together"}
 
 
-async def progress(call: Call) -> Response:
-    """Progress of an entity; while it waits, what it waits for; at its end, what it used and is deleted."""
-    entity = await load(call)
-    kept = await _kept(call, entity.kind, entity.id) if entity.status == "Admitted" else {}
-    line = _line(entity.kind, kept) or _in_words(entity.status, entity.reason, entity.message)
-    if entity.status == "Created" and (what := await _waited_for(call, entity)):
-        line = what
-    if entity.status in TERMINAL and (gone := await _deleted(call, entity)):
-        line = f"{line}; {gone}" if line else gone
-    return answer(
+async def progress(context: RequestContext) -> Response:
+    """Progress of a workflow; while it waits, for what; at its end, which of the entities it used are deleted."""
+    entity = await load(context)
+    stored = await _stored(context, entity.kind, entity.id) if entity.status == "Admitted" else {}
+    message = _line(entity.kind, stored) or _status_text(entity.status, entity.reason, entity.message)
+    if entity.status == "Created":
+        message = await _waited_for(context, entity) or message
+    if entity.status in TERMINAL and (deleted := await _deleted(context, entity)):
+        message = f"{message}; {deleted}" if message else deleted
+    return model_response(
         WorkflowProgress(
             status=entity.status,
             reason=entity.reason,
-            message=line or None,
-            unit=kept.get("unit"),
-            done=kept.get("done"),
-            total=kept.get("total") or None,
+            message=message or None,
+            unit=stored.get("unit"),
+            done=stored.get("done"),
+            total=stored.get("total") or None,
         )
     )
 
 
-async def _waited_for(call: Call, entity: AnyEntity) -> str:
-    """`waiting for Model m (fetching: 62 %)`; empty where it waits for nothing of its own."""
-    for need in dependencies(entity):
-        text = await call.api.entities.get(need.kind, need.id)
-        other = json.loads(text) if text is not None else None
+async def _waited_for(context: RequestContext, entity: AnyEntity) -> str:
+    """Return `waiting for Model m (fetching: 62 %)`; empty if all that the entity depends on is there."""
+    for dependency in dependencies(entity):
+        json = await context.api.entities.get(dependency.kind, dependency.id)
+        other = orjson.loads(json) if json is not None else None
         if other is None or other["status"] in SUCCESS:
             continue
-        name = other.get("name") or need.id
-        kept = await _kept(call, need.kind, need.id) if other["status"] not in TERMINAL else {}
-        said = (other["status"], _in_words(other["status"], other.get("reason"), None))
-        how = _line(need.kind, kept) or ", ".join(filter(None, said))
-        return f"waiting for {need.kind} {name} ({how})"
+        name, status = other.get("name") or dependency.id, other["status"]
+        stored = await _stored(context, dependency.kind, dependency.id) if status not in TERMINAL else {}
+        texts = (status, _status_text(status, other.get("reason"), None))
+        how = _line(dependency.kind, stored) or ", ".join(filter(None, texts))
+        return f"waiting for {dependency.kind} {name} ({how})"
     return ""
 
 
-async def _deleted(call: Call, entity: AnyEntity) -> str:
-    """`it used Report 0123…, which is deleted`; empty where all is there. Its numbers stay what they are."""
-    gone = []
+async def _deleted(context: RequestContext, entity: AnyEntity) -> str:
+    """Return `it used Report 0123…, which is deleted`; empty if nothing is. The entity's numbers stay what they are."""
+    deleted = []
     for used in dependencies(entity):
-        text = await call.api.entities.get(used.kind, used.id)
-        if text is None or orjson.loads(text)["status"] == "Deleted":
-            gone.append(f"{used.kind} {used.id}")
-    if not gone:
+        json = await context.api.entities.get(used.kind, used.id)
+        if json is None or orjson.loads(json)["status"] == "Deleted":
+            deleted.append(f"{used.kind} {used.id}")
+    if not deleted:
         return ""
-    return f"it used {', '.join(gone)}, which {'is' if len(gone) == 1 else 'are'} deleted"
+    return f"it used {', '.join(deleted)}, which {'is' if len(deleted) == 1 else 'are'} deleted"
 
 
-def _in_words(status: str, reason: str | None, message: str | None) -> str:
-    """`QuotaLimit: position 7`; of what runs, no reason that its words do not need."""
-    if status == "Admitted" and reason in _WORDS:
-        return message or _WORDS[reason]
+def _status_text(status: str, reason: str | None, message: str | None) -> str:
+    """Return reason and message, such as `QuotaLimit: position 7`; for a running workflow, a text alone."""
+    if status == "Admitted" and reason in _REASONS:
+        return message or _REASONS[reason]
     return ": ".join(filter(None, (reason, message)))
 
 
-def _line(kind: str, kept: Mapping[str, Any]) -> str:
-    """`fetching: 62 %`."""
-    if not kept:
+def _line(kind: str, progress: Mapping[str, Any]) -> str:
+    """Return `fetching: 62 %`; empty without progress."""
+    if not progress:
         return ""
-    done, total = kept["done"], kept["total"]
+    done, total = progress["done"], progress["total"]
     verb = _VERBS.get(kind, "running")
-    return f"{verb}: {100 * done // total} %" if total else f"{verb}: {done} {kept.get('unit', '')}".rstrip()
+    return (
+        f"{verb}: {100 * done // total} %" if total else f"{verb}: {done} {progress.get('unit', '')}".rstrip()
+    )
 
 
-async def _kept(call: Call, kind: str, id: str) -> Mapping[str, Any]:
+async def _stored(context: RequestContext, kind: str, id: str) -> Mapping[str, Any]:
+    """Return the progress that a step has stored, or an empty mapping."""
     try:
-        found = orjson.loads(await call.api.platform.store.get(f"{place(kind, id)}/{PROGRESS}"))
+        progress = orjson.loads(await context.api.platform.store.get(f"{place(kind, id)}/{PROGRESS}"))
     except (StorageError, orjson.JSONDecodeError):
-        return {}  # there is none yet: it says nothing, and that is no failure
-    numbers = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in ("done", "total"))
-    return found if numbers else {}
+        return {}  # a step that has just begun has stored none
+    has_numbers = isinstance(progress, dict) and all(
+        isinstance(progress.get(name), int) for name in ("done", "total")
+    )
+    return progress if has_numbers else {}

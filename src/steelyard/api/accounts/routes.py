@@ -1,0 +1,48 @@
+"""Routes of accounts, their permissions and tokens."""
+
+from collections.abc import Iterator
+
+from steelyard.api.accounts import accounts, permissions, tokens
+from steelyard.api.http.access import Grant
+from steelyard.api.http.routing import Parameter, Route
+from steelyard.schema.account import AccessGrant, Account, APIKey
+from steelyard.schema.answers import Status
+from steelyard.schema.requests import (
+    AccountCreateRequest,
+    AccountPermissionsSetRequest,
+    AccountTokenCreateRequest,
+)
+
+_NAME = Parameter("name", "Only with this name.")
+
+
+def account_routes() -> Iterator[Route]:
+    path, one = "/v0/accounts", "/v0/accounts/{id}"
+    create, edit, get = Grant("accounts", "create"), Grant("accounts", "edit"), Grant("accounts", "get")
+    yield Route("POST", path, create, accounts.create, "Create: Account", AccountCreateRequest, Account)
+    yield Route(
+        "GET", path, Grant("accounts", "query"), accounts.query, "Query", None, list[Account], (_NAME,)
+    )
+    yield Route("GET", one, get, accounts.get, "Get", None, Account)
+    yield Route("PUT", f"{one}/delete", Grant("accounts", "delete"), accounts.delete, "Delete", None, Status)
+    yield Route("PUT", f"{one}/suspend", edit, accounts.suspend, "Suspend", None, Status)
+    yield Route("PUT", f"{one}/reactivate", edit, accounts.reactivate, "Reactivate", None, Status)
+    rotate = accounts.rotate_signing_key
+    yield Route("POST", f"{path}/signing-keys", create, rotate, "Create: signing key", None, str)
+    yield Route(
+        "PATCH", f"{one}/labels", edit, accounts.label, "Edit labels (not implemented)", errors=(501,)
+    )
+    granted, request = f"{one}/permissions", AccountPermissionsSetRequest
+    yield Route("GET", granted, get, permissions.get, "Permissions", None, list[AccessGrant])
+    yield Route("PUT", granted, edit, permissions.replace, "Set permissions", request, list[AccessGrant])
+    yield from _token_routes(f"{one}/tokens")
+
+
+def _token_routes(path: str) -> Iterator[Route]:
+    edit, get = Grant("accounts", "edit"), Grant("accounts", "get")
+    one = f"{path}/{{jti}}"
+    yield Route("POST", path, edit, tokens.create, "Create: token", AccountTokenCreateRequest, str)
+    yield Route("GET", path, get, tokens.query, "Tokens", None, list[APIKey])
+    yield Route("DELETE", path, edit, tokens.revoke, "Revoke all tokens")
+    yield Route("GET", one, get, tokens.get, "One token", None, APIKey)
+    yield Route("DELETE", one, edit, tokens.revoke, "Revoke a token")

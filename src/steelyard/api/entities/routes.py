@@ -1,0 +1,55 @@
+"""Routes that every kind of entity has."""
+
+from collections.abc import Iterator
+
+from steelyard.api.entities.collection import Collection
+from steelyard.api.http.access import Grant
+from steelyard.api.http.routing import Parameter, Route
+from steelyard.schema.answers import Status
+from steelyard.schema.base import DocumentationBase
+from steelyard.schema.entities import ENTITIES
+from steelyard.schema.requests import DocumentationEditRequest, LabelsEditRequest
+from steelyard.views.fields import FILTERS
+
+_QUERY_PARAMETERS = (
+    Parameter("query", "JSON: an object of filters, or a list of objects of which one has to hold."),
+    Parameter("labels", "JSON: an object of labels that the entity has."),
+    Parameter("orderBy", "Name of a filter, creationTime or lastTransitionTime."),
+    Parameter("order", "ascending or descending."),
+    Parameter("limit", "Maximum entities of the answer."),
+    Parameter("after", 'JSON: ["<value of orderBy>", "<id>"] of the last entity of the page before.'),
+)
+
+
+def creation_routes(collection: Collection) -> Iterator[Route]:
+    kind, resource = collection.kind, collection.resource
+    check, summary = Grant(resource, "create"), f"Create: {kind}"
+    yield Route(
+        "POST", f"/v0/{resource}", check, collection.create, summary, collection.request, ENTITIES[kind]
+    )
+
+
+def entity_routes(collection: Collection) -> Iterator[Route]:
+    kind, resource = collection.kind, collection.resource
+    path, one = f"/v0/{resource}", f"/v0/{resource}/{{id}}"
+    entity = ENTITIES[kind]
+    get, edit = Grant(resource, "get"), Grant(resource, "edit")
+    filters = tuple(Parameter(name, f"Only with this {name}.") for name in FILTERS[kind])
+    yield Route(
+        "GET", path, Grant(resource, "query"), collection.query, "Query", None, list[entity],  # type: ignore[valid-type]
+        filters + _QUERY_PARAMETERS,
+    )  # fmt: skip
+    yield Route("GET", one, get, collection.get, "Get", None, entity)
+    yield Route("PUT", f"{one}/delete", Grant(resource, "delete"), collection.delete, "Delete", None, Status)
+    yield Route("PATCH", f"{one}/labels", edit, collection.label, "Edit labels", LabelsEditRequest)
+    documentation, change = f"{one}/documentation", collection.edit_documentation
+    yield Route("GET", documentation, get, collection.documentation, "Documentation", None, DocumentationBase)
+    yield Route(
+        "PATCH",
+        documentation,
+        edit,
+        change,
+        "Edit documentation",
+        DocumentationEditRequest,
+        DocumentationBase,
+    )

@@ -1,0 +1,63 @@
+"""Logs of containers that do not write them to storage, such as model servers of others.
+
+On one machine they are the kubelet's files; on a cluster, whatever keeps logs there may implement `PodLogs`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import orjson
+
+from steelyard.schema.answers import WorkflowLogEntry
+from steelyard.schema.entities import AnyEntity
+from steelyard.schema.names import namespace_of, resource_name
+
+MOST_LINES = 100_000
+"""Lines of a log that are read for one answer: the newest."""
+
+
+class PodLogs(Protocol):
+    """Logs of the containers of workflows."""
+
+    async def entries(self, entity: AnyEntity, since: datetime | None) -> Sequence[WorkflowLogEntry]:
+        """Return the lines of an entity's workflow, in any order."""
+        ...
+
+
+class FolderPodLogs:
+    """The kubelet's files on one machine: `<pods>/<uid>/pod.json`, `<pods>/<uid>/<container>/<n>.log`."""
+
+    def __init__(self, pods: Path) -> None:
+        self._pods = pods
+
+    async def entries(self, entity: AnyEntity, since: datetime | None) -> Sequence[WorkflowLogEntry]:
+        return await asyncio.to_thread(self._read, entity, since)
+
+    def _read(self, entity: AnyEntity, since: datetime | None) -> list[WorkflowLogEntry]:
+        namespace, prefix = namespace_of(entity.account), f"{resource_name(entity.kind, entity.id)}-"
+        entries = []
+        for file in self._pods.glob("*/pod.json"):
+            pod = orjson.loads(file.read_bytes())
+            if pod["namespace"] == namespace and pod["name"].startswith(prefix):
+                for log in sorted(file.parent.glob("*/*.log")):
+                    labels = {"pod": pod["name"], "pod_uid": pod["uid"], "container": log.parent.name}
+                    entries += _cri_entries(log, labels, since)
+        return entries
+
+
+def timestamp(time: datetime) -> str:
+    """Return a time as text in UTC with microseconds: such texts sort as the times do."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _cri_entries(log: Path, labels: dict[str, str], since: datetime | None) -> list[WorkflowLogEntry]:
+    """Return the lines of a file in the format of the Container Runtime Interface: `<time> <stream> <tag> <text>`."""
+    lines = (line.split(" ", 3) for line in log.read_text(errors="replace").splitlines()[-MOST_LINES:])
+    return [
+        WorkflowLogEntry(timestamp=parts[0], message=parts[3], labels={**labels, "stream": parts[1]})
+        for parts in lines
+        if len(parts) == 4 and (since is None or parts[0] >= timestamp(since))
+    ]

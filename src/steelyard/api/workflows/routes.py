@@ -1,0 +1,33 @@
+"""Routes of the workflows of entities: progress, logs, termination."""
+
+from collections.abc import Iterator
+
+from steelyard.api.entities.collection import Collection
+from steelyard.api.http.access import Grant
+from steelyard.api.http.routing import Parameter, Route
+from steelyard.api.workflows.log_stream import log_stream
+from steelyard.api.workflows.logs import whole_log, workflow_logs
+from steelyard.api.workflows.progress import progress
+from steelyard.schema.answers import ArtifactURL, Status, WorkflowLogsResponse, WorkflowProgress
+
+_LOG_PARAMETERS = (
+    Parameter("limit", "Maximum lines; 1000 unless given."),
+    Parameter("since", "A time span such as 30m, 1h or 2d."),
+)
+
+
+def workflow_routes(collection: Collection) -> Iterator[Route]:
+    resource = collection.resource
+    one, data = f"/v0/{resource}/{{id}}", Grant(resource, "data")
+    terminate = collection.terminate
+    yield Route("PUT", f"{one}/terminate", Grant(resource, "terminate"), terminate, "Terminate", None, Status)
+    yield Route(
+        "GET", f"{one}/progress", Grant(resource, "get"), progress, "How far it is, and what it waits for", None,
+        WorkflowProgress,
+    )  # fmt: skip
+    yield Route("GET", f"{one}/logs", data, whole_log, "The whole log", None, ArtifactURL, errors=(400, 409))
+    yield Route(
+        "GET", f"{one}/logs/workflow", data, workflow_logs, "Newest lines of the log", None, WorkflowLogsResponse,
+        _LOG_PARAMETERS,
+    )  # fmt: skip
+    yield Route("WEBSOCKET", f"{one}/logs/workflow/stream", data, log_stream, "Lines as they are written")
