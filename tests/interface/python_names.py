@@ -63,6 +63,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         *("ModuleCreateRequest", "ReportCreateRequest"),
     ),
     "steelyard.storage.store": ("open_store",),
+    "steelyard.testing.cluster": EXPORTED,
     "steelyard.testing.engines.accounts": ("CASES",),
     "steelyard.testing.engines.claims": ("CASES",),
     "steelyard.testing.engines.log": ("CASES",),
@@ -71,6 +72,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "steelyard.testing.engines.store": ("CASES",),
     "steelyard.testing.engines.view": ("CASES",),
     "steelyard.testing.engines.view_sink": ("CASES",),
+    "steelyard.testing.frameworks": ("CASES", "job_of"),
     "steelyard.testing.platform": ("FakePlatform", "lost", "refused", "unreachable"),
 }
 """The public names of each module. Where code moves, its public names stay importable from the modules named here."""

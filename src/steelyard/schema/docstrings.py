@@ -50,7 +50,7 @@ def _docstrings(module: str) -> dict[str, dict[str, str]]:
     """The docstrings of a module's fields, by class; none where the source is not there."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
-    except OSError:
+    except (KeyError, OSError):  # a class of an interactive session has neither module nor source
         return {}
     return dict(_classes(tree, ""))
 

@@ -1,8 +1,8 @@
-"""What every framework must do, as functions over one: one of ours, or one that is data.
+"""Contract suite of frameworks: functions that a framework of a training job has to pass, whoever wrote it.
 
-A test runs each of `CASES` on a framework and a job of it (docs/training/frameworks.md shows how). They hold a
-framework to what the operator builds on: names that resolve, an environment that tells replicas apart, a rule of
-success that is met in the end and never before anything has succeeded.
+A test calls each of `CASES` with a job of the framework (docs/testing.md shows how). They hold a framework to what the
+operator builds on: names that resolve, an environment that tells replicas apart, a success rule that is met in the end
+and never before anything has succeeded.
 """
 
 import copy
@@ -10,20 +10,37 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from steelyard.operator.training import replica_objects as replica
+from steelyard.operator.settings import OperatorSettings
+from steelyard.operator.training import dl_job, parse, replica_objects
 from steelyard.operator.training.frameworks.framework import Framework, Placement
 from steelyard.operator.training.labels import NAME_LIMIT
 from steelyard.operator.training.model import Counts, ReplicaId, Tally, TrainingJob
 from steelyard.types import Json
 
 Case = Callable[[TrainingJob], None]
-CASES: list[Case] = []
+CASES: dict[str, Case] = {}
+"""All cases by name; each raises AssertionError if the framework of the job breaks the contract."""
 _KINDS = {"ConfigMap", "Role", "RoleBinding", "Secret", "ServiceAccount"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def job_of(manifest: Json, framework: Framework | Json) -> TrainingJob:
+    """Read the manifest of a job, in a namespace of its own, as the operator does.
+
+    The framework is one in Python, or the manifest of a Framework that a DLJob names. Raises Invalid for a job that
+    cannot run as it is written.
+    """
+    metadata = {"namespace": "default", "uid": "1", **manifest["metadata"]}
+    resource = {**manifest, "metadata": metadata}
+    if isinstance(framework, Framework):
+        return parse.job_of(resource, framework, OperatorSettings())
+    settings = OperatorSettings(frameworks={framework["metadata"]["name"]: framework})
+    return dl_job.read(resource, settings)
+
+
 def case(function: Case) -> Case:
-    CASES.append(function)
+    """Add a function to the suite."""
+    CASES[function.__name__] = function
     return function
 
 
@@ -57,9 +74,11 @@ def its_roles_can_have_as_many_replicas_as_they_get_by_default(job: TrainingJob)
 @case
 def its_messages_need_no_more_than_there_is(job: TrainingJob) -> None:
     messages = job.framework.messages_of(job)
-    for each in vars(messages).values():
-        said = each.format(kind=job.kind, name=job.name, namespace=job.namespace, count=2, role="Worker")
-        assert job.name in said
+    for template in vars(messages).values():
+        message = template.format(
+            kind=job.kind, name=job.name, namespace=job.namespace, count=2, role="Worker"
+        )
+        assert job.name in message
 
 
 @case
@@ -81,7 +100,7 @@ def names_differ_and_are_host_names(job: TrainingJob) -> None:
 
 @case
 def every_host_it_names_is_one_that_resolves(job: TrainingJob) -> None:
-    """Whatever looks like a name of this job in the environment is the name of a replica that the job has."""
+    """Every name of this job's form in the environment is the name of a replica that the job has."""
     framework = job.framework
     hosts = {framework.host(job, replica_id) for replica_id in job.replica_ids}
     pattern = re.compile(rf"\b{re.escape(job.name)}-[a-z]+(?:-[a-z]+)*-[0-9]+(?:\.{re.escape(job.name)}\b)?")
@@ -118,15 +137,18 @@ def an_environment_is_always_the_same(job: TrainingJob) -> None:
 
 @case
 def no_two_replicas_have_one_rank(job: TrainingJob) -> None:
-    """A variable that numbers the replicas of a role gives no number twice. (Some launchers number them themselves.)"""
+    """Check that a variable which numbers the replicas of a role gives no number twice.
+
+    Some launchers number replicas themselves, so that no variable may do so.
+    """
     for role in job.roles.values():
-        told = [
+        environments = [
             job.framework.environment(Placement(job, ReplicaId(role.name, index)))
             for index in range(role.count)
         ]
-        for name in told[0] if told else ():
-            numbers = [each[name] for each in told if name in each]
-            if len(set(map(str, numbers))) > 1 and all(str(each).isdecimal() for each in numbers):
+        for name in environments[0] if environments else ():
+            numbers = [environment[name] for environment in environments if name in environment]
+            if len(set(map(str, numbers))) > 1 and all(str(number).isdecimal() for number in numbers):
                 assert len(set(map(str, numbers))) == len(numbers), f"{name} of {role.name}"
 
 
@@ -136,10 +158,10 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
     for role in changed["spec"][job.framework.specs].values():
         for container in role["template"]["spec"]["containers"]:
             container["env"] = [{"name": name, "value": "mine"} for name in _all_variables(job)]
-    mine = _again(job, changed)
+    mine = _with_resource(job, changed)
     for replica_id in mine.replica_ids:
-        for container in replica.pod(mine, replica_id, 0)["spec"]["containers"]:
-            values = {each["name"]: each.get("value") for each in container.get("env", [])}
+        for container in replica_objects.pod(mine, replica_id, 0)["spec"]["containers"]:
+            values = {variable["name"]: variable.get("value") for variable in container.get("env", [])}
             assert set(values.values()) <= {"mine"}, replica_id
             assert len(values) == len(container.get("env", [])), "a name twice"
 
@@ -151,24 +173,24 @@ def what_the_user_sets_is_left_to_the_user(job: TrainingJob) -> None:
 def a_pod_is_the_users_template_and_what_the_framework_adds(job: TrainingJob) -> None:
     before = copy.deepcopy(job.resource)
     for replica_id in job.replica_ids:
-        made = replica.pod(job, replica_id, 0)
+        pod = replica_objects.pod(job, replica_id, 0)
         template = job.roles[replica_id.role].template["spec"]
-        assert [each["name"] for each in made["spec"]["containers"]] == [
-            each["name"] for each in template["containers"]
+        assert [container["name"] for container in pod["spec"]["containers"]] == [
+            container["name"] for container in template["containers"]
         ]
-        assert made["metadata"]["name"] == job.replica_name(replica_id)
-        assert made["spec"].items() >= {key: template[key] for key in template if key in _UNTOUCHED}.items()
+        assert pod["metadata"]["name"] == job.replica_name(replica_id)
+        assert pod["spec"].items() >= {key: template[key] for key in template if key in _UNTOUCHED}.items()
     assert job.resource == before, "it changed the template"
 
 
 @case
 def what_is_beside_the_pods_is_named_after_the_job(job: TrainingJob) -> None:
     extras = job.framework.extras(job)
-    assert len({(each["kind"], each["metadata"]["name"]) for each in extras}) == len(extras)
-    for each in extras:
-        assert each["kind"] in _KINDS
-        assert each["metadata"]["name"].startswith(f"{job.name}-")
-        assert "ownerReferences" not in each["metadata"], "the operator says whose it is"
+    assert len({(obj["kind"], obj["metadata"]["name"]) for obj in extras}) == len(extras)
+    for extra in extras:
+        assert extra["kind"] in _KINDS
+        assert extra["metadata"]["name"].startswith(f"{job.name}-")
+        assert "ownerReferences" not in extra["metadata"], "the operator says whose it is"
 
 
 # ---- success
@@ -219,8 +241,8 @@ def _ending_one_by_one(job: TrainingJob) -> Iterator[Tally]:
         done.append(replica_id)
         counts = {
             role.name: Counts(
-                active=role.count - sum(each.role == role.name for each in done),
-                succeeded=sum(each.role == role.name for each in done),
+                active=role.count - sum(replica_id.role == role.name for replica_id in done),
+                succeeded=sum(replica_id.role == role.name for replica_id in done),
             )
             for role in job.roles.values()
         }
@@ -249,8 +271,8 @@ def _all_variables(job: TrainingJob) -> set[str]:
     }
 
 
-def _again(job: TrainingJob, resource: Json) -> TrainingJob:
-    given = {name.lower(): each for name, each in resource["spec"][job.framework.specs].items()}
+def _with_resource(job: TrainingJob, resource: Json) -> TrainingJob:
+    given = {name.lower(): role for name, role in resource["spec"][job.framework.specs].items()}
     roles = {
         name: replace(role, template=given[name.lower()]["template"]) for name, role in job.roles.items()
     }

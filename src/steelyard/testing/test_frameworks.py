@@ -8,13 +8,13 @@ from steelyard.operator.training.model import TrainingJob
 from steelyard.testing.frameworks import CASES, Case
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_a_built_in_framework_keeps_the_contract(job: TrainingJob, case: Case) -> None:
     case(job)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_framework_that_is_a_resource_keeps_the_contract(case: Case) -> None:
     case(read(make_dl_job()))
     case(read(make_dl_job(framework=None, frameworkSpec={})))

@@ -1,0 +1,31 @@
+"""A Kubernetes cluster in memory, for tests of programs that create, watch and delete its objects.
+
+`MemoryCluster` has the methods of the cluster that `steelyard.kube.client.connect` returns. Tests change objects behind
+the program's back by its `store`, and let calls fail, or the process die, by `before_call` and `after_call`.
+"""
+
+from steelyard.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+)
+from steelyard.kube.memory import Crash, MemoryCluster
+from steelyard.kube.resource import Resource, resource_of
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "Conflict",
+    "Crash",
+    "Forbidden",
+    "MemoryCluster",
+    "NotFound",
+    "Resource",
+    "TooManyRequests",
+    "Unreachable",
+    "resource_of",
+]
